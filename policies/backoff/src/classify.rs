@@ -1,0 +1,298 @@
+//! What kind of failure an error is: the default, as a table that a person can read.
+//!
+//! A code is looked up first, then the HTTP status; what neither knows is taken to be transient, since a needless retry costs less than a lost message.
+
+/// The default classes. A policy may have others of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Likely to pass by itself.
+    Transient,
+    /// The other side asks for less load.
+    Throttled,
+    /// Will fail again however often it is tried.
+    Permanent,
+}
+
+/// One row: the class, where its codes come from, and the codes.
+type Row = (Class, &'static str, &'static [&'static str]);
+
+/// Error codes by class. A code of several parts (`java.net.ConnectException`, `KMS.ThrottlingException`, `a::b::Timeout`, `ns#Code`) is looked up by its last part where the whole is not in the table.
+pub const CODES: &[Row] = &[
+    (
+        Class::Throttled,
+        "AWS SDKs, standard retry mode: throttling errors",
+        &[
+            "Throttling",
+            "ThrottlingException",
+            "ThrottledException",
+            "RequestThrottledException",
+            "TooManyRequestsException",
+            "ProvisionedThroughputExceededException",
+            "RequestLimitExceeded",
+            "BandwidthLimitExceeded",
+            "LimitExceededException",
+            "RequestThrottled",
+            "SlowDown",
+            "PriorRequestNotComplete",
+            "EC2ThrottledException",
+        ],
+    ),
+    (Class::Throttled, "SQS, in no SDK's list", &["OverLimit"]),
+    (
+        Class::Throttled,
+        "Lambda: the reasons of a TooManyRequestsException",
+        &[
+            "ConcurrentInvocationLimitExceeded",
+            "FunctionInvocationRateLimitExceeded",
+            "ReservedFunctionConcurrentInvocationLimitExceeded",
+            "ReservedFunctionInvocationRateLimitExceeded",
+            "CallerRateLimitExceeded",
+            "ConcurrentSnapshotCreateLimitExceeded",
+        ],
+    ),
+    (
+        Class::Transient,
+        "AWS SDKs, standard retry mode: transient errors",
+        &[
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "TransactionInProgressException",
+            "IDPCommunicationError",
+        ],
+    ),
+    (
+        Class::Transient,
+        "AWS services",
+        &[
+            "InternalError",
+            "InternalFailure",
+            "InternalServerError",
+            "InternalServerException",
+            "ServiceUnavailable",
+            "ServiceUnavailableException",
+            "ReplicatedWriteConflictException",
+            "TransactionConflictException",
+        ],
+    ),
+    (
+        Class::Transient,
+        "Lambda: Invoke, passing by itself",
+        &[
+            "ServiceException",
+            "EC2UnexpectedException",
+            "ENINotReadyException",
+            "ResourceNotReadyException",
+            "EFSMountConnectivityException",
+            "EFSMountTimeoutException",
+            "S3FilesMountConnectivityException",
+            "S3FilesMountTimeoutException",
+            "SnapStartTimeoutException",
+            "SnapStartNotReadyException",
+            "ResourceConflictException",
+            "CodeArtifactUserPendingException",
+        ],
+    ),
+    (
+        Class::Transient,
+        "Lambda: Invoke, slow to pass",
+        &[
+            "ENILimitReachedException",
+            "SubnetIPAddressLimitReachedException",
+            "EFSIOException",
+            "SnapStartRegenerationFailureException",
+        ],
+    ),
+    (
+        Class::Transient,
+        "Lambda: the function's time ran out",
+        &["Sandbox.Timedout"],
+    ),
+    (
+        Class::Transient,
+        "Node: the network",
+        &[
+            "ECONNRESET",
+            "ECONNREFUSED",
+            "ECONNABORTED",
+            "EPIPE",
+            "ETIMEDOUT",
+            "ESOCKETTIMEDOUT",
+            "EAI_AGAIN",
+            "ENOTFOUND",
+            "EHOSTUNREACH",
+            "ENETUNREACH",
+            "ENETDOWN",
+            "UND_ERR_CONNECT_TIMEOUT",
+            "UND_ERR_HEADERS_TIMEOUT",
+            "UND_ERR_BODY_TIMEOUT",
+            "UND_ERR_SOCKET",
+        ],
+    ),
+    (
+        Class::Transient,
+        "Python: the network (built in, urllib3, requests, httpx, botocore)",
+        &[
+            "ConnectionError",
+            "ConnectionResetError",
+            "ConnectionRefusedError",
+            "ConnectionAbortedError",
+            "BrokenPipeError",
+            "TimeoutError",
+            "timeout",
+            "gaierror",
+            "ReadTimeout",
+            "ConnectTimeout",
+            "WriteTimeout",
+            "PoolTimeout",
+            "ReadTimeoutError",
+            "ConnectTimeoutError",
+            "NewConnectionError",
+            "MaxRetryError",
+            "ProtocolError",
+            "RemoteProtocolError",
+            "IncompleteRead",
+            "RemoteDisconnected",
+            "ConnectError",
+            "ReadError",
+            "EndpointConnectionError",
+            "ConnectionClosedError",
+        ],
+    ),
+    (
+        Class::Transient,
+        "Java: the network",
+        &[
+            "ConnectException",
+            "SocketTimeoutException",
+            "SocketException",
+            "UnknownHostException",
+            "NoRouteToHostException",
+            "HttpTimeoutException",
+            "HttpConnectTimeoutException",
+            "NoHttpResponseException",
+            "ConnectTimeoutException",
+            "TimeoutException",
+        ],
+    ),
+    (
+        Class::Transient,
+        "Rust: std::io::ErrorKind, tokio",
+        &[
+            "ConnectionReset",
+            "ConnectionRefused",
+            "ConnectionAborted",
+            "NotConnected",
+            "BrokenPipe",
+            "TimedOut",
+            "HostUnreachable",
+            "NetworkUnreachable",
+            "NetworkDown",
+            "UnexpectedEof",
+            "Elapsed",
+        ],
+    ),
+    (Class::Transient, "sysexits.h: EX_TEMPFAIL", &["exit 75"]),
+    (
+        Class::Permanent,
+        "AWS: the request itself is refused",
+        &[
+            "AccessDenied",
+            "AccessDeniedException",
+            "ValidationException",
+            "ConditionalCheckFailedException",
+            "ItemCollectionSizeLimitExceededException",
+            "InvalidParameterValue",
+            "InvalidParameterValueException",
+            "MissingParameter",
+            "ResourceNotFoundException",
+            "NonExistentQueue",
+            "QueueDoesNotExist",
+            "UnsupportedOperation",
+            "InvalidMessageContents",
+            "BatchRequestTooLong",
+        ],
+    ),
+    (
+        Class::Permanent,
+        "Lambda: Invoke",
+        &[
+            "InvalidRuntimeException",
+            "InvalidZipFileException",
+            "InvalidSubnetIDException",
+            "InvalidSecurityGroupIDException",
+            "EC2AccessDeniedException",
+            "KMSAccessDeniedException",
+            "KMSDisabledException",
+            "KMSInvalidStateException",
+            "KMSNotFoundException",
+            "InvalidRequestContentException",
+            "ModeNotSupportedException",
+            "NoPublishedVersionException",
+            "SnapStartException",
+            "RecursiveInvocationException",
+            "ServiceQuotaExceededException",
+            "EFSMountFailureException",
+            "S3FilesMountFailureException",
+            "RuntimeAliasDeletedException",
+            "RuntimeVersionDeletedException",
+            "CodeArtifactUserFailedException",
+            "CodeArtifactUserDeletedException",
+            "DurableExecutionAlreadyStartedException",
+            "RequestTooLargeException",
+            "RequestEntityTooLargeException",
+            "SerializedRequestEntityTooLargeException",
+            "UnsupportedMediaTypeException",
+        ],
+    ),
+    (
+        Class::Permanent,
+        "sysexits.h: EX_DATAERR, the input is wrong",
+        &["exit 65"],
+    ),
+];
+
+/// The default class of an error, by its code first and then by its HTTP status. A status may stand in the code too, as `HTTP 503`.
+///
+/// ```
+/// use backstop_backoff::{Class, classify};
+/// assert_eq!(classify("ThrottlingException", Some(400)), Class::Throttled);
+/// assert_eq!(classify("OutOfStock", Some(422)), Class::Permanent);
+/// assert_eq!(classify("OutOfStock", None), Class::Transient);
+/// ```
+pub fn classify(code: &str, status: Option<u16>) -> Class {
+    let status = status.or_else(|| code.strip_prefix("HTTP ")?.parse().ok());
+    let last = last_part(code);
+    look_up(code)
+        .or_else(|| if last == code { None } else { look_up(last) })
+        .or_else(|| classify_status(status?))
+        .unwrap_or(Class::Transient)
+}
+
+/// The class of an HTTP status; none below 400.
+///
+/// 408, 425 and 5xx may pass (RFC 9110, RFC 8470); 429 (RFC 6585) and 509 ask for less load; every other 4xx says that the request is wrong.
+pub fn classify_status(status: u16) -> Option<Class> {
+    match status {
+        429 | 509 => Some(Class::Throttled),
+        408 | 425 | 500..=599 => Some(Class::Transient),
+        400..=499 => Some(Class::Permanent),
+        _ => None,
+    }
+}
+
+fn look_up(code: &str) -> Option<Class> {
+    CODES
+        .iter()
+        .find(|(_, _, codes)| codes.contains(&code))
+        .map(|(class, _, _)| *class)
+}
+
+/// `ThrottlingException` of `ns#ThrottlingException:http://internal.example/`, as AWS's older protocols write it, and of every other way to name it in parts.
+fn last_part(code: &str) -> &str {
+    let code = code.split_once(":http").map_or(code, |(name, _)| name);
+    code.rsplit(['.', '#', ':']).next().unwrap_or(code)
+}
+
+#[cfg(test)]
+#[path = "classify_tests.rs"]
+mod tests;

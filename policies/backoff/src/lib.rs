@@ -1,0 +1,12 @@
+//! The arithmetic of backoff and the default classification of errors.
+//!
+//! Plain Rust without dependencies and without WebAssembly: the policies are built on it, and the host's fallback calls it natively.
+
+mod classify;
+mod duration;
+pub mod jitter;
+mod settings;
+
+pub use classify::{CODES, Class, classify, classify_status};
+pub use duration::{Milliseconds, ParseDurationError, format_duration, parse_duration};
+pub use settings::{Settings, SettingsError};

@@ -1,0 +1,298 @@
+//! The settings that the four policies share.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use crate::{Milliseconds, format_duration, parse_duration};
+
+/// SQS keeps a message for 14 days at most: no delay and no age means anything beyond.
+const LONGEST: u64 = 14 * 86_400_000;
+
+/// Every setting's name, in the order of the documentation.
+const NAMES: [&str; 6] = [
+    "base",
+    "cap",
+    "floor",
+    "max-attempts",
+    "max-age",
+    "respect-retry-after",
+];
+
+/// What an operator may set of a policy. Built only by [`Settings::parse`], so that `0 < base <= cap` and `floor <= cap` hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The delay that backoff starts from; 1 s by default.
+    pub base: Milliseconds,
+    /// The longest delay; 12 h by default.
+    pub cap: Milliseconds,
+    /// The shortest delay; 0 by default.
+    pub floor: Milliseconds,
+    /// After how many failed attempts a message is dead-lettered; never by default.
+    pub max_attempts: Option<NonZeroU32>,
+    /// From what age a failed message is dead-lettered; never by default.
+    pub max_age: Option<Milliseconds>,
+    /// Whether a delay is at least what the failing service asked for, beyond the cap too; yes by default.
+    pub respect_retry_after: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            base: 1_000,
+            cap: 12 * 3_600_000,
+            floor: 0,
+            max_attempts: None,
+            max_age: None,
+            respect_retry_after: true,
+        }
+    }
+}
+
+/// Settings that make no sense, each naming the setting and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the text of each is its documentation")]
+pub enum SettingsError {
+    Unknown {
+        name: String,
+    },
+    Twice {
+        name: String,
+    },
+    Invalid {
+        name: &'static str,
+        value: String,
+        expected: &'static str,
+    },
+    OutOfRange {
+        name: &'static str,
+        value: String,
+        lowest: &'static str,
+    },
+    AboveCap {
+        name: &'static str,
+        value: Milliseconds,
+        cap: Milliseconds,
+    },
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name } => {
+                write!(
+                    f,
+                    "unknown setting `{name}`: expected one of {}",
+                    NAMES.join(", ")
+                )
+            }
+            Self::Twice { name } => write!(f, "setting `{name}` is given twice"),
+            Self::Invalid {
+                name,
+                value,
+                expected,
+            } => {
+                write!(f, "setting `{name}` is `{value}`: expected {expected}")
+            }
+            Self::OutOfRange {
+                name,
+                value,
+                lowest,
+            } => {
+                write!(f, "setting `{name}` is `{value}`: expected {lowest} to 14d")
+            }
+            Self::AboveCap { name, value, cap } => write!(
+                f,
+                "setting `{name}` is `{}`: expected at most the cap of {}",
+                format_duration((*value).into()),
+                format_duration((*cap).into()),
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+impl Settings {
+    /// Reads names and values; what is not given has its default. Refuses an unknown name, a name given twice and a value without sense.
+    ///
+    /// ```
+    /// use backstop_backoff::Settings;
+    /// let settings = Settings::parse([("base", "2s"), ("max-attempts", "5")]).unwrap();
+    /// assert_eq!(settings.base, 2_000);
+    /// let refused = Settings::parse([("bass", "2s")]).unwrap_err();
+    /// assert!(refused.to_string().starts_with("unknown setting `bass`"));
+    /// ```
+    pub fn parse<'a>(
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, SettingsError> {
+        let mut settings = Self::default();
+        let mut seen = Vec::new();
+        for (name, value) in pairs {
+            if seen.contains(&name) {
+                return Err(SettingsError::Twice {
+                    name: name.to_owned(),
+                });
+            }
+            seen.push(name);
+            match name {
+                "base" => settings.base = duration("base", value, 1, "1ms")?,
+                "cap" => settings.cap = duration("cap", value, 1, "1ms")?,
+                "floor" => settings.floor = duration("floor", value, 0, "0s")?,
+                "max-age" => settings.max_age = Some(duration("max-age", value, 1, "1ms")?),
+                "max-attempts" => settings.max_attempts = Some(attempts(value)?),
+                "respect-retry-after" => settings.respect_retry_after = switch(value)?,
+                _ => {
+                    return Err(SettingsError::Unknown {
+                        name: name.to_owned(),
+                    });
+                }
+            }
+        }
+        settings.at_most_the_cap("base", settings.base)?;
+        settings.at_most_the_cap("floor", settings.floor)?;
+        Ok(settings)
+    }
+
+    fn at_most_the_cap(
+        &self,
+        name: &'static str,
+        value: Milliseconds,
+    ) -> Result<(), SettingsError> {
+        if value > self.cap {
+            return Err(SettingsError::AboveCap {
+                name,
+                value,
+                cap: self.cap,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn duration(
+    name: &'static str,
+    value: &str,
+    least: u64,
+    lowest: &'static str,
+) -> Result<Milliseconds, SettingsError> {
+    let milliseconds = parse_duration(value).map_err(|_| SettingsError::Invalid {
+        name,
+        value: value.to_owned(),
+        expected: "a duration such as `500ms`, `1s`, `15m` or `12h`",
+    })?;
+    Milliseconds::try_from(milliseconds)
+        .ok()
+        .filter(|_| (least..=LONGEST).contains(&milliseconds))
+        .ok_or_else(|| SettingsError::OutOfRange {
+            name,
+            value: value.to_owned(),
+            lowest,
+        })
+}
+
+fn attempts(value: &str) -> Result<NonZeroU32, SettingsError> {
+    value.trim().parse().map_err(|_| SettingsError::Invalid {
+        name: "max-attempts",
+        value: value.to_owned(),
+        expected: "a whole number from 1",
+    })
+}
+
+fn switch(value: &str) -> Result<bool, SettingsError> {
+    match value.trim() {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(SettingsError::Invalid {
+            name: "respect-retry-after",
+            value: value.to_owned(),
+            expected: "`on` or `off`",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_set_has_its_default() {
+        assert_eq!(Settings::parse([]), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let settings = Settings::parse([
+            ("base", "2s"),
+            ("cap", "15m"),
+            ("floor", "500ms"),
+            ("max-attempts", "5"),
+            ("max-age", "3d"),
+            ("respect-retry-after", "off"),
+        ]);
+        let expected = Settings {
+            base: 2_000,
+            cap: 900_000,
+            floor: 500,
+            max_attempts: NonZeroU32::new(5),
+            max_age: Some(259_200_000),
+            respect_retry_after: false,
+        };
+        assert_eq!(settings, Ok(expected));
+    }
+
+    #[test]
+    fn a_setting_without_sense_is_refused_by_name() {
+        for (pairs, message) in [
+            (
+                vec![("bas", "1s")],
+                "unknown setting `bas`: expected one of base, cap, floor, max-attempts, max-age, respect-retry-after",
+            ),
+            (
+                vec![("base", "1s"), ("base", "2s")],
+                "setting `base` is given twice",
+            ),
+            (
+                vec![("base", "1")],
+                "setting `base` is `1`: expected a duration such as `500ms`, `1s`, `15m` or `12h`",
+            ),
+            (
+                vec![("base", "0s")],
+                "setting `base` is `0s`: expected 1ms to 14d",
+            ),
+            (
+                vec![("cap", "15d")],
+                "setting `cap` is `15d`: expected 1ms to 14d",
+            ),
+            (
+                vec![("max-age", "0s")],
+                "setting `max-age` is `0s`: expected 1ms to 14d",
+            ),
+            (
+                vec![("floor", "-1s")],
+                "setting `floor` is `-1s`: expected a duration such as `500ms`, `1s`, `15m` or `12h`",
+            ),
+            (
+                vec![("base", "2s"), ("cap", "1s")],
+                "setting `base` is `2s`: expected at most the cap of 1s",
+            ),
+            (
+                vec![("floor", "13h")],
+                "setting `floor` is `13h`: expected at most the cap of 12h",
+            ),
+            (
+                vec![("max-attempts", "0")],
+                "setting `max-attempts` is `0`: expected a whole number from 1",
+            ),
+            (
+                vec![("max-attempts", "many")],
+                "setting `max-attempts` is `many`: expected a whole number from 1",
+            ),
+            (
+                vec![("respect-retry-after", "maybe")],
+                "setting `respect-retry-after` is `maybe`: expected `on` or `off`",
+            ),
+        ] {
+            assert_eq!(Settings::parse(pairs).unwrap_err().to_string(), message);
+        }
+    }
+}

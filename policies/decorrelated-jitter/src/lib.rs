@@ -1,0 +1,55 @@
+//! Decorrelated jitter: anywhere between the base and three times the delay before. Grows with what was waited, and not with the attempt.
+
+use backstop_policy::{Failure, Milliseconds, Settings, jitter};
+
+/// `max(floor, min(cap, U(base, 3 * previous)))`. `previous` is `base` at first, and where the host no longer knows it.
+pub fn delay(settings: &Settings, failure: &Failure) -> Milliseconds {
+    let previous = failure.previous_delay.unwrap_or(settings.base);
+    jitter::decorrelated(settings.base, settings.cap, previous, failure.random).max(settings.floor)
+}
+
+backstop_policy::export_delay!(delay);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backstop_policy::testing::failure;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_delay_lies_between_the_base_and_three_times_the_one_before() {
+        let settings = Settings {
+            base: 100,
+            cap: 1_000,
+            floor: 120,
+            ..Settings::default()
+        };
+        for (previous_delay, random, expected) in [
+            (None, 0.0, 120),
+            (None, 0.5, 200),
+            (Some(200), 0.5, 350),
+            (Some(200), 0.999_999, 600),
+            (Some(900), 0.999_999, 1_000),
+        ] {
+            let failure = Failure {
+                attempt: 5,
+                previous_delay,
+                random,
+                ..failure("HTTP 503")
+            };
+            assert_eq!(delay(&settings, &failure), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_delay_leaves_its_bounds(
+            (cap, base, floor) in (1..=u32::MAX).prop_flat_map(|cap| (Just(cap), 1..=cap, 0..=cap)),
+            attempt in 1..=u32::MAX, previous_delay in proptest::option::of(0..=u32::MAX), random in 0.0..1.0_f64,
+        ) {
+            let settings = Settings { base, cap, floor, ..Settings::default() };
+            let delay = delay(&settings, &Failure { attempt, previous_delay, random, ..failure("HTTP 503") });
+            prop_assert!(delay <= settings.cap && delay >= settings.floor, "{delay}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Linear: one more base for each attempt, without jitter. For few messages and a service that recovers at its own pace.
+
+use backstop_policy::{Failure, Milliseconds, Settings, jitter};
+
+/// `max(floor, min(cap, base * n))`.
+pub fn delay(settings: &Settings, failure: &Failure) -> Milliseconds {
+    jitter::linear(settings.base, settings.cap, failure.attempt).max(settings.floor)
+}
+
+backstop_policy::export_delay!(delay);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backstop_policy::testing::failure;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_delay_is_one_more_base_for_each_attempt() {
+        let settings = Settings {
+            base: 100,
+            cap: 1_000,
+            floor: 150,
+            ..Settings::default()
+        };
+        for (attempt, random, expected) in [
+            (1, 0.9, 150),
+            (2, 0.0, 200),
+            (7, 0.5, 700),
+            (11, 0.5, 1_000),
+        ] {
+            assert_eq!(
+                delay(
+                    &settings,
+                    &Failure {
+                        attempt,
+                        random,
+                        ..failure("HTTP 503")
+                    }
+                ),
+                expected
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_delay_leaves_its_bounds(
+            (cap, base, floor) in (1..=u32::MAX).prop_flat_map(|cap| (Just(cap), 1..=cap, 0..=cap)),
+            attempt in 1..=u32::MAX, previous_delay in proptest::option::of(0..=u32::MAX), random in 0.0..1.0_f64,
+        ) {
+            let settings = Settings { base, cap, floor, ..Settings::default() };
+            let delay = delay(&settings, &Failure { attempt, previous_delay, random, ..failure("HTTP 503") });
+            prop_assert!(delay <= settings.cap && delay >= settings.floor, "{delay}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The trait that a policy implements, its defaults, and the macro that exports it.
+
+use crate::{Class, Duration, Error, ErrorClass, Failure, Milliseconds, Verdict, classify};
+
+/// A policy: made from its settings, then asked about one failure.
+///
+/// A pure function of the two. The host makes a fresh instance for every decision, so nothing that a policy keeps outlives one.
+pub trait Policy: Sized + Send + Sync + 'static {
+    /// The policy with these settings, or why they are refused: the operator reads the text.
+    fn configure(settings: &[(String, String)]) -> Result<Self, String>;
+
+    /// How long to wait before the next attempt. Asked only when the verdict is to retry.
+    fn delay(&self, failure: &Failure, class: &ErrorClass) -> Duration;
+
+    /// What kind of failure an error is: [`default_class`] unless overridden.
+    fn classify(&self, error: &Error) -> ErrorClass {
+        default_class(error)
+    }
+
+    /// Whether there is a next attempt: [`default_verdict`] unless overridden.
+    fn judge(&self, failure: &Failure, class: &ErrorClass) -> Verdict {
+        default_verdict(failure, class)
+    }
+}
+
+/// The default classification: the table of `backstop_backoff`.
+pub fn default_class(error: &Error) -> ErrorClass {
+    match classify(&error.code, error.status) {
+        Class::Transient => ErrorClass::Transient,
+        Class::Throttled => ErrorClass::Throttled,
+        Class::Permanent => ErrorClass::Permanent,
+    }
+}
+
+/// Dead-letters what is permanent, and retries everything else.
+pub fn default_verdict(failure: &Failure, class: &ErrorClass) -> Verdict {
+    match class {
+        ErrorClass::Permanent => Verdict::DeadLetter(format!("permanent: {}", failure.error.code)),
+        ErrorClass::Transient | ErrorClass::Throttled | ErrorClass::Other(_) => Verdict::Retry,
+    }
+}
+
+/// Rounds up, so that no wait is shorter than asked for; saturates at 49 days.
+#[doc(hidden)]
+pub fn whole_milliseconds(delay: Duration) -> Milliseconds {
+    delay
+        .as_nanos()
+        .div_ceil(1_000_000)
+        .try_into()
+        .unwrap_or(Milliseconds::MAX)
+}
+
+/// What [`export!`](crate::export) needs of the policy that it exports.
+pub(crate) mod exported {
+    use std::sync::OnceLock;
+
+    /// Where the configured policy is kept between the calls of one decision.
+    #[doc(hidden)]
+    pub trait Exported {
+        type Policy: super::Policy;
+        fn cell() -> &'static OnceLock<Self::Policy>;
+
+        /// The configured policy. The host configures before it asks anything.
+        fn get() -> &'static Self::Policy {
+            #[expect(
+                clippy::expect_used,
+                reason = "a trap is how a policy tells the host of a fault"
+            )]
+            Self::cell().get().expect("configure is called first")
+        }
+    }
+}
+
+/// Exports a type that implements [`Policy`](crate::Policy) as the component's policy. Has no effect but on WebAssembly, so that the policy is tested natively.
+#[macro_export]
+macro_rules! export {
+    ($policy:ty) => {
+        const _: () = {
+            use $crate::bindings::exports::backstop::policy as contract;
+            use $crate::{Exported as _, Policy as _};
+
+            struct Component;
+
+            impl $crate::Exported for Component {
+                type Policy = $policy;
+                fn cell() -> &'static std::sync::OnceLock<$policy> {
+                    static CONFIGURED: std::sync::OnceLock<$policy> = std::sync::OnceLock::new();
+                    &CONFIGURED
+                }
+            }
+
+            impl contract::settings::Guest for Component {
+                fn configure(settings: Vec<(String, String)>) -> Result<(), String> {
+                    let configured = <$policy>::configure(&settings)?;
+                    Self::cell()
+                        .set(configured)
+                        .map_err(|_| "configure is called once".to_owned())
+                }
+            }
+
+            impl contract::classifier::Guest for Component {
+                fn classify(error: $crate::Error) -> $crate::ErrorClass {
+                    Self::get().classify(&error)
+                }
+            }
+
+            impl contract::backoff::Guest for Component {
+                fn delay(
+                    failure: $crate::Failure,
+                    class: $crate::ErrorClass,
+                ) -> $crate::Milliseconds {
+                    $crate::whole_milliseconds(Self::get().delay(&failure, &class))
+                }
+            }
+
+            impl contract::dead_lettering::Guest for Component {
+                fn judge(failure: $crate::Failure, class: $crate::ErrorClass) -> $crate::Verdict {
+                    Self::get().judge(&failure, &class)
+                }
+            }
+
+            #[cfg(target_arch = "wasm32")]
+    $crate::bindings::export_bindings!(Component with_types_in $crate::bindings);
+        };
+    };
+}

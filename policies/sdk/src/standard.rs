@@ -1,0 +1,178 @@
+//! What the four policies of `policies/` have in common: the shared settings, the default classification, an end by attempts or age, and `Retry-After`.
+
+use std::marker::PhantomData;
+
+use backstop_backoff::format_duration;
+
+use crate::{
+    Duration, ErrorClass, Failure, Milliseconds, Policy, Settings, Verdict, default_verdict,
+};
+
+/// How long to wait before the next attempt: what distinguishes one standard policy from another.
+pub trait Delay: Send + Sync + 'static {
+    /// The delay by the policy's own formula.
+    fn delay(settings: &Settings, failure: &Failure) -> Milliseconds;
+}
+
+/// A policy whose delay is `D` and which otherwise follows its [`Settings`].
+#[derive(Debug)]
+pub struct Standard<D> {
+    settings: Settings,
+    delay: PhantomData<D>,
+}
+
+impl<D: Delay> Policy for Standard<D> {
+    fn configure(settings: &[(String, String)]) -> Result<Self, String> {
+        let pairs = settings
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        let settings = Settings::parse(pairs).map_err(|refused| refused.to_string())?;
+        Ok(Self {
+            settings,
+            delay: PhantomData,
+        })
+    }
+
+    /// The formula's delay, or what the failing service asked for where that is longer.
+    fn delay(&self, failure: &Failure, _class: &ErrorClass) -> Duration {
+        let asked_for = failure
+            .error
+            .retry_after
+            .filter(|_| self.settings.respect_retry_after)
+            .unwrap_or(0);
+        let delay = D::delay(&self.settings, failure).max(asked_for);
+        Duration::from_millis(delay.into())
+    }
+
+    /// Dead-letters what is permanent, has had its attempts, or is too old.
+    fn judge(&self, failure: &Failure, class: &ErrorClass) -> Verdict {
+        let verdict = default_verdict(failure, class);
+        if verdict != Verdict::Retry {
+            return verdict;
+        }
+        let code = &failure.error.code;
+        if let Some(most) = self.settings.max_attempts
+            && failure.attempt >= most.get()
+        {
+            return Verdict::DeadLetter(format!("max-attempts of {most} reached: {code}"));
+        }
+        if let Some(oldest) = self.settings.max_age
+            && failure.age >= oldest
+        {
+            let oldest = format_duration(oldest.into());
+            return Verdict::DeadLetter(format!("max-age of {oldest} reached: {code}"));
+        }
+        Verdict::Retry
+    }
+}
+
+/// Exports a policy that is a function `fn(&Settings, &Failure) -> Milliseconds` and otherwise [`Standard`](crate::Standard).
+#[macro_export]
+macro_rules! export_delay {
+    ($delay:path) => {
+        const _: () = {
+            struct Formula;
+            impl $crate::Delay for Formula {
+                fn delay(
+                    settings: &$crate::Settings,
+                    failure: &$crate::Failure,
+                ) -> $crate::Milliseconds {
+                    $delay(settings, failure)
+                }
+            }
+            $crate::export!($crate::Standard<Formula>);
+        };
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct AlwaysASecond;
+
+    impl Delay for AlwaysASecond {
+        fn delay(_: &Settings, _: &Failure) -> Milliseconds {
+            1_000
+        }
+    }
+
+    fn policy(settings: &[(&str, &str)]) -> Standard<AlwaysASecond> {
+        let settings: Vec<_> = settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        Standard::configure(&settings).unwrap()
+    }
+
+    fn failure(attempt: u32, age: Milliseconds, retry_after: Option<Milliseconds>) -> Failure {
+        let mut failure = crate::testing::failure("HTTP 503");
+        failure.error.retry_after = retry_after;
+        Failure {
+            attempt,
+            age,
+            ..failure
+        }
+    }
+
+    #[test]
+    fn a_retry_after_lengthens_a_delay_and_never_shortens_it() {
+        for (switch, retry_after, expected) in [
+            ("on", None, 1_000),
+            ("on", Some(500), 1_000),
+            ("on", Some(90_000), 90_000),
+            ("off", Some(90_000), 1_000),
+        ] {
+            let policy = policy(&[("respect-retry-after", switch)]);
+            let delay = policy.delay(&failure(1, 0, retry_after), &ErrorClass::Throttled);
+            assert_eq!(
+                delay,
+                Duration::from_millis(expected),
+                "{switch} {retry_after:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_message_is_dead_lettered_when_permanent_or_out_of_attempts_or_too_old() {
+        let limited = [("max-attempts", "3"), ("max-age", "1h")];
+        for (settings, attempt, age, class, expected) in [
+            (&limited[..], 2, 0, ErrorClass::Transient, None),
+            (
+                &limited,
+                3,
+                0,
+                ErrorClass::Transient,
+                Some("max-attempts of 3 reached: HTTP 503"),
+            ),
+            (
+                &limited,
+                1,
+                3_600_000,
+                ErrorClass::Throttled,
+                Some("max-age of 1h reached: HTTP 503"),
+            ),
+            (&limited, 1, 3_599_999, ErrorClass::Throttled, None),
+            (
+                &limited,
+                1,
+                0,
+                ErrorClass::Permanent,
+                Some("permanent: HTTP 503"),
+            ),
+            (
+                &[],
+                u32::MAX,
+                u32::MAX,
+                ErrorClass::Other("odd".to_owned()),
+                None,
+            ),
+        ] {
+            let verdict = policy(settings).judge(&failure(attempt, age, None), &class);
+            let expected = expected.map_or(Verdict::Retry, |reason| {
+                Verdict::DeadLetter(reason.to_owned())
+            });
+            assert_eq!(verdict, expected);
+        }
+    }
+}
