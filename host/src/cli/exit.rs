@@ -1,0 +1,73 @@
+//! How the command ends: its exit codes, and what it says of an error.
+
+use std::process::ExitCode;
+
+use crate::config::ConfigError;
+use crate::policy::PolicyError;
+use crate::service::{QueueFault, StartError};
+
+/// The exit codes, as `--help` lists them.
+pub(super) const HELP: &str = "\
+Exit codes:
+  0    done
+  1    something unexpected went wrong
+  2    the command line is wrong
+  3    the configuration is wrong
+  4    a policy is refused
+  5    a queue, a dead-letter queue or a handler can't be used
+  130  ended at once by a second signal
+
+Try `backstop demo` first: it needs no account and takes half a minute.";
+
+/// Every way in which the command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    Success = 0,
+    Unexpected = 1,
+    Usage = 2,
+    Config = 3,
+    Policy = 4,
+    Queue = 5,
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// The command line asks for something that does not go together.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct UsageError(pub(super) String);
+
+impl Exit {
+    fn of(error: &anyhow::Error) -> Self {
+        if error.is::<UsageError>() {
+            return Self::Usage;
+        }
+        if error.is::<ConfigError>() {
+            return Self::Config;
+        }
+        if error.is::<PolicyError>() {
+            return Self::Policy;
+        }
+        match error.downcast_ref::<StartError>() {
+            Some(StartError::Queues(faults)) => match faults.first() {
+                Some((_, QueueFault::Policy(_))) => Self::Policy,
+                Some((_, QueueFault::Http(_))) => Self::Config,
+                Some((_, QueueFault::Consumer(_))) | None => Self::Queue,
+            },
+            Some(StartError::Records { .. }) => Self::Config,
+            Some(StartError::Sandbox(_) | StartError::Watch(_)) | None => Self::Unexpected,
+        }
+    }
+}
+
+/// Tells the error on stderr, with all of its causes.
+pub(super) fn report(error: &anyhow::Error) -> ExitCode {
+    let red = anstyle::AnsiColor::Red.on_default().bold();
+    anstream::eprintln!("{red}error:{red:#} {error:#}");
+    Exit::of(error).into()
+}

@@ -1,0 +1,87 @@
+//! The command line: what can be typed, what is printed. Nothing else in the crate prints.
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+mod demo;
+mod exit;
+mod log;
+mod run;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use exit::Exit;
+
+/// Sandboxed WebAssembly policies decide every retry of an SQS queue.
+///
+/// A failed message is put before a policy, a small WebAssembly file: it says what kind of failure it is, whether to try again, and when. Backstop carries that out on SQS, swaps the policy when its file changes, and never loses a message to a bad one.
+#[derive(Debug, Parser)]
+#[command(
+    name = "backstop",
+    version,
+    max_term_width = 100,
+    after_help = "Try `backstop demo` first: it needs no account and takes half a minute.",
+    after_long_help = exit::HELP,
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// How log lines look on stderr
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "text",
+        env = "BACKSTOP_LOG_FORMAT"
+    )]
+    log_format: LogFormat,
+
+    /// Say more: -v shows what policies log, -vv every request's fate. RUST_LOG sets it in detail
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show it at work: a hundred messages on a queue in memory, a policy swapped on the way
+    Demo(demo::Args),
+    /// Serve queues: receive, hand to the handler, put failures before the policy
+    Run(Box<run::Args>),
+}
+
+/// Runs the command that was typed.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let quiet = matches!(cli.command, Command::Demo(_));
+    log::start(cli.log_format, cli.verbose, quiet);
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return exit::report(
+                &anyhow::Error::new(error).context("can't start the async runtime"),
+            );
+        }
+    };
+    let ended = runtime.block_on(async {
+        match cli.command {
+            Command::Demo(args) => demo::run(args).await,
+            Command::Run(args) => run::run(*args).await,
+        }
+    });
+    // What still blocks (a policy that is being compiled) is not waited for.
+    runtime.shutdown_background();
+    match ended {
+        Ok(()) => Exit::Success.into(),
+        Err(error) => exit::report(&error),
+    }
+}

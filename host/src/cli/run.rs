@@ -1,0 +1,297 @@
+//! `backstop run`: the consumer.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{ArgGroup, Parser};
+use tokio_util::sync::CancellationToken;
+
+use super::exit::UsageError;
+use super::signals::stop_on_signal;
+use crate::config::{
+    self, Config, Destination, HandlerConfig, QueueConfig, parse_settings, parse_span,
+};
+use crate::consumer::{Options, Summary};
+use crate::decision::Bounds;
+use crate::policy::{Limits, PartSpec, PolicySpec, Source};
+use crate::queue::{BATCH_ENTRIES, Connections, LocalQueue, Outgoing, Queue, short_name};
+use crate::service::Service;
+
+const EXAMPLES: &str = "\
+Examples:
+  Serve the queues of a configuration:
+    backstop run --config backstop.toml
+
+  Serve one queue, without a configuration:
+    backstop run --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders \\
+      --policy full-jitter --set base=2s --set max-attempts=8 --http http://127.0.0.1:8080/
+
+  Try a policy of your own without an account, on a queue in memory; each line is a message:
+    printf 'one\\ntwo\\n' | backstop run --queue-url local:try --policy ./mine.wasm --exec ./work.sh --messages -
+
+Credentials, region and endpoint come from the AWS SDK's usual environment variables and profiles.
+SIGTERM and SIGINT let what is in hand finish (see --grace) and hand the rest back; a second one ends at once.";
+
+/// Serve queues: receive, hand to the handler, put failures before the policy
+///
+/// Success deletes a message. Failure is put before the policy: the message is hidden for as long as the policy says, or moved to the dead-letter queue. A policy from a file is swapped when the file changes; a version that is no good leaves the old one at work.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+#[command(group(ArgGroup::new("what").required(true).args(["config", "queue_url"])))]
+#[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
+pub(super) struct Args {
+    /// Serve the queues that this file names (docs/configuration.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "max_in_flight", "messages"])]
+    config: Option<PathBuf>,
+
+    /// Serve this one queue, set by flags: its URL, or local:NAME for a queue in memory
+    #[arg(long, value_name = "URL", requires = "handler")]
+    queue_url: Option<String>,
+
+    /// What decides: full-jitter, equal-jitter, linear, decorrelated-jitter, or the path of a .wasm or .wat file
+    #[arg(long, value_name = "NAME|FILE", default_value = "full-jitter")]
+    policy: String,
+
+    /// A setting of the policy, such as base=2s; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    settings: Vec<(String, String)>,
+
+    /// POST each message to this URL; 2xx is success
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+
+    /// Run this command for each message, the body on its standard input; exit 0 is success. Quote it as one: --exec './work.sh --fast'
+    #[arg(long, value_name = "COMMAND", value_parser = parse_command)]
+    exec: Option<Command>,
+
+    /// Invoke this function with each message and wait for its answer
+    #[arg(long, value_name = "NAME|ARN")]
+    lambda: Option<String>,
+
+    /// Where dead letters go [default: the one of the queue's redrive policy]
+    #[arg(long, value_name = "URL")]
+    dead_letter_queue: Option<String>,
+
+    /// No message has more attempts, whatever the policy says
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+
+    /// No message is tried again from this age, whatever the policy says (3d, 12h)
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    max_age: Option<Duration>,
+
+    /// Messages in hand at once
+    #[arg(long, value_name = "N")]
+    max_in_flight: Option<usize>,
+
+    /// How long work in hand may go on after the first SIGTERM or SIGINT
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "25s")]
+    grace: Duration,
+
+    /// Append a record of every decision to this file, or - for standard output (docs/decision-record.md)
+    #[arg(long, value_name = "FILE|-")]
+    decisions: Option<PathBuf>,
+
+    /// SQS and Lambda at this URL in place of the region's own
+    #[arg(long, value_name = "URL")]
+    endpoint_url: Option<String>,
+
+    /// Fill a local queue with the lines of this file, or - for standard input, and end when it is empty
+    #[arg(long, value_name = "FILE|-")]
+    messages: Option<PathBuf>,
+
+    /// Print the counts at the end as JSON, on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// A command line, split into words as a shell does.
+#[derive(Debug, Clone)]
+struct Command {
+    program: String,
+    arguments: Vec<String>,
+}
+
+fn parse_command(line: &str) -> Result<Command, String> {
+    let mut words = shlex::split(line)
+        .ok_or("a quote is not closed")?
+        .into_iter();
+    let program = words
+        .next()
+        .ok_or("expected a program, such as './work.sh --fast'")?;
+    Ok(Command {
+        program,
+        arguments: words.collect(),
+    })
+}
+
+pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+    let json = args.json;
+    let messages = args.messages.clone();
+    let config = config_of(args)?;
+    let connections = Connections::new(config.endpoint_url.clone());
+    let stop = stop_on_signal()?;
+    if let Some(file) = messages {
+        fill(&config, &file, &connections, &stop).await?;
+    }
+    let service = Service::prepare(config, &connections).await?;
+    for (name, summary) in service.run(stop).await {
+        report(&name, &summary, json)?;
+    }
+    Ok(())
+}
+
+fn config_of(args: Args) -> anyhow::Result<Config> {
+    let decisions = args.decisions.map(|path| {
+        if path == Path::new("-") {
+            Destination::Stdout
+        } else {
+            Destination::File(path)
+        }
+    });
+    if let Some(path) = &args.config {
+        let config = Config::read(path)?;
+        return Ok(Config {
+            endpoint_url: args.endpoint_url.or(config.endpoint_url),
+            decisions: decisions.or(config.decisions),
+            ..config
+        });
+    }
+    let url = config::queue_url("--queue-url", args.queue_url.unwrap_or_default())?;
+    let source = Source::parse(&args.policy, Path::new(""))
+        .map_err(|error| UsageError(format!("--policy: {error}")))?;
+    let defaults = Options::default();
+    let queue = QueueConfig {
+        name: short_name(&url).to_owned(),
+        dead_letter_queue: args
+            .dead_letter_queue
+            .map(|url| config::queue_url("--dead-letter-queue", url))
+            .transpose()?,
+        handler: match (args.http, args.exec, args.lambda) {
+            (Some(url), _, _) => HandlerConfig::Http(url),
+            (None, Some(Command { program, arguments }), _) => {
+                HandlerConfig::Exec(program, arguments)
+            }
+            (None, None, function) => HandlerConfig::Lambda(function.unwrap_or_default()),
+        },
+        policy: PolicySpec::Whole(PartSpec {
+            source,
+            settings: args.settings,
+        }),
+        bounds: Bounds {
+            max_attempts: args
+                .max_attempts
+                .map(|most| config::attempts("--max-attempts", most))
+                .transpose()?,
+            max_age: args
+                .max_age
+                .map(|span| config::max_age("--max-age", span))
+                .transpose()?,
+            retention: None,
+        },
+        options: Options {
+            max_in_flight: args.max_in_flight.unwrap_or(defaults.max_in_flight),
+            grace: args.grace,
+            ..defaults
+        },
+        url,
+    };
+    Ok(Config {
+        endpoint_url: args.endpoint_url,
+        decisions,
+        limits: Limits::default(),
+        queues: vec![queue],
+    })
+}
+
+/// Sends the lines of a file to the local queue, and ends the run when it has become empty.
+async fn fill(
+    config: &Config,
+    file: &Path,
+    connections: &Connections,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let local = config
+        .queues
+        .first()
+        .and_then(|queue| queue.url.strip_prefix("local:"));
+    let Some(name) = local else {
+        return Err(UsageError(
+            "--messages fills local queues only: give --queue-url local:NAME".to_owned(),
+        )
+        .into());
+    };
+    let queue = connections.local.named(name);
+    let input: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(
+            std::fs::File::open(file)
+                .with_context(|| format!("can't read the messages in {}", file.display()))?,
+        )
+    };
+    send_lines(&queue, input, file).await?;
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        queue.emptied().await;
+        stop.cancel();
+    });
+    Ok(())
+}
+
+async fn send_lines(queue: &LocalQueue, input: impl Read, file: &Path) -> anyhow::Result<()> {
+    let lines: Vec<String> = BufReader::new(input)
+        .lines()
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("can't read {}", file.display()))?;
+    let fifo = queue.describe().await?.fifo;
+    let messages: Vec<_> = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| Outgoing {
+            group: fifo.then(|| "lines".to_owned()),
+            deduplication_id: fifo.then(|| number.to_string()),
+            ..Outgoing::new(line.as_str())
+        })
+        .collect();
+    for batch in messages.chunks(BATCH_ENTRIES) {
+        for (message, sent) in batch.iter().zip(queue.send(batch).await?) {
+            sent.with_context(|| {
+                format!(
+                    "{}: the message `{:.40}` is refused",
+                    file.display(),
+                    message.body
+                )
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn report(name: &str, summary: &Summary, json: bool) -> anyhow::Result<()> {
+    if json {
+        let mut object = serde_json::to_value(summary)?;
+        if let Some(object) = object.as_object_mut() {
+            object.insert("queue".to_owned(), name.into());
+        }
+        println!("{object}");
+        return Ok(());
+    }
+    tracing::info!(
+        queue = name,
+        received = summary.received,
+        succeeded = summary.succeeded,
+        retried = summary.retried,
+        dead_lettered = summary.dead_lettered,
+        discarded = summary.discarded,
+        handed_back = summary.handed_back,
+        unsettled = summary.unsettled,
+        fallbacks = summary.fallbacks,
+        requests_per_message = format!("{:.2}", summary.requests_per_message),
+        "ended"
+    );
+    Ok(())
+}

@@ -1,0 +1,375 @@
+//! The configuration: what `backstop.toml` says, converted once into what the host works with.
+//!
+//! `raw` is the file's shape, this is its meaning. `docs/configuration.md` documents every key.
+
+mod raw;
+mod values;
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::consumer::Options;
+use crate::decision::{Bounds, LONGEST_DELAY};
+use crate::failure::Milliseconds;
+use crate::policy::{Limits, PartSpec, PolicySpec, Source, SourceError};
+use crate::queue::VisibilityTimeout;
+
+pub use values::{parse_settings, parse_span};
+
+/// Everything that `backstop run` needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// SQS and Lambda at this URL in place of the region's own.
+    pub endpoint_url: Option<String>,
+    /// Where decision records go.
+    pub decisions: Option<Destination>,
+    /// What each policy component may use.
+    pub limits: Limits,
+    /// The queues to serve, at least one.
+    pub queues: Vec<QueueConfig>,
+}
+
+/// Where lines are written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// Appended to a file.
+    File(PathBuf),
+}
+
+/// One queue to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// What it is called in logs and records.
+    pub name: String,
+    /// Its URL, or `local:NAME`.
+    pub url: String,
+    /// The URL of its dead-letter queue, if not the one of its redrive policy.
+    pub dead_letter_queue: Option<String>,
+    /// What does the work.
+    pub handler: HandlerConfig,
+    /// What decides.
+    pub policy: PolicySpec,
+    /// What holds whatever the policy says.
+    pub bounds: Bounds,
+    /// How the consumer goes about it.
+    pub options: Options,
+}
+
+/// What does the work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HandlerConfig {
+    /// A POST to this URL.
+    Http(String),
+    /// A program and its arguments.
+    Exec(String, Vec<String>),
+    /// A function's name or ARN.
+    Lambda(String),
+}
+
+/// A configuration that can't be used; says where it is wrong and what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// No such file, or no permission.
+    #[error("can't read the configuration {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// Not TOML, an unknown key, or a value of the wrong kind; the text shows the place.
+    #[error("{}: {text}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, column, and the line itself.
+        text: String,
+    },
+    /// A value that makes no sense where it stands.
+    #[error("{place}: {expected}")]
+    Value {
+        /// The key, from the top.
+        place: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// A policy that is named wrongly.
+    #[error("{place}")]
+    Policy {
+        /// The key, from the top.
+        place: String,
+        /// What would be right.
+        #[source]
+        cause: SourceError,
+    },
+}
+
+impl Config {
+    /// Reads a file. Paths in it are relative to its folder.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
+            path: path.to_owned(),
+            cause,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    /// The configuration that `text` says, as if it stood in the file `path`.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let raw: raw::Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+            path: path.to_owned(),
+            text: error.to_string().trim_end().to_owned(),
+        })?;
+        raw.convert(path.parent().unwrap_or(Path::new("")))
+    }
+}
+
+fn value(place: impl Into<String>, expected: impl Into<String>) -> ConfigError {
+    ConfigError::Value {
+        place: place.into(),
+        expected: expected.into(),
+    }
+}
+
+impl raw::Config {
+    fn convert(self, folder: &Path) -> Result<Config, ConfigError> {
+        if self.queues.is_empty() {
+            return Err(value(
+                "queues",
+                "expected at least one queue, in a table such as [queues.orders]",
+            ));
+        }
+        let queues = self
+            .queues
+            .into_iter()
+            .map(|(name, queue)| queue.convert(name, folder))
+            .collect::<Result<_, _>>()?;
+        let decisions = self
+            .decisions
+            .map(|decisions| match decisions.record.as_str() {
+                "stdout" | "-" => Destination::Stdout,
+                path => Destination::File(folder.join(path)),
+            });
+        Ok(Config {
+            endpoint_url: self.endpoint_url,
+            decisions,
+            limits: self.limits.unwrap_or_default().convert()?,
+            queues,
+        })
+    }
+}
+
+impl raw::Limits {
+    fn convert(self) -> Result<Limits, ConfigError> {
+        let mut limits = Limits::default();
+        limits.fuel = self.fuel.unwrap_or(limits.fuel);
+        limits.time = self.time.map_or(limits.time, |span| span.0);
+        limits.memory = self.memory.map_or(limits.memory, |bytes| bytes.0);
+        limits.table_elements = self.table_elements.unwrap_or(limits.table_elements);
+        limits.instances = self.instances.unwrap_or(limits.instances);
+        limits.log = self.log.map_or(limits.log, |bytes| bytes.0);
+        limits.strings = self.strings.map_or(limits.strings, |bytes| bytes.0);
+        limits.payload = self.payload.map_or(limits.payload, |bytes| bytes.0);
+        limits.component = self.component.map_or(limits.component, |bytes| bytes.0);
+        if limits.memory > 4 << 30 {
+            return Err(value("limits.memory", "expected at most 4GiB"));
+        }
+        Ok(limits)
+    }
+}
+
+impl raw::Queue {
+    fn convert(self, name: String, folder: &Path) -> Result<QueueConfig, ConfigError> {
+        let at = |key: &str| format!("queues.{name}.{key}");
+        let url = queue_url(&at("url"), self.url)?;
+        let dead_letter_queue = self
+            .dead_letter_queue
+            .map(|url| queue_url(&at("dead-letter-queue"), url))
+            .transpose()?;
+        let policy = policy(self.policy, self.settings, folder, &at)?;
+        let bounds = Bounds {
+            max_attempts: self
+                .max_attempts
+                .map(|most| attempts(&at("max-attempts"), most))
+                .transpose()?,
+            max_age: self
+                .max_age
+                .map(|span| max_age(&at("max-age"), span.0))
+                .transpose()?,
+            retention: None,
+        };
+        let defaults = Options::default();
+        let max_in_flight = self.max_in_flight.unwrap_or(defaults.max_in_flight);
+        if !(1..=100_000).contains(&max_in_flight) {
+            return Err(value(
+                at("max-in-flight"),
+                "expected a whole number from 1 to 100000: SQS has 120000 messages in flight at most",
+            ));
+        }
+        let visibility_timeout = self
+            .visibility_timeout
+            .map(|span| visibility(&at("visibility-timeout"), span.0))
+            .transpose()?;
+        let options = Options {
+            max_in_flight,
+            visibility_timeout,
+            attempt_timeout: self
+                .attempt_timeout
+                .map_or(defaults.attempt_timeout, |span| span.0),
+            linger: self.linger.map_or(defaults.linger, |span| span.0),
+            grace: self.grace.map_or(defaults.grace, |span| span.0),
+        };
+        if options.attempt_timeout > VisibilityTimeout::MAX.as_duration() {
+            return Err(value(
+                at("attempt-timeout"),
+                "expected at most 12h, for which SQS keeps a message invisible",
+            ));
+        }
+        Ok(QueueConfig {
+            handler: self.handler.convert(&at("handler"))?,
+            url,
+            dead_letter_queue,
+            policy,
+            bounds,
+            options,
+            name,
+        })
+    }
+}
+
+impl raw::Handler {
+    fn convert(self, place: &str) -> Result<HandlerConfig, ConfigError> {
+        match (self.http, self.exec, self.lambda) {
+            (Some(url), None, None) => Ok(HandlerConfig::Http(url)),
+            (None, Some(command), None) => {
+                let mut words = command.0.into_iter();
+                let program = words.next().filter(|program| !program.is_empty());
+                let program = program.ok_or_else(|| {
+                    value(
+                        format!("{place}.exec"),
+                        "expected a program, such as [\"./work.sh\", \"--fast\"]",
+                    )
+                })?;
+                Ok(HandlerConfig::Exec(program, words.collect()))
+            }
+            (None, None, Some(function)) => Ok(HandlerConfig::Lambda(function)),
+            _ => Err(value(
+                place,
+                "expected exactly one of `http`, `exec` and `lambda`, such as { http = \"http://127.0.0.1:8080/\" }",
+            )),
+        }
+    }
+}
+
+/// A queue's URL. Nothing is asked of SQS here.
+pub fn queue_url(place: &str, url: String) -> Result<String, ConfigError> {
+    let is_local = url
+        .strip_prefix("local:")
+        .is_some_and(|name| !name.is_empty() && !name.contains(['/', ':']));
+    if is_local || url.starts_with("https://") || url.starts_with("http://") {
+        return Ok(url);
+    }
+    Err(value(
+        place,
+        format!(
+            "`{url}` is not the URL of a queue: expected one such as https://sqs.eu-west-1.amazonaws.com/123456789012/orders, or local:orders"
+        ),
+    ))
+}
+
+/// At most as many attempts as this, from 1.
+pub fn attempts(place: &str, most: u32) -> Result<NonZeroU32, ConfigError> {
+    NonZeroU32::new(most).ok_or_else(|| value(place, "expected a whole number from 1"))
+}
+
+/// At most this old, up to SQS's longest retention.
+pub fn max_age(place: &str, span: Duration) -> Result<Milliseconds, ConfigError> {
+    let age = Milliseconds::from_duration(span);
+    if age == Milliseconds(0) || age > LONGEST_DELAY {
+        return Err(value(
+            place,
+            "expected more than 0s and at most 14d, for which SQS keeps a message",
+        ));
+    }
+    Ok(age)
+}
+
+fn visibility(place: &str, span: Duration) -> Result<VisibilityTimeout, ConfigError> {
+    if span.is_zero() || span > VisibilityTimeout::MAX.as_duration() {
+        return Err(value(place, "expected 1s to 12h"));
+    }
+    Ok(VisibilityTimeout::rounded_up(span))
+}
+
+fn policy(
+    policy: Option<raw::Policy>,
+    settings: Option<raw::Settings>,
+    folder: &Path,
+    at: &dyn Fn(&str) -> String,
+) -> Result<PolicySpec, ConfigError> {
+    let part = |part: raw::Part, key: &str| {
+        let source = Source::parse(&part.name, folder).map_err(|cause| ConfigError::Policy {
+            place: at(key),
+            cause,
+        })?;
+        Ok(PartSpec {
+            source,
+            settings: part.settings.0,
+        })
+    };
+    match policy {
+        Some(raw::Policy::Parts(parts)) => {
+            if settings.is_some() {
+                return Err(value(
+                    at("settings"),
+                    "expected none beside a policy in parts: give each part its own, as { use = \"linear\", settings = { base = \"2s\" } }",
+                ));
+            }
+            let raw::Parts {
+                classifier,
+                backoff,
+                dead_lettering,
+            } = *parts;
+            if classifier.is_none() && backoff.is_none() && dead_lettering.is_none() {
+                return Err(value(
+                    at("policy"),
+                    "expected at least one of `classifier`, `backoff` and `dead-lettering`",
+                ));
+            }
+            Ok(PolicySpec::Parts {
+                classifier: classifier
+                    .map(|named| part(named, "policy.classifier"))
+                    .transpose()?,
+                backoff: backoff
+                    .map(|named| part(named, "policy.backoff"))
+                    .transpose()?,
+                dead_lettering: dead_lettering
+                    .map(|named| part(named, "policy.dead-lettering"))
+                    .transpose()?,
+            })
+        }
+        Some(raw::Policy::Whole(name)) => part(
+            raw::Part {
+                name,
+                settings: settings.unwrap_or_default(),
+            },
+            "policy",
+        )
+        .map(PolicySpec::Whole),
+        None => part(
+            raw::Part {
+                name: "full-jitter".to_owned(),
+                settings: settings.unwrap_or_default(),
+            },
+            "policy",
+        )
+        .map(PolicySpec::Whole),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! The shape of `backstop.toml`: names and kinds of values. What they mean is decided one level up.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+pub(super) use super::values::{Bytes, Command, Settings, Span};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Config {
+    pub(super) endpoint_url: Option<String>,
+    pub(super) decisions: Option<Decisions>,
+    pub(super) limits: Option<Limits>,
+    #[serde(default)]
+    pub(super) queues: BTreeMap<String, Queue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Decisions {
+    pub(super) record: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Limits {
+    pub(super) fuel: Option<u64>,
+    pub(super) time: Option<Span>,
+    pub(super) memory: Option<Bytes>,
+    pub(super) table_elements: Option<usize>,
+    pub(super) instances: Option<usize>,
+    pub(super) log: Option<Bytes>,
+    pub(super) strings: Option<Bytes>,
+    pub(super) payload: Option<Bytes>,
+    pub(super) component: Option<Bytes>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Queue {
+    pub(super) url: String,
+    pub(super) dead_letter_queue: Option<String>,
+    pub(super) handler: Handler,
+    pub(super) policy: Option<Policy>,
+    pub(super) settings: Option<Settings>,
+    pub(super) max_attempts: Option<u32>,
+    pub(super) max_age: Option<Span>,
+    pub(super) max_in_flight: Option<usize>,
+    pub(super) visibility_timeout: Option<Span>,
+    pub(super) attempt_timeout: Option<Span>,
+    pub(super) linger: Option<Span>,
+    pub(super) grace: Option<Span>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Handler {
+    pub(super) http: Option<String>,
+    pub(super) exec: Option<Command>,
+    pub(super) lambda: Option<String>,
+}
+
+/// `"full-jitter"`, or a table of parts.
+#[derive(Debug)]
+pub(super) enum Policy {
+    Whole(String),
+    Parts(Box<Parts>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Parts {
+    pub(super) classifier: Option<Part>,
+    pub(super) backoff: Option<Part>,
+    pub(super) dead_lettering: Option<Part>,
+}
+
+/// `"linear"`, or `{ use = "linear", settings = { base = "2s" } }`.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) settings: Settings,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartTable {
+    #[serde(rename = "use")]
+    name: String,
+    #[serde(default)]
+    settings: Settings,
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextOrParts;
+
+        impl<'de> Visitor<'de> for TextOrParts {
+            type Value = Policy;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a policy's name or path, or a table with `classifier`, `backoff` and `dead-lettering`")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Policy, E> {
+                Ok(Policy::Whole(name.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Policy, A::Error> {
+                Parts::deserialize(MapAccessDeserializer::new(table))
+                    .map(|parts| Policy::Parts(Box::new(parts)))
+            }
+        }
+
+        deserializer.deserialize_any(TextOrParts)
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextOrTable;
+
+        impl<'de> Visitor<'de> for TextOrTable {
+            type Value = Part;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a component's name or path, or a table with `use` and `settings`")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Part, E> {
+                Ok(Part {
+                    name: name.to_owned(),
+                    settings: Settings::default(),
+                })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Part, A::Error> {
+                let PartTable { name, settings } =
+                    PartTable::deserialize(MapAccessDeserializer::new(table))?;
+                Ok(Part { name, settings })
+            }
+        }
+
+        deserializer.deserialize_any(TextOrTable)
+    }
+}

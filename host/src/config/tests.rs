@@ -1,0 +1,236 @@
+use super::*;
+
+const ORDERS: &str = r#"
+[queues.orders]
+url = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders"
+handler = { http = "http://127.0.0.1:8080/" }
+"#;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("/etc/backstop/backstop.toml"))
+}
+
+fn refusal(text: &str) -> String {
+    format!("{:#}", anyhow::Error::from(parse(text).unwrap_err()))
+}
+
+#[test]
+fn a_queue_needs_a_url_and_a_handler_and_has_defaults_for_the_rest() {
+    let config = parse(ORDERS).unwrap();
+    assert_eq!(
+        (config.limits, config.decisions, config.endpoint_url),
+        (Limits::default(), None, None)
+    );
+    let [queue] = config.queues.as_slice() else {
+        panic!("one queue")
+    };
+    assert_eq!(queue.name, "orders");
+    assert_eq!(
+        queue.policy,
+        PolicySpec::from(Source::Builtin("full-jitter"))
+    );
+    assert_eq!(
+        (queue.bounds, &queue.options),
+        (Bounds::default(), &Options::default())
+    );
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = parse(
+        r#"
+        endpoint-url = "http://127.0.0.1:4566"
+        decisions = { record = "decisions.jsonl" }
+        limits = { fuel = 1000, time = "1s", memory = "16MiB", log = "1KiB", strings = 4096 }
+
+        [queues.orders]
+        url = "local:orders"
+        dead-letter-queue = "local:dead"
+        handler = { exec = ["./work.sh", "--fast"] }
+        policy = "orders.wasm"
+        settings = { base = "2s", max-attempts = 5, respect-retry-after = false }
+        max-attempts = 9
+        max-age = "3d"
+        max-in-flight = 7
+        visibility-timeout = "45s"
+        attempt-timeout = "1m"
+        linger = "20ms"
+        grace = "5s"
+        "#,
+    )
+    .unwrap();
+    assert_eq!(
+        config.decisions,
+        Some(Destination::File("/etc/backstop/decisions.jsonl".into()))
+    );
+    assert_eq!(
+        (config.limits.fuel, config.limits.memory, config.limits.log),
+        (1_000, 16 << 20, 1 << 10)
+    );
+    let queue = config.queues.first().unwrap();
+    let settings = [
+        ("base", "2s"),
+        ("max-attempts", "5"),
+        ("respect-retry-after", "false"),
+    ];
+    let expected = PolicySpec::Whole(PartSpec {
+        source: Source::File("/etc/backstop/orders.wasm".into()),
+        settings: settings
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+    });
+    assert_eq!(queue.policy, expected);
+    assert_eq!(
+        queue.handler,
+        HandlerConfig::Exec("./work.sh".to_owned(), vec!["--fast".to_owned()])
+    );
+    assert_eq!(queue.bounds.max_attempts.map(NonZeroU32::get), Some(9));
+    assert_eq!(queue.bounds.max_age, Some(Milliseconds(259_200_000)));
+    let options = Options {
+        max_in_flight: 7,
+        visibility_timeout: Some(VisibilityTimeout::rounded_up(Duration::from_secs(45))),
+        attempt_timeout: Duration::from_secs(60),
+        linger: Duration::from_millis(20),
+        grace: Duration::from_secs(5),
+    };
+    assert_eq!(queue.options, options);
+}
+
+#[test]
+fn a_policy_may_be_put_together_from_parts_with_settings_of_their_own() {
+    let config = parse(&format!(
+        "{ORDERS}policy = {{ classifier = \"./c.wasm\", backoff = {{ use = \"linear\", settings = {{ base = \"2s\" }} }} }}"
+    ))
+    .unwrap();
+    let expected = PolicySpec::Parts {
+        classifier: Some(PartSpec {
+            source: Source::File("/etc/backstop/./c.wasm".into()),
+            settings: Vec::new(),
+        }),
+        backoff: Some(PartSpec {
+            source: Source::Builtin("linear"),
+            settings: vec![("base".to_owned(), "2s".to_owned())],
+        }),
+        dead_lettering: None,
+    };
+    assert_eq!(config.queues.first().unwrap().policy, expected);
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_its_place_and_what_would_be_right() {
+    for (line, parts) in [
+        (
+            "max-age = \"0s\"",
+            &["queues.orders.max-age", "at most 14d"][..],
+        ),
+        (
+            "max-age = \"15d\"",
+            &["queues.orders.max-age", "at most 14d"],
+        ),
+        (
+            "max-attempts = 0",
+            &["queues.orders.max-attempts", "from 1"],
+        ),
+        (
+            "max-in-flight = 0",
+            &["queues.orders.max-in-flight", "1 to 100000"],
+        ),
+        (
+            "visibility-timeout = \"13h\"",
+            &["queues.orders.visibility-timeout", "1s to 12h"],
+        ),
+        (
+            "attempt-timeout = \"13h\"",
+            &["queues.orders.attempt-timeout", "at most 12h"],
+        ),
+        (
+            "grace = 5",
+            &["backstop.toml", "line 5", "a duration with its unit"],
+        ),
+        (
+            "grace = \"5\"",
+            &[
+                "line 5",
+                "invalid value: string \"5\"",
+                "a duration with its unit",
+            ],
+        ),
+        ("gracious = \"5s\"", &["line 5", "unknown field `gracious`"]),
+        (
+            "policy = \"ful-jitter\"",
+            &[
+                "queues.orders.policy",
+                "no built-in policy `ful-jitter`",
+                "full-jitter",
+            ],
+        ),
+        ("policy = 5", &["line 5", "a policy's name or path"]),
+        (
+            "policy = {}",
+            &["queues.orders.policy", "at least one of `classifier`"],
+        ),
+        (
+            "policy = { clasifier = \"linear\" }",
+            &["line 5", "unknown field `clasifier`"],
+        ),
+        (
+            "settings = { base = [1] }",
+            &["line 5", "a text, a number or true or false"],
+        ),
+        (
+            "policy = { backoff = \"linear\" }\nsettings = { base = \"1s\" }",
+            &["queues.orders.settings", "each part"],
+        ),
+        (
+            "dead-letter-queue = \"orders-dlq\"",
+            &["queues.orders.dead-letter-queue", "not the URL of a queue"],
+        ),
+        ("[limits]\nmemory = \"64MB\"", &["line 6", "64MiB"]),
+        (
+            "[limits]\nmemory = \"5GiB\"",
+            &["limits.memory", "at most 4GiB"],
+        ),
+        (
+            "[queues.b]\nurl = \"local:b\"\nhandler = {}",
+            &["queues.b.handler", "exactly one of"],
+        ),
+        (
+            "[queues.b]\nurl = \"local:b\"\nhandler = { exec = [] }",
+            &["queues.b.handler.exec", "expected a program"],
+        ),
+        (
+            "[queues.b]\nurl = \"local:b\"",
+            &["line 5", "missing field `handler`"],
+        ),
+        (
+            "[queues.b]\nurl = \"local:\"\nhandler = { lambda = \"f\" }",
+            &["queues.b.url", "not the URL of a queue"],
+        ),
+    ] {
+        let refusal = refusal(&format!("{ORDERS}{line}"));
+        for part in parts {
+            assert!(
+                refusal.contains(part),
+                "{line}: {part:?} is not in: {refusal}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_configuration_without_queues_is_refused() {
+    assert!(refusal("").contains("[queues.orders]"));
+}
+
+#[test]
+fn a_flag_sets_a_setting_by_name_and_value() {
+    assert_eq!(
+        parse_settings(" base = 2s "),
+        Ok(("base".to_owned(), "2s".to_owned()))
+    );
+    assert_eq!(
+        parse_settings("a=b=c"),
+        Ok(("a".to_owned(), "b=c".to_owned()))
+    );
+    assert!(parse_settings("base").is_err() && parse_settings("=2s").is_err());
+}

@@ -1,0 +1,245 @@
+//! What a dead letter looks like: the message as it was, with the reason beside it as attributes.
+
+use std::collections::BTreeMap;
+
+use crate::decider::Decided;
+use crate::failure::Failure;
+use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
+
+/// The attributes that a dead letter bears, in the order in which they are given up for want of room: the last goes first.
+///
+/// SQS allows ten attributes in all and counts them in the message's size. The sender's come first.
+pub const ATTRIBUTES: [&str; 7] = [
+    "BackstopReason",
+    "BackstopMessageId",
+    "BackstopAttempt",
+    "BackstopClass",
+    "BackstopError",
+    "BackstopFirstSent",
+    "BackstopPolicy",
+];
+
+/// The longest text of an attribute of ours, in characters.
+const TEXT: usize = 1_000;
+
+/// The dead letter of a message: its body, the sender's attributes, and ours as far as there is room for them in the dead-letter queue.
+pub fn dead_letter(
+    message: &Message,
+    failure: &Failure,
+    decided: &Decided,
+    reason: &str,
+    queue: &Description,
+) -> Outgoing {
+    // A message that was redriven before bears what it was at first.
+    let at_first =
+        |name: &str, now: Attribute| message.attributes.get(name).cloned().unwrap_or(now);
+    let values = [
+        Attribute::string(text(reason)),
+        at_first("BackstopMessageId", Attribute::string(text(&message.id))),
+        Attribute::number(failure.attempt),
+        Attribute::string(text(&decided.decision.class.to_string())),
+        Attribute::string(text(&failure.error.to_string())),
+        at_first("BackstopFirstSent", Attribute::number(message.sent.0)),
+        Attribute::string(text(&decided.policy)),
+    ];
+    // The rest of what it bears from then is out of date.
+    let is_ours = |name: &str| ATTRIBUTES.contains(&name);
+    let attributes: BTreeMap<_, _> = message
+        .attributes
+        .iter()
+        .filter(|(name, _)| !is_ours(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let mut letter = Outgoing {
+        body: message.body.clone(),
+        attributes,
+        group: queue
+            .fifo
+            .then(|| message.group.clone().unwrap_or_else(|| message.id.clone())),
+        deduplication_id: queue.fifo.then(|| message.id.clone()),
+        trace_header: message.trace_header.clone(),
+    };
+    for (name, value) in ATTRIBUTES.into_iter().zip(values) {
+        let size = letter.size() + name.len() + value.size();
+        if letter.attributes.len() < MAX_ATTRIBUTES && size <= queue.max_message_bytes {
+            letter.attributes.insert(name.to_owned(), value);
+        }
+    }
+    letter
+}
+
+/// A text that SQS takes for the value of an attribute: not empty, not too long, without forbidden characters.
+fn text(value: &str) -> String {
+    let value: String = value
+        .chars()
+        .map(|c| if is_allowed(c) { c } else { '\u{fffd}' })
+        .take(TEXT)
+        .collect();
+    if value.is_empty() {
+        "-".to_owned()
+    } else {
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
+    use crate::failure::{Error, Milliseconds, Timestamp};
+    use crate::queue::{ReceiptHandle, VisibilityTimeout};
+    use proptest::prelude::*;
+    use std::num::NonZeroU32;
+
+    fn message(body: &str, attributes: usize) -> Message {
+        Message {
+            id: "m-1".to_owned(),
+            receipt_handle: ReceiptHandle("r".to_owned()),
+            body: body.into(),
+            attributes: (0..attributes)
+                .map(|i| (format!("a{i}"), Attribute::string("x")))
+                .collect(),
+            receive_count: NonZeroU32::MIN,
+            sent: Timestamp(1_000),
+            first_received: Timestamp(2_000),
+            received: Timestamp(2_000),
+            sender: None,
+            group: None,
+            deduplication_id: None,
+            trace_header: Some("Root=1".to_owned()),
+        }
+    }
+
+    fn queue(fifo: bool, max_message_bytes: usize) -> Description {
+        Description {
+            arn: "local:dead".to_owned(),
+            fifo,
+            visibility_timeout: VisibilityTimeout::MAX,
+            retention: Milliseconds(0),
+            max_message_bytes,
+            redrive: None,
+        }
+    }
+
+    fn letter(message: &Message, reason: &str, queue: &Description) -> Outgoing {
+        let failure = Failure {
+            message_id: message.id.clone(),
+            source: "local:q".to_owned(),
+            attempt: NonZeroU32::MIN,
+            age: Milliseconds(5),
+            failed_at: Timestamp(3_000),
+            previous_delay: None,
+            error: Error::new("HTTP 404", "no such order"),
+            attributes: Vec::new(),
+            random: 0.0,
+        };
+        let decision = Decision {
+            class: ErrorClass::Permanent,
+            action: Action::DeadLetter {
+                reason: reason.to_owned(),
+            },
+            decided_by: DecidedBy::Policy,
+        };
+        dead_letter(
+            message,
+            &failure,
+            &Decided {
+                decision,
+                policy: "sha256:00".to_owned(),
+            },
+            reason,
+            queue,
+        )
+    }
+
+    #[test]
+    fn a_dead_letter_bears_its_reason_beside_what_the_sender_said() {
+        let letter = letter(
+            &message("body", 1),
+            "permanent: HTTP 404",
+            &queue(false, 1 << 20),
+        );
+        assert_eq!(
+            (letter.body.as_ref(), letter.trace_header.as_deref()),
+            ("body", Some("Root=1"))
+        );
+        let texts: Vec<_> = letter
+            .attributes
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_text()))
+            .collect();
+        let expected = [
+            ("BackstopAttempt", "1"),
+            ("BackstopClass", "permanent"),
+            ("BackstopError", "HTTP 404: no such order"),
+            ("BackstopFirstSent", "1000"),
+            ("BackstopMessageId", "m-1"),
+            ("BackstopPolicy", "sha256:00"),
+            ("BackstopReason", "permanent: HTTP 404"),
+            ("a0", "x"),
+        ];
+        assert_eq!(
+            texts,
+            expected.map(|(name, value)| (name, value.to_owned()))
+        );
+    }
+
+    #[test]
+    fn the_senders_attributes_come_first_and_ours_give_way() {
+        for (theirs, ours) in [(0, 7), (3, 7), (6, 4), (9, 1), (10, 0)] {
+            let letter = letter(&message("body", theirs), "because", &queue(false, 1 << 20));
+            assert_eq!(letter.attributes.len(), theirs + ours);
+            assert_eq!(letter.attributes.contains_key("BackstopReason"), ours > 0);
+        }
+    }
+
+    #[test]
+    fn a_message_dead_lettered_again_keeps_its_first_id_and_time() {
+        let mut again = message("body", 0);
+        again
+            .attributes
+            .insert("BackstopMessageId".to_owned(), Attribute::string("m-0"));
+        again
+            .attributes
+            .insert("BackstopFirstSent".to_owned(), Attribute::number(7));
+        again
+            .attributes
+            .insert("BackstopReason".to_owned(), Attribute::string("of then"));
+        let letter = letter(&again, "of now", &queue(false, 1 << 20));
+        let text = |name: &str| letter.attributes.get(name).map(Attribute::to_text);
+        assert_eq!(text("BackstopMessageId").as_deref(), Some("m-0"));
+        assert_eq!(text("BackstopFirstSent").as_deref(), Some("7"));
+        assert_eq!(text("BackstopReason").as_deref(), Some("of now"));
+    }
+
+    #[test]
+    fn a_fifo_dead_letter_has_a_group_and_a_deduplication_id() {
+        let mut grouped = message("body", 0);
+        assert_eq!(
+            letter(&grouped, "x", &queue(true, 1 << 20))
+                .group
+                .as_deref(),
+            Some("m-1")
+        );
+        grouped.group = Some("g".to_owned());
+        let letter = letter(&grouped, "x", &queue(true, 1 << 20));
+        assert_eq!(
+            (letter.group.as_deref(), letter.deduplication_id.as_deref()),
+            (Some("g"), Some("m-1"))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_that_fits_never_becomes_a_dead_letter_that_does_not(
+            body in "[a-z]{1,2000}", theirs in 0..=10_usize, reason in ".{1,1500}", spare in 0..600_usize,
+        ) {
+            let message = message(&body, theirs);
+            let size = Outgoing { body: message.body.clone(), attributes: message.attributes.clone(), ..Outgoing::default() }.size();
+            let limit = size + spare;
+            let letter = letter(&message, &reason, &queue(false, limit));
+            prop_assert!(letter.size() <= limit && letter.attributes.len() <= MAX_ATTRIBUTES);
+            prop_assert!(letter.attributes.values().all(|value| value.to_text().chars().all(is_allowed)));
+        }
+    }
+}

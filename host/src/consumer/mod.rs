@@ -1,0 +1,175 @@
+//! The standalone consumer: receive, attempt, decide, apply, for one queue.
+//!
+//! [`Consumer::run`] is the loop; `lane` does the work and keeps messages invisible meanwhile; `apply` carries out what was decided; `batcher` makes few requests of many.
+
+mod apply;
+mod batcher;
+mod dead_letter;
+mod history;
+mod lane;
+mod receive;
+mod startup;
+mod stats;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Clock;
+use crate::decider::Decider;
+use crate::handler::Handler;
+use crate::queue::{Queue, VisibilityTimeout};
+use apply::Applier;
+use history::History;
+
+pub use batcher::GaveUp;
+pub use dead_letter::{ATTRIBUTES, dead_letter};
+pub use startup::{Fault, Ready, Warning, check};
+pub use stats::{Count, Stats, Summary};
+
+/// How a consumer goes about its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Messages in hand at once, from receive to the end of their handling.
+    pub max_in_flight: usize,
+    /// How long a message stays invisible; a heartbeat renews it at half of that. The queue's own by default.
+    pub visibility_timeout: Option<VisibilityTimeout>,
+    /// The longest that one attempt may take.
+    pub attempt_timeout: Duration,
+    /// How long a request waits for others to go with it.
+    pub linger: Duration,
+    /// How long work under way may go on after the consumer was told to stop.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_in_flight: 100,
+            visibility_timeout: None,
+            attempt_timeout: Duration::from_secs(15 * 60),
+            linger: Duration::from_millis(100),
+            grace: Duration::from_secs(25),
+        }
+    }
+}
+
+/// One queue, its policy and its handler, checked and ready to run.
+pub struct Consumer {
+    name: String,
+    ready: Ready,
+    handler: Arc<dyn Handler>,
+    decider: Decider,
+    options: Options,
+    stats: Arc<Stats>,
+}
+
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What every part of a running consumer shares.
+struct Shared {
+    name: String,
+    queue: Arc<dyn Queue>,
+    fifo: bool,
+    source: String,
+    visibility: VisibilityTimeout,
+    handler: Arc<dyn Handler>,
+    decider: Decider,
+    options: Options,
+    applier: Applier,
+    history: History,
+    stats: Arc<Stats>,
+    clock: Clock,
+    /// No new attempts.
+    stop: CancellationToken,
+    /// No further waiting for attempts under way.
+    abort: CancellationToken,
+}
+
+impl Consumer {
+    /// A consumer of a queue that was checked: see [`check`].
+    pub fn new(
+        name: impl Into<String>,
+        ready: Ready,
+        handler: Arc<dyn Handler>,
+        decider: Decider,
+        options: Options,
+    ) -> Self {
+        let decider = decider.within_retention(ready.description.retention);
+        Self {
+            name: name.into(),
+            ready,
+            handler,
+            decider,
+            options,
+            stats: Arc::default(),
+        }
+    }
+
+    /// The counts, readable while it runs.
+    pub fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// Receives and handles until `stop` is cancelled; then finishes what is in hand within the grace time, hands the rest back, and returns.
+    pub async fn run(self, stop: CancellationToken) -> Summary {
+        let Self {
+            name,
+            ready,
+            handler,
+            decider,
+            options,
+            stats,
+        } = self;
+        let stop = stop.child_token();
+        let abort = CancellationToken::new();
+        let applier = Applier::start(&ready, options.linger, Arc::clone(&stats));
+        let shared = Arc::new(Shared {
+            name,
+            visibility: options
+                .visibility_timeout
+                .unwrap_or(ready.description.visibility_timeout)
+                .max(VisibilityTimeout::rounded_up(Duration::from_secs(1))),
+            fifo: ready.description.fifo,
+            source: ready.description.arn,
+            queue: ready.queue,
+            handler,
+            decider,
+            applier,
+            history: History::default(),
+            stats: Arc::clone(&stats),
+            clock: Clock::start(),
+            stop: stop.clone(),
+            abort: abort.clone(),
+            options,
+        });
+        let lanes = TaskTracker::new();
+        let room = Arc::new(Semaphore::new(shared.options.max_in_flight.max(1)));
+        receive::run(&shared, &lanes, &room).await;
+        // From here on nothing is received. What is in hand has the grace time.
+        stop.cancel();
+        lanes.close();
+        if tokio::time::timeout(shared.options.grace, lanes.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                queue = shared.name,
+                "the grace time is over: what is still under way is handed back"
+            );
+            abort.cancel();
+            lanes.wait().await;
+        }
+        stats.summary()
+    }
+}

@@ -1,0 +1,105 @@
+//! What a consumer has done so far, counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+/// One number that only grows.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counts of one queue; readable while the consumer runs.
+#[derive(Debug, Default)]
+#[expect(
+    missing_docs,
+    reason = "documented in Summary, which has the same fields"
+)]
+pub struct Stats {
+    pub received: Count,
+    pub succeeded: Count,
+    pub retried: Count,
+    pub dead_lettered: Count,
+    pub discarded: Count,
+    pub handed_back: Count,
+    pub unsettled: Count,
+    pub fallbacks: Count,
+    pub receive_requests: Count,
+    pub delete_requests: Count,
+    pub visibility_requests: Count,
+    pub send_requests: Count,
+}
+
+/// The counts of one queue at one point.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Summary {
+    /// Messages received, each receive counted.
+    pub received: u64,
+    /// Messages whose work was done, and which were deleted.
+    pub succeeded: u64,
+    /// Failures decided to be tried again.
+    pub retried: u64,
+    /// Messages sent to the dead-letter queue and deleted here.
+    pub dead_lettered: u64,
+    /// Messages dropped by a policy's verdict.
+    pub discarded: u64,
+    /// Messages given back without an attempt: at the end, or behind a failure in their group.
+    pub handed_back: u64,
+    /// Outcomes that could not be applied: the message comes again by itself.
+    pub unsettled: u64,
+    /// Decisions by the host's fallback, since the policy was broken.
+    pub fallbacks: u64,
+    /// `ReceiveMessage` requests.
+    pub receive_requests: u64,
+    /// `DeleteMessageBatch` requests.
+    pub delete_requests: u64,
+    /// `ChangeMessageVisibilityBatch` requests.
+    pub visibility_requests: u64,
+    /// `SendMessageBatch` requests.
+    pub send_requests: u64,
+    /// All requests, for each message that left the queue.
+    pub requests_per_message: f64,
+}
+
+impl Stats {
+    /// The counts now.
+    pub fn summary(&self) -> Summary {
+        let requests = self.receive_requests.get()
+            + self.delete_requests.get()
+            + self.visibility_requests.get()
+            + self.send_requests.get();
+        let left = self.succeeded.get() + self.dead_lettered.get() + self.discarded.get();
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let requests_per_message = if left == 0 {
+            0.0
+        } else {
+            requests as f64 / left as f64
+        };
+        Summary {
+            received: self.received.get(),
+            succeeded: self.succeeded.get(),
+            retried: self.retried.get(),
+            dead_lettered: self.dead_lettered.get(),
+            discarded: self.discarded.get(),
+            handed_back: self.handed_back.get(),
+            unsettled: self.unsettled.get(),
+            fallbacks: self.fallbacks.get(),
+            receive_requests: self.receive_requests.get(),
+            delete_requests: self.delete_requests.get(),
+            visibility_requests: self.visibility_requests.get(),
+            send_requests: self.send_requests.get(),
+            requests_per_message,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! From a failure to the decision that is applied: the live policy is asked, the fallback stands in where it is broken, the bounds are kept, and the whole is observed.
+
+use std::sync::Arc;
+
+use crate::clock;
+use crate::decision::{Bounds, DecidedBy, Decision};
+use crate::failure::{Failure, Milliseconds};
+use crate::fallback;
+use crate::policy::{Asked, Broken, LivePolicy, Payload, Policy};
+use crate::record::{DecisionRecord, Observer};
+
+/// Decides for one queue.
+#[derive(Clone)]
+pub struct Decider {
+    queue: String,
+    policy: Arc<LivePolicy>,
+    bounds: Bounds,
+    observers: Vec<Arc<dyn Observer>>,
+}
+
+/// A decision, and which version of the policy it is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// What the host does.
+    pub decision: Decision,
+    /// The digests of the policy that was asked, with commas between them.
+    pub policy: String,
+}
+
+impl std::fmt::Debug for Decider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decider")
+            .field("queue", &self.queue)
+            .field("policy", &self.policy)
+            .field("bounds", &self.bounds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Decider {
+    /// Decides for the queue of this name with the version of the policy that is live at the time.
+    pub fn new(queue: impl Into<String>, policy: Arc<LivePolicy>, bounds: Bounds) -> Self {
+        Self {
+            queue: queue.into(),
+            policy,
+            bounds,
+            observers: Vec::new(),
+        }
+    }
+
+    /// Tells this one too of every decision.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    /// The same with the retention of the queue among its bounds, unless the operator's are given one.
+    #[must_use]
+    pub(crate) fn within_retention(mut self, retention: Milliseconds) -> Self {
+        self.bounds.retention.get_or_insert(retention);
+        self
+    }
+
+    /// The decision on a failure. `room` is the longest delay that the queue allows for the message now.
+    ///
+    /// Runs on a thread for blocking work, so that a policy which uses up its time holds up nothing but its own message.
+    pub async fn decide(
+        &self,
+        failure: Failure,
+        payload: Arc<Payload>,
+        room: Milliseconds,
+    ) -> Decided {
+        let decider = self.clone();
+        let given = failure.clone();
+        let decided =
+            tokio::task::spawn_blocking(move || decider.decide_now(&given, &payload, room)).await;
+        decided.unwrap_or_else(|panic| {
+            tracing::error!(%panic, message_id = failure.message_id, "deciding failed: the fallback decides");
+            let by = DecidedBy::Fallback("the host failed while it asked the policy".to_owned());
+            let decision = self.bounds.keep(&failure, fallback::decide(&failure), by, room);
+            Decided { decision, policy: digests(&self.policy.current()) }
+        })
+    }
+
+    /// As [`Decider::decide`], on this thread.
+    pub fn decide_now(
+        &self,
+        failure: &Failure,
+        payload: &Arc<Payload>,
+        room: Milliseconds,
+    ) -> Decided {
+        let policy = self.policy.current();
+        let asked = policy.ask(failure, payload);
+        let decision = decide(&self.bounds, failure, &asked, room);
+        self.tell(&policy, failure, asked, &decision);
+        Decided {
+            decision,
+            policy: digests(&policy),
+        }
+    }
+
+    /// The policy's answer to a failure that did not happen, for checks before the first message.
+    pub(crate) fn rehearse(&self, failure: &Failure) -> Decision {
+        let asked = self.policy.current().ask(failure, &Arc::default());
+        decide(&self.bounds, failure, &asked, Milliseconds(u32::MAX))
+    }
+
+    fn tell(&self, policy: &Policy, failure: &Failure, asked: Asked, decision: &Decision) {
+        for line in &asked.log {
+            tracing::debug!(target: "backstop::policy", queue = self.queue, message_id = failure.message_id, level = line.level, "{}", line.message);
+        }
+        if let Err(broken) = &asked.answer {
+            warn_of(broken, &self.queue, failure, policy);
+        }
+        if self.observers.is_empty() {
+            return;
+        }
+        let record = DecisionRecord {
+            time: clock::now(),
+            queue: self.queue.clone(),
+            policy: policy.parts().collect(),
+            failure: failure.clone(),
+            payload: asked.looked_at,
+            decision: decision.clone(),
+            log: asked.log,
+            fuel: asked.fuel,
+            took_us: u64::try_from(asked.took.as_micros()).unwrap_or(u64::MAX),
+        };
+        for observer in &self.observers {
+            observer.decided(&record);
+        }
+    }
+}
+
+fn digests(policy: &Policy) -> String {
+    let digests: Vec<_> = policy.digests().iter().map(ToString::to_string).collect();
+    digests.join(",")
+}
+
+fn warn_of(broken: &Broken, queue: &str, failure: &Failure, policy: &Policy) {
+    tracing::warn!(
+        queue,
+        message_id = failure.message_id,
+        attempt = failure.attempt.get(),
+        policy = policy.title(),
+        "the policy {broken}: the fallback decides"
+    );
+}
+
+/// The answer of the policy or of the fallback, within the bounds.
+fn decide(bounds: &Bounds, failure: &Failure, asked: &Asked, room: Milliseconds) -> Decision {
+    let (answer, by) = match &asked.answer {
+        Ok(answer) => (answer.clone(), DecidedBy::Policy),
+        Err(broken) => (
+            fallback::decide(failure),
+            DecidedBy::Fallback(format!("the policy {broken}")),
+        ),
+    };
+    bounds.keep(failure, answer, by, room)
+}

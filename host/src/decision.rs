@@ -1,0 +1,357 @@
+//! What comes out of a decision, and the bounds that the host keeps whatever a policy says.
+//!
+//! `Answer` is what a policy (or the host's fallback) says; [`Bounds::keep`] makes a [`Decision`] of it, which the host then applies.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Milliseconds};
+
+/// SQS keeps a message for 14 days at most: a longer delay is no answer.
+pub const LONGEST_DELAY: Milliseconds = Milliseconds(14 * 86_400_000);
+
+/// The longest name of a class of a policy's own, in bytes.
+pub const CLASS_BYTES: usize = 128;
+
+/// The longest reason that is kept, in bytes; a longer one is cut.
+pub const REASON_BYTES: usize = 1024;
+
+/// What kind of failure an error is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorClass {
+    /// Likely to pass by itself.
+    Transient,
+    /// The other side asks for less load.
+    Throttled,
+    /// Will fail again however often it is tried.
+    Permanent,
+    /// A class of the policy's own.
+    Other(String),
+}
+
+impl fmt::Display for ErrorClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Transient => "transient",
+            Self::Throttled => "throttled",
+            Self::Permanent => "permanent",
+            Self::Other(name) => name,
+        })
+    }
+}
+
+/// What becomes of the message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "verdict")]
+pub enum Action {
+    /// Tried again after the delay.
+    Retry {
+        /// From the failure to the next attempt.
+        delay: Milliseconds,
+    },
+    /// Moved to the dead-letter queue.
+    DeadLetter {
+        /// Why; not empty.
+        reason: String,
+    },
+    /// Dropped.
+    Discard {
+        /// Why; not empty.
+        reason: String,
+    },
+}
+
+/// What a policy says of one failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The class of the error.
+    pub class: ErrorClass,
+    /// What should become of the message.
+    pub action: Action,
+}
+
+/// An answer that no policy can mean: the fallback decides instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Senseless {
+    /// See [`LONGEST_DELAY`].
+    #[error("a delay of {0}, more than the 14d that SQS keeps a message")]
+    Delay(Milliseconds),
+    /// A dead letter or a discarded message must say why.
+    #[error("a verdict without a reason")]
+    Reason,
+    /// See [`CLASS_BYTES`].
+    #[error("a class of its own whose name has {0} bytes, not 1 to {CLASS_BYTES}")]
+    Class(usize),
+}
+
+impl Answer {
+    /// The answer, if it can be meant; a long reason is cut to [`REASON_BYTES`].
+    pub fn sensible(mut self) -> Result<Self, Senseless> {
+        if let ErrorClass::Other(name) = &self.class
+            && !(1..=CLASS_BYTES).contains(&name.len())
+        {
+            return Err(Senseless::Class(name.len()));
+        }
+        match &mut self.action {
+            Action::Retry { delay } if *delay > LONGEST_DELAY => Err(Senseless::Delay(*delay)),
+            Action::Retry { .. } => Ok(self),
+            Action::DeadLetter { reason } | Action::Discard { reason } => {
+                if reason.trim().is_empty() {
+                    return Err(Senseless::Reason);
+                }
+                crate::text::cut(reason, REASON_BYTES);
+                Ok(self)
+            }
+        }
+    }
+}
+
+/// Whose word a decision is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "by", content = "cause")]
+pub enum DecidedBy {
+    /// The policy's, as it stands.
+    Policy,
+    /// The policy's, its delay cut from the one given here to what the queue allows.
+    Shortened(Milliseconds),
+    /// A bound of the queue's: which.
+    Bound(String),
+    /// The host's, since the policy is broken: how.
+    Fallback(String),
+}
+
+/// What the host does about one failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The class of the error.
+    pub class: ErrorClass,
+    /// What becomes of the message.
+    #[serde(flatten)]
+    pub action: Action,
+    /// Whose word it is.
+    #[serde(flatten)]
+    pub decided_by: DecidedBy,
+}
+
+/// What the operator and the queue hold a policy to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bounds {
+    /// No message has more attempts.
+    pub max_attempts: Option<NonZeroU32>,
+    /// No message is tried again from this age.
+    pub max_age: Option<Milliseconds>,
+    /// When the queue drops a message, counted from when it was sent: it is dead-lettered before.
+    pub retention: Option<Milliseconds>,
+}
+
+impl Bounds {
+    /// The decision that `answer` comes to. `room` is the longest delay that the queue allows for this message now.
+    ///
+    /// Only a retry is ever changed, into a shorter one or into a dead letter: what a policy gives up on stays given up on.
+    pub fn keep(
+        &self,
+        failure: &Failure,
+        answer: Answer,
+        decided_by: DecidedBy,
+        room: Milliseconds,
+    ) -> Decision {
+        let Answer { class, action } = answer;
+        let Action::Retry { delay: asked } = action else {
+            return Decision {
+                class,
+                action,
+                decided_by,
+            };
+        };
+        let delay = asked.min(room);
+        if let Some(bound) = self.crossed_by(failure, delay) {
+            let reason = format!("{bound}: {}", failure.error.code);
+            return Decision {
+                class,
+                action: Action::DeadLetter { reason },
+                decided_by: DecidedBy::Bound(bound),
+            };
+        }
+        let decided_by = match decided_by {
+            DecidedBy::Policy if delay < asked => DecidedBy::Shortened(asked),
+            DecidedBy::Policy
+            | DecidedBy::Shortened(_)
+            | DecidedBy::Bound(_)
+            | DecidedBy::Fallback(_) => decided_by,
+        };
+        Decision {
+            class,
+            action: Action::Retry { delay },
+            decided_by,
+        }
+    }
+
+    fn crossed_by(&self, failure: &Failure, delay: Milliseconds) -> Option<String> {
+        if let Some(most) = self.max_attempts
+            && failure.attempt >= most
+        {
+            return Some(format!("the queue's max-attempts of {most} reached"));
+        }
+        if let Some(oldest) = self.max_age
+            && failure.age >= oldest
+        {
+            return Some(format!("the queue's max-age of {oldest} reached"));
+        }
+        if let Some(retention) = self.retention
+            && failure.age.0.saturating_add(delay.0) >= retention.0
+        {
+            return Some(format!(
+                "the next attempt would come after the queue's retention of {retention}"
+            ));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::{Error, Timestamp};
+
+    fn failure(attempt: u32, age: u32) -> Failure {
+        Failure {
+            message_id: "m".to_owned(),
+            source: "local:q".to_owned(),
+            attempt: NonZeroU32::new(attempt).unwrap(),
+            age: Milliseconds(age),
+            failed_at: Timestamp(0),
+            previous_delay: None,
+            error: Error::new("HTTP 503", ""),
+            attributes: Vec::new(),
+            random: 0.0,
+        }
+    }
+
+    fn retry(delay: u32) -> Answer {
+        Answer {
+            class: ErrorClass::Transient,
+            action: Action::Retry {
+                delay: Milliseconds(delay),
+            },
+        }
+    }
+
+    fn dead_letter(reason: &str) -> Answer {
+        Answer {
+            class: ErrorClass::Permanent,
+            action: Action::DeadLetter {
+                reason: reason.to_owned(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_senseless_answer_is_refused() {
+        let class = |name: &str| Answer {
+            class: ErrorClass::Other(name.to_owned()),
+            ..retry(0)
+        };
+        for (answer, expected) in [
+            (retry(LONGEST_DELAY.0), None),
+            (
+                retry(LONGEST_DELAY.0 + 1),
+                Some(Senseless::Delay(Milliseconds(LONGEST_DELAY.0 + 1))),
+            ),
+            (dead_letter("because"), None),
+            (dead_letter(" \n"), Some(Senseless::Reason)),
+            (
+                Answer {
+                    action: Action::Discard {
+                        reason: String::new(),
+                    },
+                    ..retry(0)
+                },
+                Some(Senseless::Reason),
+            ),
+            (class("cart"), None),
+            (class(""), Some(Senseless::Class(0))),
+            (class(&"x".repeat(129)), Some(Senseless::Class(129))),
+        ] {
+            assert_eq!(answer.sensible().err(), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_reason_is_cut() {
+        let cut = dead_letter(&"x".repeat(REASON_BYTES + 1))
+            .sensible()
+            .unwrap();
+        assert_eq!(cut, dead_letter(&"x".repeat(REASON_BYTES)));
+    }
+
+    #[test]
+    fn the_host_keeps_its_bounds_whatever_the_policy_says() {
+        let bounds = Bounds {
+            max_attempts: NonZeroU32::new(5),
+            max_age: Some(Milliseconds(60_000)),
+            retention: Some(Milliseconds(90_000)),
+        };
+        let room = Milliseconds(40_000);
+        for (attempt, age, asked, expected) in [
+            (1, 0, 1_000, Ok((1_000, DecidedBy::Policy))),
+            (
+                1,
+                0,
+                50_000,
+                Ok((40_000, DecidedBy::Shortened(Milliseconds(50_000)))),
+            ),
+            (4, 59_999, 1_000, Ok((1_000, DecidedBy::Policy))),
+            (5, 0, 1_000, Err("the queue's max-attempts of 5 reached")),
+            (1, 60_000, 1_000, Err("the queue's max-age of 1m reached")),
+            (
+                1,
+                55_000,
+                35_000,
+                Err("the next attempt would come after the queue's retention of 1m30s"),
+            ),
+        ] {
+            let decision = bounds.keep(
+                &failure(attempt, age),
+                retry(asked),
+                DecidedBy::Policy,
+                room,
+            );
+            let (action, decided_by) = match expected {
+                Ok((delay, by)) => (
+                    Action::Retry {
+                        delay: Milliseconds(delay),
+                    },
+                    by,
+                ),
+                Err(bound) => (
+                    Action::DeadLetter {
+                        reason: format!("{bound}: HTTP 503"),
+                    },
+                    DecidedBy::Bound(bound.to_owned()),
+                ),
+            };
+            assert_eq!(
+                decision,
+                Decision {
+                    class: ErrorClass::Transient,
+                    action,
+                    decided_by
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_policy_gives_up_on_stays_given_up_on() {
+        let decision = Bounds::default().keep(
+            &failure(1, 0),
+            dead_letter("because"),
+            DecidedBy::Policy,
+            Milliseconds(0),
+        );
+        assert_eq!(decision.action, dead_letter("because").action);
+    }
+}

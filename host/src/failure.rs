@@ -1,0 +1,199 @@
+//! What goes into a decision: one failed attempt of one message, as plain data.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::text::cut;
+
+/// The longest error text that a policy is shown, in bytes.
+pub const MESSAGE_BYTES: usize = 4 * 1024;
+
+/// The most that the details of an error amount to, names and values together, in bytes.
+pub const DETAIL_BYTES: usize = 4 * 1024;
+
+/// A span in whole milliseconds, the unit of the contract; saturates at 49 days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Milliseconds(pub u32);
+
+impl Milliseconds {
+    /// Rounds up, so that no wait is shorter than asked for.
+    pub fn from_duration(duration: Duration) -> Self {
+        let milliseconds = duration.as_nanos().div_ceil(1_000_000);
+        Self(u32::try_from(milliseconds).unwrap_or(u32::MAX))
+    }
+
+    /// The same span as a [`Duration`].
+    pub fn as_duration(self) -> Duration {
+        Duration::from_millis(self.0.into())
+    }
+}
+
+impl std::fmt::Display for Milliseconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&backstop_backoff::format_duration(self.0.into()))
+    }
+}
+
+/// Milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// The span from `earlier` to this; none where `earlier` is later, as clocks of two machines may have it.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The point that is `span` later; saturates.
+    pub fn plus(self, span: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+        )
+    }
+}
+
+/// Why an attempt failed, as its source reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Error {
+    /// The type or code: `ThrottlingException`, `ECONNRESET`, `HTTP 503`, `exit 3`.
+    pub code: String,
+    /// The text, at most [`MESSAGE_BYTES`].
+    #[serde(default)]
+    pub message: String,
+    /// The HTTP status, where the source has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// How long the failing service asked to be left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Milliseconds>,
+    /// What else the source reports, by name; at most [`DETAIL_BYTES`] in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<(String, String)>,
+}
+
+impl Error {
+    /// An error of this code and text, without a status.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The same error within the bounds of the contract: text and details cut to what a policy is shown.
+    pub fn within_bounds(mut self) -> Self {
+        cut(&mut self.code, MESSAGE_BYTES);
+        cut(&mut self.message, MESSAGE_BYTES);
+        let mut room = DETAIL_BYTES;
+        self.details.retain(|(name, value)| {
+            let size = name.len() + value.len();
+            let fits = size <= room;
+            room -= if fits { size } else { 0 };
+            fits
+        });
+        self
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.message.as_str() {
+            "" => f.write_str(&self.code),
+            message => write!(f, "{}: {message}", self.code),
+        }
+    }
+}
+
+/// One failed attempt of one message: all that a policy is told. The fields are those of `failure` in `wit/policy.wit`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the contract documents each field")]
+pub struct Failure {
+    pub message_id: String,
+    pub source: String,
+    pub attempt: NonZeroU32,
+    pub age: Milliseconds,
+    pub failed_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_delay: Option<Milliseconds>,
+    pub error: Error,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<(String, String)>,
+    pub random: f64,
+}
+
+/// The random number of a failure: uniform in [0, 1), the same for the same message and attempt on every machine, independent for every other.
+///
+/// The first 53 bits of SHA-256 over the message's id, a zero byte and the attempt in four big-endian bytes, as a fraction.
+pub fn random(message_id: &str, attempt: NonZeroU32) -> f64 {
+    let digest = Sha256::new()
+        .chain_update(message_id)
+        .chain_update([0])
+        .chain_update(attempt.get().to_be_bytes())
+        .finalize();
+    let bits = digest
+        .iter()
+        .take(8)
+        .fold(0_u64, |bits, byte| (bits << 8) | u64::from(*byte))
+        >> 11;
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact in a double")]
+    let fraction = bits as f64 / (1_u64 << 53) as f64;
+    fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_is_fixed_by_message_and_attempt() {
+        let one = NonZeroU32::MIN;
+        let two = one.saturating_add(1);
+        assert_eq!(random("a", one), random("a", one));
+        assert_ne!(random("a", one), random("a", two));
+        assert_ne!(random("a", one), random("b", one));
+        // Pinned: another value here would change decisions that were already recorded.
+        assert_eq!(random("m-1", one), 0.0);
+    }
+
+    #[test]
+    fn random_is_uniform() {
+        let mut tenths = [0_u32; 10];
+        for message in 0..10_000 {
+            let drawn = random(&message.to_string(), NonZeroU32::MIN);
+            assert!((0.0..1.0).contains(&drawn));
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "0..10"
+            )]
+            let tenth = (drawn * 10.0) as usize;
+            *tenths.get_mut(tenth).unwrap() += 1;
+        }
+        assert!(
+            tenths.iter().all(|count| (880..1_120).contains(count)),
+            "{tenths:?}"
+        );
+    }
+
+    #[test]
+    fn an_error_is_cut_to_what_the_contract_allows() {
+        let detail = |size: usize| ("x".to_owned(), "y".repeat(size - 1));
+        let error = Error {
+            message: "é".repeat(MESSAGE_BYTES),
+            details: vec![detail(4_000), detail(200), detail(96)],
+            ..Error::new("HTTP 500", "")
+        };
+        let error = error.within_bounds();
+        assert_eq!(error.message.len(), MESSAGE_BYTES);
+        assert_eq!(error.details, [detail(4_000), detail(96)]);
+    }
+}

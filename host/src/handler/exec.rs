@@ -1,0 +1,195 @@
+//! A command for each message: the body on its standard input, what there is to know of the message in its environment. Exit 0 is success.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+use super::{Handler, shaped};
+use crate::failure::{Error, MESSAGE_BYTES};
+use crate::queue::Message;
+use crate::text::tail;
+
+/// How much of the end of a command's output is kept.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+/// Runs a command for each message.
+#[derive(Debug)]
+pub struct Exec {
+    program: String,
+    arguments: Vec<String>,
+}
+
+impl Exec {
+    /// A handler that runs `program`, found on the `PATH` unless it is a path itself.
+    pub fn new(program: impl Into<String>, arguments: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.into_iter().collect(),
+        }
+    }
+
+    fn spawn(&self, message: &Message) -> Result<Child, Error> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .env("BACKSTOP_MESSAGE_ID", &message.id)
+            .env("BACKSTOP_ATTEMPT", message.receive_count.to_string())
+            .env("BACKSTOP_SENT", message.sent.0.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A group of its own, so that what the command starts ends with it.
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(group) = &message.group {
+            command.env("BACKSTOP_MESSAGE_GROUP", group);
+        }
+        if let Some(trace) = &message.trace_header {
+            command.env("_X_AMZN_TRACE_ID", trace);
+        }
+        command
+            .spawn()
+            .map_err(|error| Error::new("can't start", format!("{}: {error}", self.program)))
+    }
+}
+
+#[async_trait]
+impl Handler for Exec {
+    async fn handle(&self, message: &Message) -> Result<(), Error> {
+        let mut child = self.spawn(message)?;
+        let group = Group::of(&child);
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let body = message.body.clone();
+        let write = async move {
+            if let Some(mut stdin) = stdin {
+                // A command that does not read its input is no failure.
+                let _ = stdin.write_all(body.as_bytes()).await;
+            }
+        };
+        let wait = async move {
+            let status = child.wait().await;
+            // Whatever it left running would hold its output open.
+            drop(group);
+            status
+        };
+        let ((), stdout, stderr, status) =
+            tokio::join!(write, end_of(stdout), end_of(stderr), wait);
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(failure(status, &stdout, &stderr)),
+            Err(error) => Err(Error::new(
+                "can't wait",
+                format!("{}: {error}", self.program),
+            )),
+        }
+    }
+
+    /// The program is there and may be run.
+    async fn check(&self) -> Result<(), Error> {
+        let found = if self.program.contains('/') {
+            is_executable(self.program.as_ref())
+        } else {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| is_executable(&folder.join(&self.program)))
+        };
+        if found {
+            return Ok(());
+        }
+        Err(Error::new(
+            "can't start",
+            format!(
+                "`{}` is not a program on the PATH or a path to one",
+                self.program
+            ),
+        ))
+    }
+}
+
+fn is_executable(path: &std::path::Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path)
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// The command's process group, ended when dropped: what the command starts ends with it, and both end when the attempt is cut short.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Reads to the end and keeps the last part.
+async fn end_of(stream: Option<impl AsyncRead + Unpin>) -> String {
+    let Some(mut stream) = stream else {
+        return String::new();
+    };
+    let mut kept = Vec::new();
+    let mut chunk = vec![0; 8 << 10];
+    while let Ok(read) = stream.read(&mut chunk).await
+        && read > 0
+    {
+        kept.extend(chunk.iter().take(read));
+        let surplus = kept.len().saturating_sub(OUTPUT_BYTES);
+        kept.drain(..surplus);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+/// The last line of the output where it is an error of Lambda's shape; else the exit code or signal with the end of stderr.
+fn failure(status: ExitStatus, stdout: &str, stderr: &str) -> Error {
+    let last_line = stdout.trim_end().lines().next_back().unwrap_or_default();
+    if let Some(error) = shaped::error(last_line) {
+        return error;
+    }
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "exit unknown".to_owned(),
+    };
+    Error::new(code, tail(stderr.trim_end(), MESSAGE_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_command_is_its_exit_code_and_the_end_of_its_errors() {
+        let exit = |code: i32| ExitStatus::from_raw(code << 8);
+        assert_eq!(
+            failure(exit(3), "working\n", "first\nlast\n"),
+            Error::new("exit 3", "first\nlast")
+        );
+        assert_eq!(
+            failure(ExitStatus::from_raw(9), "", ""),
+            Error::new("signal 9", "")
+        );
+        let long = "x".repeat(MESSAGE_BYTES) + "end";
+        assert!(failure(exit(1), "", &long).message.ends_with("end"));
+    }
+
+    #[test]
+    fn a_last_line_of_lambdas_shape_names_the_error() {
+        let output = "working\n{\"errorType\": \"OutOfStock\", \"errorMessage\": \"none left\"}\n";
+        assert_eq!(
+            failure(ExitStatus::from_raw(1 << 8), output, "noise"),
+            Error::new("OutOfStock", "none left")
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! A function for each message: a synchronous invocation with the body as its payload.
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::http::HttpResponse;
+use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::operation::invoke::InvokeError;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::InvocationType;
+
+use super::{Handler, parse_retry_after, shaped};
+use crate::failure::{Error, Milliseconds};
+use crate::queue::Message;
+
+/// Invokes a function.
+#[derive(Debug)]
+pub struct Lambda {
+    client: Client,
+    function: String,
+}
+
+impl Lambda {
+    /// A handler that invokes `function`: a name or an ARN, with a version or an alias or without.
+    pub fn new(config: &SdkConfig, function: impl Into<String>) -> Self {
+        // No retries of the SDK's own: the policy decides. No timeout but the attempt's: a function may take 15 minutes.
+        let config = aws_sdk_lambda::config::Builder::from(config)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(
+                TimeoutConfig::builder()
+                    .connect_timeout(std::time::Duration::from_secs(3))
+                    .build(),
+            )
+            .build();
+        Self {
+            client: Client::from_conf(config),
+            function: function.into(),
+        }
+    }
+}
+
+#[async_trait]
+impl Handler for Lambda {
+    async fn handle(&self, message: &Message) -> Result<(), Error> {
+        let answer = self
+            .client
+            .invoke()
+            .function_name(&self.function)
+            .invocation_type(InvocationType::RequestResponse)
+            .payload(payload(&message.body))
+            .send()
+            .await
+            .map_err(|error| invocation_error(&error))?;
+        let Some(kind) = answer.function_error else {
+            return Ok(());
+        };
+        let text = answer.payload.map(Blob::into_inner).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        Err(shaped::error(&text).unwrap_or_else(|| Error::new(kind, text)))
+    }
+
+    /// A dry run: the function is there and may be invoked.
+    async fn check(&self) -> Result<(), Error> {
+        let dry_run = self
+            .client
+            .invoke()
+            .function_name(&self.function)
+            .invocation_type(InvocationType::DryRun);
+        dry_run
+            .send()
+            .await
+            .map(|_| ())
+            .map_err(|error| invocation_error(&error))
+    }
+}
+
+/// The body where it is JSON, which is all that Lambda takes; else the body as a JSON string.
+fn payload(body: &str) -> Blob {
+    match serde_json::from_str::<serde::de::IgnoredAny>(body) {
+        Ok(_) => Blob::new(body),
+        Err(_) => Blob::new(serde_json::Value::from(body).to_string()),
+    }
+}
+
+/// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`.
+fn invocation_error(error: &SdkError<InvokeError, HttpResponse>) -> Error {
+    let SdkError::ServiceError(service) = error else {
+        let code = if matches!(error, SdkError::TimeoutError(_)) {
+            "ETIMEDOUT"
+        } else {
+            "ECONNRESET"
+        };
+        return Error::new(code, DisplayErrorContext(error).to_string());
+    };
+    let raw = service.raw();
+    let header = |name: &str| raw.headers().get(name);
+    let mut failed = Error::new(
+        error.code().unwrap_or("ServiceException"),
+        error
+            .message()
+            .map_or_else(|| service.err().to_string(), str::to_owned),
+    );
+    failed.status = Some(raw.status().as_u16());
+    failed.retry_after = header("x-amz-retry-after")
+        .and_then(|value| value.parse().ok())
+        .map(Milliseconds)
+        .or_else(|| parse_retry_after(header("retry-after")?));
+    if let InvokeError::TooManyRequestsException(throttled) = service.err()
+        && let Some(reason) = &throttled.reason
+    {
+        failed
+            .details
+            .push(("reason".to_owned(), reason.to_string()));
+    }
+    failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_not_json_is_passed_as_a_json_string() {
+        for (body, expected) in [
+            (r#"{"a": 1}"#, r#"{"a": 1}"#),
+            ("[1]", "[1]"),
+            ("plain", r#""plain""#),
+            ("", r#""""#),
+        ] {
+            assert_eq!(payload(body).as_ref(), expected.as_bytes());
+        }
+    }
+}

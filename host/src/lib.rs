@@ -1,0 +1,16 @@
+//! Backstop decides what happens to a failed message, and makes it happen.
+
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod consumer;
+pub mod decider;
+pub mod decision;
+pub mod failure;
+pub mod fallback;
+pub mod handler;
+pub mod policy;
+pub mod queue;
+pub mod record;
+pub mod service;
+mod text;

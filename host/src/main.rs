@@ -1,0 +1,7 @@
+//! The `backstop` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    backstop::cli::main()
+}

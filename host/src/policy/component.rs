@@ -1,0 +1,236 @@
+//! One policy component, ready to be instantiated: compiled, its imports checked, linked, its interfaces looked up.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{HasSelf, InstancePre, Linker};
+
+use super::bindings::{self, backoff, classifier, dead_lettering, settings};
+use super::encoding::{self, EncodingError, INTERFACES};
+use super::host::Host;
+use super::{Sandbox, wasi};
+
+/// SHA-256 of a policy's file, as the host found it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PolicyDigest([u8; 32]);
+
+impl PolicyDigest {
+    /// The digest of a file's bytes.
+    pub fn of(file: &[u8]) -> Self {
+        Self(Sha256::digest(file).into())
+    }
+
+    /// The first twelve hexadecimal digits, for people.
+    pub fn short(&self) -> String {
+        hex::encode(self.0).chars().take(12).collect()
+    }
+}
+
+impl fmt::Display for PolicyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for PolicyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for PolicyDigest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicyDigest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.strip_prefix("sha256:").unwrap_or_default();
+        let mut digest = [0; 32];
+        hex::decode_to_slice(digits, &mut digest).map_err(|_| {
+            serde::de::Error::custom(format!(
+                "`{text}` is not `sha256:` and 64 hexadecimal digits"
+            ))
+        })?;
+        Ok(Self(digest))
+    }
+}
+
+/// Why a file is not a policy.
+#[derive(Debug, thiserror::Error)]
+pub enum ComponentError {
+    /// See [`EncodingError`].
+    #[error(transparent)]
+    Encoding(#[from] EncodingError),
+    /// Not valid, or of features that the sandbox does not allow.
+    #[error("it does not compile: {0}")]
+    Compile(String),
+    /// Wants something that a policy is not given.
+    #[error(
+        "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `backstop:policy/payload` and WASI 0.2 without network or HTTP"
+    )]
+    Import(String),
+    /// Exports nothing that the host would call.
+    #[error("it exports {found}; expected at least one of {}", INTERFACES.join(", "))]
+    NoInterface {
+        /// What it exports instead.
+        found: String,
+    },
+    /// An interface of ours with functions or types that are not those of the contract.
+    #[error("its `{interface}` is not the one of wit/policy.wit: {reason}")]
+    Interface {
+        /// Which.
+        interface: &'static str,
+        /// Where it differs.
+        reason: String,
+    },
+    /// Something that it imports has another type than what is offered.
+    #[error("it does not link: {0}")]
+    Link(String),
+}
+
+/// A policy component, ready to be instantiated.
+pub struct Component {
+    name: String,
+    digest: PolicyDigest,
+    pub(super) pre: InstancePre<Host>,
+    pub(super) settings: Option<settings::GuestIndices>,
+    pub(super) classifier: Option<classifier::GuestIndices>,
+    pub(super) backoff: Option<backoff::GuestIndices>,
+    pub(super) dead_lettering: Option<dead_lettering::GuestIndices>,
+}
+
+impl fmt::Debug for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.digest)
+    }
+}
+
+impl Component {
+    /// Compiles a policy's file and checks that it asks for no more than it is granted. Nothing of the policy runs yet.
+    pub fn load(sandbox: &Sandbox, name: &str, file: &[u8]) -> Result<Arc<Self>, ComponentError> {
+        let bytes = encoding::component(file, sandbox.limits.component)?;
+        let component = wasmtime::component::Component::from_binary(&sandbox.engine, &bytes)
+            .map_err(|error| ComponentError::Compile(format!("{error:#}")))?;
+        component
+            .initialize_copy_on_write_image()
+            .map_err(|error| ComponentError::Compile(format!("{error:#}")))?;
+        let linker = linker_for(&component)?;
+        let pre = linker
+            .instantiate_pre(&component)
+            .map_err(|error| ComponentError::Link(format!("{error:#}")))?;
+        let component = Self {
+            name: name.to_owned(),
+            digest: PolicyDigest::of(file),
+            settings: interface(&pre, INTERFACES[0], settings::GuestIndices::new)?,
+            classifier: interface(&pre, INTERFACES[1], classifier::GuestIndices::new)?,
+            backoff: interface(&pre, INTERFACES[2], backoff::GuestIndices::new)?,
+            dead_lettering: interface(&pre, INTERFACES[3], dead_lettering::GuestIndices::new)?,
+            pre,
+        };
+        if component.exports().next().is_none() {
+            return Err(ComponentError::NoInterface {
+                found: found(&component.pre),
+            });
+        }
+        Ok(Arc::new(component))
+    }
+
+    /// What the operator calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The digest of its file.
+    pub fn digest(&self) -> PolicyDigest {
+        self.digest
+    }
+
+    /// The interfaces of ours that it exports, in the order of the contract.
+    pub fn exports(&self) -> impl Iterator<Item = &'static str> {
+        let present = [
+            self.settings.is_some(),
+            self.classifier.is_some(),
+            self.backoff.is_some(),
+            self.dead_lettering.is_some(),
+        ];
+        INTERFACES
+            .into_iter()
+            .zip(present)
+            .filter_map(|(name, present)| present.then_some(name))
+    }
+}
+
+/// A linker with what this component imports, as far as a policy is granted it.
+fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>, ComponentError> {
+    let link = |error: wasmtime::Error| ComponentError::Link(format!("{error:#}"));
+    let mut linker = Linker::new(component.engine());
+    bindings::types::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
+    bindings::log::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
+    bindings::payload::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
+    for (import, _) in component.component_type().imports(component.engine()) {
+        if is_wasi(import) {
+            wasi::define(&mut linker, import).map_err(link)?;
+        } else if !is_ours(import) {
+            return Err(ComponentError::Import(import.to_owned()));
+        }
+    }
+    // Only WASI is left to be unknown.
+    linker
+        .define_unknown_imports_as_traps(component)
+        .map_err(link)?;
+    Ok(linker)
+}
+
+fn is_wasi(import: &str) -> bool {
+    let version = import.split_once('@').map(|(_, version)| version);
+    wasi::PACKAGES
+        .iter()
+        .any(|package| import.starts_with(package))
+        && version.is_some_and(|version| version.starts_with("0.2."))
+}
+
+fn is_ours(import: &str) -> bool {
+    ["types", "log", "payload"]
+        .iter()
+        .any(|interface| import == format!("backstop:policy/{interface}@0.1.0"))
+}
+
+/// The functions of one of our interfaces, if the component exports it at all.
+fn interface<T>(
+    pre: &InstancePre<Host>,
+    interface: &'static str,
+    look_up: impl Fn(&InstancePre<Host>) -> wasmtime::Result<T>,
+) -> Result<Option<T>, ComponentError> {
+    if pre.component().get_export_index(None, interface).is_none() {
+        return Ok(None);
+    }
+    look_up(pre)
+        .map(Some)
+        .map_err(|error| ComponentError::Interface {
+            interface,
+            reason: format!("{error:#}"),
+        })
+}
+
+fn found(pre: &InstancePre<Host>) -> String {
+    let component = pre.component();
+    let exports: Vec<_> = component
+        .component_type()
+        .exports(component.engine())
+        .map(|(name, item)| match item.ty {
+            ComponentItem::ComponentFunc(_) => format!("the function `{name}`"),
+            _ => format!("`{name}`"),
+        })
+        .collect();
+    if exports.is_empty() {
+        "nothing".to_owned()
+    } else {
+        exports.join(", ")
+    }
+}

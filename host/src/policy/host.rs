@@ -1,0 +1,128 @@
+//! What the host keeps for one instance during one decision, and the two interfaces that it offers to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wasmtime::bail;
+
+use super::bindings::{log, payload, types};
+use super::limits::{Limits, Meter};
+use super::payload::Payload;
+
+/// One line that a policy wrote.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LogLine {
+    /// `debug`, `info`, `warn` or `error`; `stderr` for what a runtime printed.
+    pub level: String,
+    /// The text.
+    pub message: String,
+}
+
+/// What a call to the host costs of [`Limits::payload`] besides the bytes it moves, so that their number is bounded too.
+const CALL: usize = 64;
+
+/// The store's data.
+pub(super) struct Host {
+    limits: Limits,
+    pub(super) meter: Meter,
+    payload: Arc<Payload>,
+    random: f64,
+    random_blocks: u64,
+    spent: usize,
+    logged: usize,
+    printed: Vec<u8>,
+    log: Vec<LogLine>,
+    looked_at: BTreeMap<String, Option<String>>,
+}
+
+impl Host {
+    pub(super) fn new(limits: Limits, payload: Arc<Payload>, random: f64) -> Self {
+        Self {
+            limits,
+            meter: Meter::new(limits),
+            payload,
+            random,
+            random_blocks: 0,
+            spent: 0,
+            logged: 0,
+            printed: Vec::new(),
+            log: Vec::new(),
+            looked_at: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What the policy wrote and what it read of the payload.
+    pub(super) fn into_traces(mut self) -> (Vec<LogLine>, BTreeMap<String, Option<String>>) {
+        let printed = String::from_utf8_lossy(&self.printed);
+        let lines = printed.lines().filter(|line| !line.trim().is_empty());
+        self.log.extend(lines.map(|line| LogLine {
+            level: "stderr".to_owned(),
+            message: line.to_owned(),
+        }));
+        (self.log, self.looked_at)
+    }
+
+    /// What a runtime writes to stdout or stderr, kept up to the log's limit.
+    pub(super) fn print(&mut self, bytes: &[u8]) -> wasmtime::Result<()> {
+        self.spend(bytes.len())?;
+        let kept = bytes.len().min(self.limits.log - self.logged);
+        self.logged += kept;
+        self.printed.extend(bytes.iter().take(kept));
+        Ok(())
+    }
+
+    /// The failure's random number and the index of the next block made of it.
+    pub(super) fn next_random_block(&mut self) -> wasmtime::Result<(f64, u64)> {
+        self.spend(32)?;
+        self.random_blocks += 1;
+        Ok((self.random, self.random_blocks))
+    }
+
+    fn spend(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        self.spent = self.spent.saturating_add(CALL).saturating_add(bytes);
+        if self.spent > self.limits.payload {
+            bail!(
+                "moved more than {} bytes in calls to the host",
+                self.limits.payload
+            );
+        }
+        Ok(())
+    }
+}
+
+impl types::Host for Host {}
+
+impl log::Host for Host {
+    fn log(&mut self, level: log::Level, mut message: String) -> wasmtime::Result<()> {
+        self.spend(message.len())?;
+        crate::text::cut(&mut message, self.limits.log - self.logged);
+        if message.is_empty() {
+            return Ok(());
+        }
+        self.logged += message.len();
+        let level = match level {
+            log::Level::Debug => "debug",
+            log::Level::Info => "info",
+            log::Level::Warn => "warn",
+            log::Level::Error => "error",
+        };
+        self.log.push(LogLine {
+            level: level.to_owned(),
+            message,
+        });
+        Ok(())
+    }
+}
+
+impl payload::Host for Host {
+    fn get(&mut self, pointer: String) -> wasmtime::Result<Option<String>> {
+        let found = self.payload.get(&pointer);
+        self.spend(pointer.len() + found.as_ref().map_or(0, String::len))?;
+        self.looked_at.insert(pointer, found.clone());
+        Ok(found)
+    }
+}

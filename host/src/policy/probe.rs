@@ -1,0 +1,104 @@
+//! What every policy must stand before it is put to work: a fixed set of failures under the limits of production.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::{Broken, LogLine, Payload, Policy};
+use crate::failure::{Error, Failure, Milliseconds, Timestamp};
+
+/// How a policy did not stand the probe.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it {broken}, asked about attempt {attempt} with the error `{code}`{}",
+    last_line(log)
+)]
+pub struct ProbeError {
+    /// How it broke.
+    pub broken: Broken,
+    /// What it wrote before.
+    pub log: Vec<LogLine>,
+    /// The error code of the failure that it broke on.
+    pub code: String,
+    /// The attempt of the failure that it broke on.
+    pub attempt: NonZeroU32,
+}
+
+fn last_line(log: &[LogLine]) -> String {
+    log.last().map_or_else(String::new, |line| {
+        format!("; the last it wrote: {}", line.message)
+    })
+}
+
+/// Asks the policy about every failure of the set; the first that breaks it ends the probe.
+pub(super) fn run(policy: &Policy) -> Result<(), ProbeError> {
+    let payload = Arc::new(Payload::new(r#"{"probe": true}"#));
+    for failure in failures() {
+        let asked = policy.ask(&failure, &payload);
+        if let Err(broken) = asked.answer {
+            return Err(ProbeError {
+                broken,
+                log: asked.log,
+                code: failure.error.code,
+                attempt: failure.attempt,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The ordinary, the extreme and the odd.
+fn failures() -> [Failure; 6] {
+    let ordinary = Failure {
+        message_id: "probe".to_owned(),
+        source: "local:probe".to_owned(),
+        attempt: NonZeroU32::MIN,
+        age: Milliseconds(1_000),
+        failed_at: Timestamp(1_767_225_600_000),
+        previous_delay: None,
+        error: Error {
+            status: Some(503),
+            ..Error::new("HTTP 503", "service unavailable")
+        },
+        attributes: Vec::new(),
+        random: 0.5,
+    };
+    let throttled = Error {
+        status: Some(429),
+        retry_after: Some(Milliseconds(30_000)),
+        details: vec![("retry-after".to_owned(), "30".to_owned())],
+        ..Error::new("ThrottlingException", "rate exceeded")
+    };
+    [
+        Failure {
+            attempt: NonZeroU32::MIN.saturating_add(4),
+            previous_delay: Some(Milliseconds(8_000)),
+            error: throttled,
+            ..ordinary.clone()
+        },
+        Failure {
+            error: Error {
+                status: Some(400),
+                ..Error::new("ValidationException", "no such field")
+            },
+            ..ordinary.clone()
+        },
+        Failure {
+            error: Error::new("", ""),
+            random: 0.0,
+            ..ordinary.clone()
+        },
+        Failure {
+            attempt: NonZeroU32::MAX,
+            age: Milliseconds(u32::MAX),
+            previous_delay: Some(Milliseconds(u32::MAX)),
+            random: 1.0 - f64::EPSILON / 2.0,
+            ..ordinary.clone()
+        },
+        Failure {
+            error: Error::new("😀", "\u{0}é".repeat(1_000)),
+            attributes: vec![("tenant".to_owned(), "é\n\"".to_owned()); 10],
+            ..ordinary.clone()
+        },
+        ordinary,
+    ]
+}

@@ -1,0 +1,212 @@
+//! WASI 0.2 that grants nothing, so that components load which the JavaScript, Python and Go toolchains built.
+//!
+//! Environment, arguments and preopened folders are empty, there is no terminal, the clock stands still, random bytes come from the failure's own random number, and what is written to stdout or stderr goes to the policy's log. Everything else traps when it is called, waiting included: a wait inside a host function would be out of reach of fuel and epoch.
+
+use sha2::{Digest, Sha256};
+use wasmtime::component::{
+    ComponentType, Lift, Linker, LinkerInstance, Lower, Resource, ResourceType,
+};
+use wasmtime::{StoreContextMut, bail};
+
+use super::host::Host;
+
+/// The packages of WASI 0.2 that a policy may import from; what is not defined below traps.
+pub(super) const PACKAGES: [&str; 6] = [
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
+];
+
+/// How much may be written at a time.
+const WRITABLE: u64 = 4096;
+
+/// Host resources that have no state of their own.
+struct InputStream;
+struct OutputStream;
+struct IoError;
+struct Pollable;
+struct TerminalInput;
+struct TerminalOutput;
+struct Descriptor;
+
+#[derive(ComponentType, Lift, Lower)]
+#[component(variant)]
+enum StreamError {
+    #[component(name = "last-operation-failed")]
+    LastOperationFailed(Resource<IoError>),
+    #[component(name = "closed")]
+    Closed,
+}
+
+#[derive(ComponentType, Lift, Lower)]
+#[component(record)]
+struct Datetime {
+    seconds: u64,
+    nanoseconds: u32,
+}
+
+type Written = Result<(), StreamError>;
+
+/// Defines `interface` (`wasi:cli/stderr@0.2.6`) under exactly the name that the component imports.
+pub(super) fn define(linker: &mut Linker<Host>, interface: &str) -> wasmtime::Result<()> {
+    let unversioned = interface.split('@').next().unwrap_or(interface);
+    let mut instance = linker.instance(interface)?;
+    match unversioned {
+        "wasi:cli/environment" => environment(&mut instance),
+        "wasi:cli/stdin" => given(&mut instance, "get-stdin", || {
+            Resource::<InputStream>::new_own(0)
+        }),
+        "wasi:cli/stdout" => given(&mut instance, "get-stdout", || {
+            Resource::<OutputStream>::new_own(1)
+        }),
+        "wasi:cli/stderr" => given(&mut instance, "get-stderr", || {
+            Resource::<OutputStream>::new_own(2)
+        }),
+        "wasi:cli/terminal-input" => resource::<TerminalInput>(&mut instance, "terminal-input"),
+        "wasi:cli/terminal-output" => resource::<TerminalOutput>(&mut instance, "terminal-output"),
+        "wasi:cli/terminal-stdin" => given(&mut instance, "get-terminal-stdin", || {
+            None::<Resource<TerminalInput>>
+        }),
+        "wasi:cli/terminal-stdout" => given(&mut instance, "get-terminal-stdout", || {
+            None::<Resource<TerminalOutput>>
+        }),
+        "wasi:cli/terminal-stderr" => given(&mut instance, "get-terminal-stderr", || {
+            None::<Resource<TerminalOutput>>
+        }),
+        "wasi:clocks/monotonic-clock" => {
+            given(&mut instance, "now", || 0_u64)?;
+            given(&mut instance, "resolution", || 1_u64)
+        }
+        "wasi:clocks/wall-clock" => {
+            given(&mut instance, "now", || Datetime {
+                seconds: 0,
+                nanoseconds: 0,
+            })?;
+            given(&mut instance, "resolution", || Datetime {
+                seconds: 1,
+                nanoseconds: 0,
+            })
+        }
+        "wasi:filesystem/preopens" => given(
+            &mut instance,
+            "get-directories",
+            Vec::<(Resource<Descriptor>, String)>::new,
+        ),
+        "wasi:filesystem/types" => resource::<Descriptor>(&mut instance, "descriptor"),
+        "wasi:io/error" => resource::<IoError>(&mut instance, "error"),
+        "wasi:io/poll" => resource::<Pollable>(&mut instance, "pollable"),
+        "wasi:io/streams" => streams(&mut instance),
+        "wasi:random/random" | "wasi:random/insecure" => {
+            let prefix = if unversioned.ends_with("insecure") {
+                "get-insecure-random"
+            } else {
+                "get-random"
+            };
+            instance.func_wrap(
+                &format!("{prefix}-bytes"),
+                |mut store, (length,): (u64,)| Ok((random_bytes(&mut store, length)?,)),
+            )?;
+            instance.func_wrap(&format!("{prefix}-u64"), |mut store, (): ()| {
+                Ok((random_u64(&mut store)?,))
+            })
+        }
+        "wasi:random/insecure-seed" => instance.func_wrap("insecure-seed", |mut store, (): ()| {
+            Ok(((random_u64(&mut store)?, random_u64(&mut store)?),))
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn environment(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
+    given(instance, "get-environment", Vec::<(String, String)>::new)?;
+    given(instance, "get-arguments", Vec::<String>::new)?;
+    given(instance, "initial-cwd", || None::<String>)
+}
+
+fn streams(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
+    resource::<InputStream>(instance, "input-stream")?;
+    resource::<OutputStream>(instance, "output-stream")?;
+    for read in [
+        "[method]input-stream.read",
+        "[method]input-stream.blocking-read",
+    ] {
+        instance.func_wrap(read, |_, (_, _): (Resource<InputStream>, u64)| {
+            Ok((Err::<Vec<u8>, _>(StreamError::Closed),))
+        })?;
+    }
+    instance.func_wrap(
+        "[method]output-stream.check-write",
+        |_, (_,): (Resource<OutputStream>,)| Ok((Ok::<u64, StreamError>(WRITABLE),)),
+    )?;
+    for write in [
+        "[method]output-stream.write",
+        "[method]output-stream.blocking-write-and-flush",
+    ] {
+        instance.func_wrap(
+            write,
+            |mut store: StoreContextMut<'_, Host>,
+             (_, bytes): (Resource<OutputStream>, Vec<u8>)| {
+                store.data_mut().print(&bytes)?;
+                Ok((Written::Ok(()),))
+            },
+        )?;
+    }
+    for flush in [
+        "[method]output-stream.flush",
+        "[method]output-stream.blocking-flush",
+    ] {
+        instance.func_wrap(flush, |_, (_,): (Resource<OutputStream>,)| {
+            Ok((Written::Ok(()),))
+        })?;
+    }
+    Ok(())
+}
+
+/// A function without arguments that always answers the same.
+fn given<T>(
+    instance: &mut LinkerInstance<'_, Host>,
+    name: &str,
+    answer: impl Fn() -> T + Send + Sync + 'static,
+) -> wasmtime::Result<()>
+where
+    T: Lower + ComponentType + Send + Sync + 'static,
+    (T,): wasmtime::component::ComponentNamedList + Lower,
+{
+    instance.func_wrap(name, move |_, (): ()| Ok((answer(),)))
+}
+
+fn resource<T: 'static>(
+    instance: &mut LinkerInstance<'_, Host>,
+    name: &str,
+) -> wasmtime::Result<()> {
+    instance.resource(name, ResourceType::host::<T>(), |_, _| Ok(()))
+}
+
+/// The next `length` bytes of the stream that SHA-256 makes of the failure's random number: the same whenever the failure is decided again.
+fn random_bytes(store: &mut StoreContextMut<'_, Host>, length: u64) -> wasmtime::Result<Vec<u8>> {
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if length > store.data().limits().strings {
+        bail!("asked for {length} random bytes at once");
+    }
+    let mut bytes = Vec::with_capacity(length + 32);
+    while bytes.len() < length {
+        let (random, block) = store.data_mut().next_random_block()?;
+        let digest = Sha256::new()
+            .chain_update(random.to_be_bytes())
+            .chain_update(block.to_be_bytes())
+            .finalize();
+        bytes.extend_from_slice(&digest);
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn random_u64(store: &mut StoreContextMut<'_, Host>) -> wasmtime::Result<u64> {
+    let bytes = random_bytes(store, 8)?;
+    Ok(bytes
+        .iter()
+        .fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+}

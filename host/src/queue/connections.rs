@@ -1,0 +1,57 @@
+//! From the URL or ARN of a queue to the queue: SQS, or a local one.
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
+use super::{LocalQueues, Queue, QueueError, Sqs};
+
+/// The queues that can be reached. The SDK's configuration is loaded when the first queue of SQS is asked for, so that local queues need no credentials.
+#[derive(Debug, Default)]
+pub struct Connections {
+    endpoint: Option<String>,
+    sdk: OnceCell<aws_config::SdkConfig>,
+    /// The local ones, by name.
+    pub local: LocalQueues,
+}
+
+impl Connections {
+    /// SQS at `endpoint` in place of the region's own, if one is given.
+    pub fn new(endpoint: Option<String>) -> Self {
+        Self {
+            endpoint,
+            ..Self::default()
+        }
+    }
+
+    /// Credentials, region and endpoint by the SDK's usual environment and profiles.
+    pub async fn sdk(&self) -> &aws_config::SdkConfig {
+        self.sdk
+            .get_or_init(|| async {
+                let mut loader = aws_config::defaults(aws_config::BehaviorVersion::latest());
+                if let Some(endpoint) = &self.endpoint {
+                    loader = loader.endpoint_url(endpoint);
+                }
+                loader.load().await
+            })
+            .await
+    }
+
+    /// The queue with this URL, or `local:NAME`.
+    pub async fn by_url(&self, url: &str) -> Arc<dyn Queue> {
+        match url.strip_prefix("local:") {
+            Some(name) => self.local.named(name),
+            None => Arc::new(Sqs::new(self.sdk().await).queue(url)),
+        }
+    }
+
+    /// The queue with this ARN, or `local:NAME`.
+    pub async fn by_arn(&self, arn: &str) -> Result<Arc<dyn Queue>, QueueError> {
+        match arn.strip_prefix("local:") {
+            Some(name) => Ok(self.local.named(name)),
+            None => Ok(Arc::new(
+                Sqs::new(self.sdk().await).queue_by_arn(arn).await?,
+            )),
+        }
+    }
+}

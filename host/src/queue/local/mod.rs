@@ -1,0 +1,288 @@
+//! A queue in the host's own memory with SQS's semantics: visibility, receive counts, redrive, FIFO groups, deduplication, batch limits. For trying Backstop out without an account, and for tests of a handler.
+//!
+//! Time is tokio's, so that a test may pause it.
+
+mod shelf;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
+use super::{
+    BatchResult, Description, EntryError, Message, Outgoing, Queue, QueueError, ReceiptHandle,
+    Redrive, VisibilityTimeout,
+};
+use crate::clock::Clock;
+use crate::failure::Milliseconds;
+use shelf::Shelf;
+
+/// What a local queue can be set to.
+#[derive(Debug, Clone)]
+pub struct LocalSettings {
+    /// How long a received message stays invisible unless something else is asked for; 30 s by default.
+    pub visibility_timeout: VisibilityTimeout,
+    /// For how long messages are kept; 4 days by default.
+    pub retention: Duration,
+    /// Where a message goes that was received more often than this; nowhere by default.
+    pub redrive: Option<(Arc<LocalQueue>, NonZeroU32)>,
+}
+
+impl Default for LocalSettings {
+    fn default() -> Self {
+        Self {
+            visibility_timeout: VisibilityTimeout::rounded_up(Duration::from_secs(30)),
+            retention: Duration::from_secs(4 * 86_400),
+            redrive: None,
+        }
+    }
+}
+
+/// The local queues of a process, by name.
+#[derive(Debug, Default)]
+pub struct LocalQueues(Mutex<BTreeMap<String, Arc<LocalQueue>>>);
+
+impl LocalQueues {
+    /// The queue of this name (without `local:`), made with the default settings where there is none.
+    pub fn named(&self, name: &str) -> Arc<LocalQueue> {
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = queues.entry(name.to_owned());
+        Arc::clone(queue.or_insert_with(|| LocalQueue::new(name, LocalSettings::default())))
+    }
+}
+
+/// One local queue. A name that ends in `.fifo` makes it a FIFO queue.
+#[derive(Debug)]
+pub struct LocalQueue {
+    url: String,
+    fifo: bool,
+    settings: LocalSettings,
+    clock: Clock,
+    shelf: Mutex<Shelf>,
+    changed: Notify,
+}
+
+impl LocalQueue {
+    /// An empty queue.
+    pub fn new(name: &str, settings: LocalSettings) -> Arc<Self> {
+        Arc::new(Self {
+            url: format!("local:{name}"),
+            fifo: name.ends_with(".fifo"),
+            settings,
+            clock: Clock::start(),
+            shelf: Mutex::default(),
+            changed: Notify::new(),
+        })
+    }
+
+    /// How many messages it holds, invisible ones included.
+    pub fn len(&self) -> usize {
+        self.shelf().len()
+    }
+
+    /// Whether it holds no message.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns when it holds no message, invisible ones included.
+    pub async fn emptied(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is visible, and moves what was received too often. The second value says when to look again.
+    fn take(&self, max: usize, visibility: VisibilityTimeout) -> (Vec<Message>, Option<Instant>) {
+        let now = self.clock.now();
+        let most = self.settings.redrive.as_ref().map(|(_, most)| *most);
+        let mut shelf = self.shelf();
+        shelf.drop_expired(now, self.settings.retention);
+        let taken = shelf.take(max, visibility, most, now, self.fifo);
+        let next = shelf.next_visible();
+        drop(shelf);
+        if let Some((dead_letters, _)) = &self.settings.redrive {
+            for message in taken.redriven {
+                dead_letters.shelf().put_moved(message);
+                dead_letters.changed.notify_waiters();
+                self.changed.notify_waiters();
+            }
+        }
+        (taken.messages, next)
+    }
+
+    /// What is wrong with one message, as SQS says it.
+    fn check(&self, message: &Outgoing) -> Result<(), EntryError> {
+        let invalid = |text: String| Err(EntryError::new("InvalidParameterValue", text, true));
+        if message.size() > BATCH_BYTES {
+            return invalid(format!(
+                "One or more parameters are invalid. Reason: Message must be shorter than {BATCH_BYTES} bytes."
+            ));
+        }
+        if message.body.is_empty() {
+            return Err(EntryError::new(
+                "MissingParameter",
+                "The request must contain the parameter MessageBody.",
+                true,
+            ));
+        }
+        if !message.body.chars().all(is_allowed) {
+            return Err(EntryError::new(
+                "InvalidMessageContents",
+                "Invalid characters found in the message body.",
+                true,
+            ));
+        }
+        if message.attributes.len() > MAX_ATTRIBUTES {
+            return invalid(format!(
+                "Number of message attributes [{}] exceeds the allowed maximum [{MAX_ATTRIBUTES}].",
+                message.attributes.len()
+            ));
+        }
+        if self.fifo && message.group.is_none() {
+            return Err(EntryError::new(
+                "MissingParameter",
+                "The request must contain the parameter MessageGroupId.",
+                true,
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A batch of a size that SQS takes.
+fn batch<T>(operation: &'static str, entries: &[T]) -> Result<(), QueueError> {
+    match entries.len() {
+        0 => Err(QueueError::new(
+            operation,
+            "UnsupportedOperation",
+            "There should be at least one entry in the request.",
+        )),
+        1..=BATCH_ENTRIES => Ok(()),
+        more => Err(QueueError {
+            retryable: false,
+            ..QueueError::new(
+                operation,
+                "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+                format!(
+                    "Maximum number of entries per request are {BATCH_ENTRIES}. You have sent {more}."
+                ),
+            )
+        }),
+    }
+}
+
+#[async_trait]
+impl Queue for LocalQueue {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    async fn describe(&self) -> Result<Description, QueueError> {
+        Ok(Description {
+            arn: self.url.clone(),
+            fifo: self.fifo,
+            visibility_timeout: self.settings.visibility_timeout,
+            retention: Milliseconds::from_duration(self.settings.retention),
+            max_message_bytes: BATCH_BYTES,
+            redrive: self.settings.redrive.as_ref().map(|(queue, most)| Redrive {
+                dead_letter_arn: queue.url.clone(),
+                max_receive_count: *most,
+            }),
+        })
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        wait: Duration,
+        visibility: VisibilityTimeout,
+    ) -> Result<Vec<Message>, QueueError> {
+        if !(1..=BATCH_ENTRIES).contains(&max) {
+            let range = format!(
+                "Value {max} for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and 10, if provided."
+            );
+            return Err(QueueError::new(
+                "ReceiveMessage",
+                "InvalidParameterValue",
+                range,
+            ));
+        }
+        let end = Instant::now() + wait.min(Duration::from_secs(20));
+        loop {
+            let changed = self.changed.notified();
+            let (messages, next) = self.take(max, visibility);
+            if !messages.is_empty() || Instant::now() >= end {
+                return Ok(messages);
+            }
+            let until = next.map_or(end, |next| next.min(end));
+            // Either there is something new or something old has become visible: both mean to look again.
+            let _ = timeout_at(until, changed).await;
+        }
+    }
+
+    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
+        batch("DeleteMessageBatch", handles)?;
+        let mut shelf = self.shelf();
+        let results = handles.iter().map(|handle| shelf.delete(handle)).collect();
+        drop(shelf);
+        self.changed.notify_waiters();
+        Ok(results)
+    }
+
+    async fn change_visibility(
+        &self,
+        changes: &[(ReceiptHandle, VisibilityTimeout)],
+    ) -> BatchResult {
+        batch("ChangeMessageVisibilityBatch", changes)?;
+        let mut shelf = self.shelf();
+        let results = changes
+            .iter()
+            .map(|(handle, timeout)| shelf.change_visibility(handle, *timeout))
+            .collect();
+        drop(shelf);
+        self.changed.notify_waiters();
+        Ok(results)
+    }
+
+    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        batch("SendMessageBatch", messages)?;
+        let total: usize = messages.iter().map(Outgoing::size).sum();
+        if messages.len() > 1 && total > BATCH_BYTES {
+            return Err(QueueError {
+                retryable: false,
+                ..QueueError::new(
+                    "SendMessageBatch",
+                    "AWS.SimpleQueueService.BatchRequestTooLong",
+                    format!(
+                        "Batch requests cannot be longer than {BATCH_BYTES} bytes. You have sent {total} bytes."
+                    ),
+                )
+            });
+        }
+        let now = self.clock.now();
+        let results = messages
+            .iter()
+            .map(|message| {
+                self.check(message)?;
+                self.shelf().put(message.clone(), now, self.fifo);
+                Ok(())
+            })
+            .collect();
+        self.changed.notify_waiters();
+        Ok(results)
+    }
+}

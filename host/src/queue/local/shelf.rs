@@ -1,0 +1,240 @@
+//! The messages of a local queue, in the order in which they were sent.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::{EntryError, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
+use crate::failure::Timestamp;
+
+/// For how long SQS remembers a deduplication id.
+const DEDUPLICATION: Duration = Duration::from_secs(300);
+
+/// A message on the shelf.
+#[derive(Debug)]
+pub(super) struct Stored {
+    id: String,
+    message: Outgoing,
+    sent: Timestamp,
+    first_received: Option<Timestamp>,
+    receive_count: u32,
+    visible_from: Instant,
+    /// The handle of the last receive, and when that was.
+    receipt: Option<(ReceiptHandle, Instant)>,
+}
+
+impl Stored {
+    fn is_visible(&self) -> bool {
+        self.visible_from <= Instant::now()
+    }
+
+    fn is_in_flight(&self) -> bool {
+        self.receipt.is_some() && !self.is_visible()
+    }
+}
+
+/// What a receive takes off the shelf.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) messages: Vec<Message>,
+    /// Received too often: bound for the dead-letter queue.
+    pub(super) redriven: Vec<Stored>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    messages: BTreeMap<u64, Stored>,
+    next: u64,
+    /// The current handle of each message that was received.
+    handles: HashMap<ReceiptHandle, u64>,
+    deduplicated: HashMap<String, Timestamp>,
+}
+
+impl Shelf {
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Adds a message, unless it is one that a FIFO queue took within the last five minutes.
+    pub(super) fn put(&mut self, message: Outgoing, now: Timestamp, fifo: bool) {
+        if fifo {
+            self.deduplicated
+                .retain(|_, taken| now.since(*taken) < DEDUPLICATION);
+            let id = message
+                .deduplication_id
+                .clone()
+                .unwrap_or_else(|| message.body.to_string());
+            if self.deduplicated.contains_key(&id) {
+                return;
+            }
+            self.deduplicated.insert(id, now);
+        }
+        let stored = Stored {
+            id: uuid::Uuid::new_v4().to_string(),
+            message,
+            sent: now,
+            first_received: None,
+            receive_count: 0,
+            visible_from: Instant::now(),
+            receipt: None,
+        };
+        self.add(stored);
+    }
+
+    /// Adds what another queue's redrive moved here: the same id, age and receive count.
+    pub(super) fn put_moved(&mut self, stored: Stored) {
+        self.add(Stored {
+            receipt: None,
+            visible_from: Instant::now(),
+            ..stored
+        });
+    }
+
+    fn add(&mut self, stored: Stored) {
+        self.messages.insert(self.next, stored);
+        self.next += 1;
+    }
+
+    pub(super) fn drop_expired(&mut self, now: Timestamp, retention: Duration) {
+        self.messages
+            .retain(|_, stored| now.since(stored.sent) < retention);
+    }
+
+    /// At most `max` visible messages in their order. A group of a FIFO queue of which a message is in flight waits.
+    pub(super) fn take(
+        &mut self,
+        max: usize,
+        visibility: VisibilityTimeout,
+        max_receive_count: Option<NonZeroU32>,
+        now: Timestamp,
+        fifo: bool,
+    ) -> Taken {
+        let mut blocked: BTreeSet<String> = BTreeSet::new();
+        if fifo {
+            let in_flight = self
+                .messages
+                .values()
+                .filter(|stored| stored.is_in_flight());
+            blocked.extend(in_flight.filter_map(|stored| stored.message.group.clone()));
+        }
+        let mut taken = Taken::default();
+        let mut leaving = Vec::new();
+        for (place, stored) in &mut self.messages {
+            if taken.messages.len() == max {
+                break;
+            }
+            let group = stored.message.group.clone().unwrap_or_default();
+            if !stored.is_visible() || (fifo && blocked.contains(&group)) {
+                // What comes later in the group must not overtake it.
+                blocked.insert(group);
+                continue;
+            }
+            if max_receive_count.is_some_and(|most| stored.receive_count >= most.get()) {
+                leaving.push(*place);
+                continue;
+            }
+            if let Some((old, _)) = stored.receipt.take() {
+                self.handles.remove(&old);
+            }
+            let handle = ReceiptHandle(uuid::Uuid::new_v4().to_string());
+            self.handles.insert(handle.clone(), *place);
+            stored.receipt = Some((handle.clone(), Instant::now()));
+            stored.receive_count += 1;
+            stored.first_received.get_or_insert(now);
+            stored.visible_from = Instant::now() + visibility.as_duration();
+            taken.messages.push(received(stored, handle, now));
+        }
+        taken.redriven = leaving
+            .iter()
+            .filter_map(|place| self.remove(*place))
+            .collect();
+        taken
+    }
+
+    /// When the next message becomes visible that is not yet.
+    pub(super) fn next_visible(&self) -> Option<Instant> {
+        let hidden = self.messages.values().filter(|stored| !stored.is_visible());
+        hidden.map(|stored| stored.visible_from).min()
+    }
+
+    /// Deletes by the current handle. A handle that was good once succeeds without effect, as on SQS.
+    pub(super) fn delete(&mut self, handle: &ReceiptHandle) -> Result<(), EntryError> {
+        check(handle)?;
+        if let Some(place) = self.handles.get(handle).copied() {
+            self.remove(place);
+        }
+        Ok(())
+    }
+
+    pub(super) fn change_visibility(
+        &mut self,
+        handle: &ReceiptHandle,
+        timeout: VisibilityTimeout,
+    ) -> Result<(), EntryError> {
+        check(handle)?;
+        let stored = self
+            .handles
+            .get(handle)
+            .and_then(|place| self.messages.get_mut(place));
+        let Some((stored, received)) = stored.and_then(|stored| {
+            let (_, received) = stored.receipt.as_ref()?;
+            let received = *received;
+            stored.is_in_flight().then_some((stored, received))
+        }) else {
+            let text = format!(
+                "Value {} for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.",
+                handle.0
+            );
+            return Err(EntryError::new("InvalidParameterValue", text, true));
+        };
+        let until = Instant::now() + timeout.as_duration();
+        if until.duration_since(received) > VisibilityTimeout::MAX.as_duration() {
+            let text = format!(
+                "Value {} for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]",
+                timeout.seconds(),
+            );
+            return Err(EntryError::new("InvalidParameterValue", text, true));
+        }
+        stored.visible_from = until;
+        Ok(())
+    }
+
+    fn remove(&mut self, place: u64) -> Option<Stored> {
+        let stored = self.messages.remove(&place)?;
+        if let Some((handle, _)) = &stored.receipt {
+            self.handles.remove(handle);
+        }
+        Some(stored)
+    }
+}
+
+/// Every handle of a local queue is a UUID.
+fn check(handle: &ReceiptHandle) -> Result<(), EntryError> {
+    uuid::Uuid::parse_str(&handle.0).map(|_| ()).map_err(|_| {
+        let text = format!(
+            "The input receipt handle \"{}\" is not a valid receipt handle.",
+            handle.0
+        );
+        EntryError::new("ReceiptHandleIsInvalid", text, true)
+    })
+}
+
+fn received(stored: &Stored, receipt_handle: ReceiptHandle, now: Timestamp) -> Message {
+    let message = &stored.message;
+    Message {
+        id: stored.id.clone(),
+        receipt_handle,
+        body: message.body.clone(),
+        attributes: message.attributes.clone(),
+        receive_count: NonZeroU32::new(stored.receive_count).unwrap_or(NonZeroU32::MIN),
+        sent: stored.sent,
+        first_received: stored.first_received.unwrap_or(now),
+        received: now,
+        sender: None,
+        group: message.group.clone(),
+        deduplication_id: message.deduplication_id.clone(),
+        trace_header: message.trace_header.clone(),
+    }
+}

@@ -1,0 +1,192 @@
+//! Messages as they are received and as they are sent.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::failure::Timestamp;
+
+/// What a receive hands out to delete or hide the message with; another one at every receive.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReceiptHandle(pub String);
+
+/// How long a message stays invisible: whole seconds, at most 12 hours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct VisibilityTimeout(u32);
+
+impl VisibilityTimeout {
+    /// 12 hours, the most that SQS allows.
+    pub const MAX: Self = Self(43_200);
+
+    /// Visible at once.
+    pub const ZERO: Self = Self(0);
+
+    /// Rounds up to whole seconds, so that no wait is shorter than asked for; at most [`VisibilityTimeout::MAX`].
+    pub fn rounded_up(span: Duration) -> Self {
+        let seconds = span.as_nanos().div_ceil(1_000_000_000);
+        Self(u32::try_from(seconds).unwrap_or(u32::MAX).min(Self::MAX.0))
+    }
+
+    /// In seconds.
+    pub fn seconds(self) -> u32 {
+        self.0
+    }
+
+    /// As a span of time.
+    pub fn as_duration(self) -> Duration {
+        Duration::from_secs(self.0.into())
+    }
+}
+
+/// The value of a message attribute, with its data type (`String`, `Number`, `Binary`, each with an optional suffix such as `Number.int`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attribute {
+    /// A string or a number.
+    Text {
+        /// `String...` or `Number...`.
+        data_type: String,
+        /// The value.
+        value: String,
+    },
+    /// Bytes.
+    Binary {
+        /// `Binary...`.
+        data_type: String,
+        /// The value.
+        value: Vec<u8>,
+    },
+}
+
+impl Attribute {
+    /// A `String`.
+    pub fn string(value: impl Into<String>) -> Self {
+        Self::Text {
+            data_type: "String".to_owned(),
+            value: value.into(),
+        }
+    }
+
+    /// A `Number`.
+    pub fn number(value: impl ToString) -> Self {
+        Self::Text {
+            data_type: "Number".to_owned(),
+            value: value.to_string(),
+        }
+    }
+
+    /// As text: a binary value in base64.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Text { value, .. } => value.clone(),
+            Self::Binary { value, .. } => BASE64.encode(value),
+        }
+    }
+
+    /// What it adds to the size of a message, its name apart.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text { data_type, value } => data_type.len() + value.len(),
+            Self::Binary { data_type, value } => data_type.len() + value.len(),
+        }
+    }
+}
+
+/// A message as it was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The id that SQS gave it when it was sent; the same at every receive.
+    pub id: String,
+    /// For this receive only.
+    pub receipt_handle: ReceiptHandle,
+    /// The body.
+    pub body: Arc<str>,
+    /// The attributes of the sender's.
+    pub attributes: BTreeMap<String, Attribute>,
+    /// How often it was received, this time included (`ApproximateReceiveCount`).
+    pub receive_count: NonZeroU32,
+    /// When it was sent.
+    pub sent: Timestamp,
+    /// When it was first received.
+    pub first_received: Timestamp,
+    /// When it was received this time, by the clock of this machine.
+    pub received: Timestamp,
+    /// The sender's identity, where SQS tells it.
+    pub sender: Option<String>,
+    /// The message group, on a FIFO queue.
+    pub group: Option<String>,
+    /// The deduplication id, on a FIFO queue.
+    pub deduplication_id: Option<String>,
+    /// The trace that it belongs to (`AWSTraceHeader`).
+    pub trace_header: Option<String>,
+}
+
+/// A message to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outgoing {
+    /// The body.
+    pub body: Arc<str>,
+    /// The attributes.
+    pub attributes: BTreeMap<String, Attribute>,
+    /// The message group: needed on a FIFO queue.
+    pub group: Option<String>,
+    /// The deduplication id: needed on a FIFO queue without content-based deduplication.
+    pub deduplication_id: Option<String>,
+    /// The trace that it belongs to; not counted in its size.
+    pub trace_header: Option<String>,
+}
+
+impl Outgoing {
+    /// A message with this body and nothing else.
+    pub fn new(body: impl Into<Arc<str>>) -> Self {
+        Self {
+            body: body.into(),
+            ..Self::default()
+        }
+    }
+
+    /// What SQS counts: the body, and each attribute's name, data type and value.
+    pub fn size(&self) -> usize {
+        let attributes = self
+            .attributes
+            .iter()
+            .map(|(name, value)| name.len() + value.size());
+        self.body.len() + attributes.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visibility_timeout_is_whole_seconds_rounded_up_to_twelve_hours_at_most() {
+        for (milliseconds, seconds) in [
+            (0, 0),
+            (1, 1),
+            (1_000, 1),
+            (1_001, 2),
+            (43_200_000, 43_200),
+            (43_200_001, 43_200),
+            (u64::MAX, 43_200),
+        ] {
+            assert_eq!(
+                VisibilityTimeout::rounded_up(Duration::from_millis(milliseconds)).seconds(),
+                seconds
+            );
+        }
+    }
+
+    #[test]
+    fn the_size_counts_body_and_attributes() {
+        let mut message = Outgoing::new("12345");
+        assert_eq!(message.size(), 5);
+        message
+            .attributes
+            .insert("n".to_owned(), Attribute::number(42));
+        assert_eq!(message.size(), 5 + 1 + "Number".len() + 2);
+    }
+}

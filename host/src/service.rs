@@ -1,0 +1,200 @@
+//! A configuration put to work: its policies loaded and watched, its queues checked, a consumer for each.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Destination, HandlerConfig, QueueConfig};
+use crate::consumer::{self, Consumer, Summary};
+use crate::decider::Decider;
+use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
+use crate::policy::{LivePolicy, PolicyError, PolicySpec, Reload, Sandbox, WatchError, Watcher};
+use crate::queue::Connections;
+use crate::record::{Observer, Recorder};
+
+/// Consumers that are ready to run.
+#[derive(Debug)]
+pub struct Service {
+    consumers: Vec<(String, Consumer)>,
+    _watcher: Watcher,
+}
+
+/// Why a service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No engine for policies on this machine.
+    #[error("can't set up the sandbox: {0}")]
+    Sandbox(String),
+    /// Records can't be written.
+    #[error("can't write decision records to {}", path.display())]
+    Records {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// Folders can't be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// Queues that are not ready, each with why.
+    #[error("{}", Faults(.0))]
+    Queues(Vec<(String, QueueFault)>),
+}
+
+/// Why one queue is not ready.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueFault {
+    /// Its policy is refused.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// Its handler makes no sense.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// It, its dead-letter queue or its handler can't be used.
+    #[error(transparent)]
+    Consumer(#[from] consumer::Fault),
+}
+
+struct Faults<'a>(&'a [(String, QueueFault)]);
+
+impl fmt::Display for Faults<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (queue, fault)) in self.0.iter().enumerate() {
+            let separator = if position == 0 { "" } else { "\n" };
+            write!(f, "{separator}queue `{queue}`: {fault}")?;
+            let causes =
+                std::iter::successors(std::error::Error::source(fault), |cause| cause.source());
+            for cause in causes {
+                write!(f, ": {cause}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Service {
+    /// Checks everything that can be checked before the first message. All queues are checked, and all that is wrong is told at once.
+    pub async fn prepare(config: Config, connections: &Connections) -> Result<Self, StartError> {
+        let sandbox = Sandbox::new(config.limits)
+            .map_err(|error| StartError::Sandbox(format!("{error:#}")))?;
+        let recorder = config.decisions.as_ref().map(recorder).transpose()?;
+        let mut policies: Vec<(PolicySpec, Arc<LivePolicy>)> = Vec::new();
+        let mut consumers = Vec::new();
+        let mut faults = Vec::new();
+        for queue in config.queues {
+            let name = queue.name.clone();
+            match prepare(
+                queue,
+                &sandbox,
+                &mut policies,
+                recorder.as_ref(),
+                connections,
+            )
+            .await
+            {
+                Ok(consumer) => consumers.push((name, consumer)),
+                Err(fault) => faults.push((name, fault)),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(StartError::Queues(faults));
+        }
+        let policies = policies.into_iter().map(|(_, policy)| policy).collect();
+        Ok(Self {
+            consumers,
+            _watcher: Watcher::start(policies, tell)?,
+        })
+    }
+
+    /// Runs every queue until `stop` is cancelled and what is in hand is finished; the counts of each.
+    pub async fn run(self, stop: CancellationToken) -> Vec<(String, Summary)> {
+        let runs = self.consumers.into_iter().map(|(name, consumer)| {
+            let stop = stop.clone();
+            async move { (name, consumer.run(stop).await) }
+        });
+        join_all(runs).await
+    }
+}
+
+fn recorder(destination: &Destination) -> Result<Arc<Recorder>, StartError> {
+    match destination {
+        Destination::Stdout => Ok(Recorder::to_stdout()),
+        Destination::File(path) => Recorder::to_file(path).map_err(|cause| StartError::Records {
+            path: path.clone(),
+            cause,
+        }),
+    }
+}
+
+async fn prepare(
+    queue: QueueConfig,
+    sandbox: &Sandbox,
+    policies: &mut Vec<(PolicySpec, Arc<LivePolicy>)>,
+    recorder: Option<&Arc<Recorder>>,
+    connections: &Connections,
+) -> Result<Consumer, QueueFault> {
+    let policy = match policies.iter().find(|(spec, _)| *spec == queue.policy) {
+        Some((_, policy)) => Arc::clone(policy),
+        None => {
+            let policy = LivePolicy::load(sandbox, queue.policy.clone())?;
+            policies.push((queue.policy, Arc::clone(&policy)));
+            policy
+        }
+    };
+    let mut decider = Decider::new(&queue.name, Arc::clone(&policy), queue.bounds);
+    if let Some(recorder) = recorder {
+        decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
+    }
+    let handler: Arc<dyn Handler> = match &queue.handler {
+        HandlerConfig::Http(url) => Arc::new(Http::new(url, &queue.url)?),
+        HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
+        HandlerConfig::Lambda(function) => Arc::new(Lambda::new(connections.sdk().await, function)),
+    };
+    let dead_letters = queue.dead_letter_queue.as_deref();
+    let (ready, warnings) = consumer::check(
+        connections,
+        &queue.url,
+        dead_letters,
+        handler.as_ref(),
+        &decider,
+        &queue.bounds,
+    )
+    .await?;
+    for warning in warnings {
+        tracing::warn!(queue = queue.name, "{warning}");
+    }
+    tracing::info!(
+        queue = queue.name,
+        url = queue.url,
+        policy = policy.current().title(),
+        dead_letters = ready
+            .dead_letters
+            .as_ref()
+            .map_or("none", |(dead_letters, _)| dead_letters.url()),
+        "ready"
+    );
+    Ok(Consumer::new(
+        queue.name,
+        ready,
+        handler,
+        decider,
+        queue.options,
+    ))
+}
+
+/// Says once what became of a new version.
+fn tell(policy: &LivePolicy, reload: Reload) {
+    match reload {
+        Reload::Swapped { from, to } => {
+            tracing::info!(from, to, "a new version of the policy decides from now on")
+        }
+        Reload::Refused { kept, cause } => {
+            let cause = anyhow::Error::from(cause);
+            tracing::error!(kept, "a new version of a policy is not taken: {cause:#}");
+        }
+        Reload::Unchanged => tracing::debug!(policy = policy.current().title(), "no new version"),
+    }
+}

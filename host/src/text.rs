@@ -1,0 +1,34 @@
+//! Cutting text without breaking it.
+
+/// Shortens `text` to at most `bytes` bytes, at the boundary of a character.
+pub(crate) fn cut(text: &mut String, bytes: usize) {
+    text.truncate(text.floor_char_boundary(bytes));
+}
+
+/// The last `bytes` bytes of `text` at most, from the boundary of a character.
+pub(crate) fn tail(text: &str, bytes: usize) -> &str {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(bytes));
+    text.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        for (bytes, start, end) in [
+            (0, "", ""),
+            (1, "", ""),
+            (2, "é", "é"),
+            (3, "é", "é"),
+            (4, "éé", "éé"),
+            (9, "éé", "éé"),
+        ] {
+            let mut text = "éé".to_owned();
+            assert_eq!(tail(&text, bytes), end);
+            cut(&mut text, bytes);
+            assert_eq!(text, start);
+        }
+    }
+}
