@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
 use super::bindings::{self, backoff, classifier, dead_lettering, settings};
@@ -173,9 +172,9 @@ fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>
     bindings::types::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
     bindings::log::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
     bindings::payload::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
-    for (import, _) in component.component_type().imports(component.engine()) {
+    for (import, item) in component.component_type().imports(component.engine()) {
         if is_wasi(import) {
-            wasi::define(&mut linker, import).map_err(link)?;
+            wasi::define(&mut linker, import, &item.ty).map_err(link)?;
         } else if !is_ours(import) {
             return Err(ComponentError::Import(import.to_owned()));
         }
@@ -223,10 +222,7 @@ fn found(pre: &InstancePre<Host>) -> String {
     let exports: Vec<_> = component
         .component_type()
         .exports(component.engine())
-        .map(|(name, item)| match item.ty {
-            ComponentItem::ComponentFunc(_) => format!("the function `{name}`"),
-            _ => format!("`{name}`"),
-        })
+        .map(|(name, _)| format!("`{name}`"))
         .collect();
     if exports.is_empty() {
         "nothing".to_owned()

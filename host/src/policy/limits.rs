@@ -9,7 +9,7 @@ use wasmtime::ResourceLimiter;
 pub struct Limits {
     /// Instructions, roughly: wasmtime's fuel. Deterministic.
     pub fuel: u64,
-    /// Time on the clock, for what fuel does not count (filling a large memory is one instruction). Generous, since it depends on the machine.
+    /// Time on the clock, for where the fuel is set high. Generous, since it depends on the machine.
     pub time: Duration,
     /// Linear memory in bytes, all of its memories together.
     pub memory: usize,

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::{Broken, LogLine, Payload, Policy};
+use crate::decision::LONGEST_DELAY;
 use crate::failure::{Error, Failure, Milliseconds, Timestamp};
 
 /// How a policy did not stand the probe.
@@ -88,9 +89,10 @@ fn failures() -> [Failure; 6] {
             ..ordinary.clone()
         },
         Failure {
-            attempt: NonZeroU32::MAX,
-            age: Milliseconds(u32::MAX),
-            previous_delay: Some(Milliseconds(u32::MAX)),
+            // The highest maxReceiveCount and the longest retention of SQS.
+            attempt: NonZeroU32::MIN.saturating_add(999),
+            age: LONGEST_DELAY,
+            previous_delay: Some(LONGEST_DELAY),
             random: 1.0 - f64::EPSILON / 2.0,
             ..ordinary.clone()
         },

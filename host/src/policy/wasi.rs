@@ -3,6 +3,7 @@
 //! Environment, arguments and preopened folders are empty, there is no terminal, the clock stands still, random bytes come from the failure's own random number, and what is written to stdout or stderr goes to the policy's log. Everything else traps when it is called, waiting included: a wait inside a host function would be out of reach of fuel and epoch.
 
 use sha2::{Digest, Sha256};
+use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{
     ComponentType, Lift, Linker, LinkerInstance, Lower, Resource, ResourceType,
 };
@@ -27,7 +28,6 @@ const WRITABLE: u64 = 4096;
 struct InputStream;
 struct OutputStream;
 struct IoError;
-struct Pollable;
 struct TerminalInput;
 struct TerminalOutput;
 struct Descriptor;
@@ -50,10 +50,22 @@ struct Datetime {
 
 type Written = Result<(), StreamError>;
 
-/// Defines `interface` (`wasi:cli/stderr@0.2.6`) under exactly the name that the component imports.
-pub(super) fn define(linker: &mut Linker<Host>, interface: &str) -> wasmtime::Result<()> {
+/// Defines `interface` (`wasi:cli/stderr@0.2.6`) under exactly the name that the component imports, with the resources of `imported`, its type.
+pub(super) fn define(
+    linker: &mut Linker<Host>,
+    interface: &str,
+    imported: &ComponentItem,
+) -> wasmtime::Result<()> {
     let unversioned = interface.split('@').next().unwrap_or(interface);
+    let engine = linker.engine().clone();
     let mut instance = linker.instance(interface)?;
+    if let ComponentItem::ComponentInstance(imported) = imported {
+        for (name, export) in imported.exports(&engine) {
+            if let ComponentItem::Resource(_) = export.ty {
+                instance.resource(name, resource_type(name), |_, _| Ok(()))?;
+            }
+        }
+    }
     match unversioned {
         "wasi:cli/environment" => environment(&mut instance),
         "wasi:cli/stdin" => given(&mut instance, "get-stdin", || {
@@ -65,8 +77,6 @@ pub(super) fn define(linker: &mut Linker<Host>, interface: &str) -> wasmtime::Re
         "wasi:cli/stderr" => given(&mut instance, "get-stderr", || {
             Resource::<OutputStream>::new_own(2)
         }),
-        "wasi:cli/terminal-input" => resource::<TerminalInput>(&mut instance, "terminal-input"),
-        "wasi:cli/terminal-output" => resource::<TerminalOutput>(&mut instance, "terminal-output"),
         "wasi:cli/terminal-stdin" => given(&mut instance, "get-terminal-stdin", || {
             None::<Resource<TerminalInput>>
         }),
@@ -95,9 +105,6 @@ pub(super) fn define(linker: &mut Linker<Host>, interface: &str) -> wasmtime::Re
             "get-directories",
             Vec::<(Resource<Descriptor>, String)>::new,
         ),
-        "wasi:filesystem/types" => resource::<Descriptor>(&mut instance, "descriptor"),
-        "wasi:io/error" => resource::<IoError>(&mut instance, "error"),
-        "wasi:io/poll" => resource::<Pollable>(&mut instance, "pollable"),
         "wasi:io/streams" => streams(&mut instance),
         "wasi:random/random" | "wasi:random/insecure" => {
             let prefix = if unversioned.ends_with("insecure") {
@@ -127,8 +134,6 @@ fn environment(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> 
 }
 
 fn streams(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
-    resource::<InputStream>(instance, "input-stream")?;
-    resource::<OutputStream>(instance, "output-stream")?;
     for read in [
         "[method]input-stream.read",
         "[method]input-stream.blocking-read",
@@ -178,11 +183,20 @@ where
     instance.func_wrap(name, move |_, (): ()| Ok((answer(),)))
 }
 
-fn resource<T: 'static>(
-    instance: &mut LinkerInstance<'_, Host>,
-    name: &str,
-) -> wasmtime::Result<()> {
-    instance.resource(name, ResourceType::host::<T>(), |_, _| Ok(()))
+/// The type of a resource. A name means the same resource in every interface that uses it.
+fn resource_type(name: &str) -> ResourceType {
+    match name {
+        "descriptor" => ResourceType::host::<Descriptor>(),
+        "error" => ResourceType::host::<IoError>(),
+        "input-stream" => ResourceType::host::<InputStream>(),
+        "output-stream" => ResourceType::host::<OutputStream>(),
+        "terminal-input" => ResourceType::host::<TerminalInput>(),
+        "terminal-output" => ResourceType::host::<TerminalOutput>(),
+        // Never handed out, since whatever would make one traps: told apart by a number made of the name.
+        other => ResourceType::host_dynamic(other.bytes().fold(0, |number: u32, byte| {
+            number.wrapping_mul(31).wrapping_add(byte.into())
+        })),
+    }
 }
 
 /// The next `length` bytes of the stream that SHA-256 makes of the failure's random number: the same whenever the failure is decided again.
