@@ -53,9 +53,7 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show it at work: a hundred messages on a queue in memory, a policy swapped on the way
     Demo(demo::Args),
-    /// Serve queues: receive, hand to the handler, put failures before the policy
     Run(Box<run::Args>),
 }
 

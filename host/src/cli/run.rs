@@ -86,9 +86,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     max_in_flight: Option<usize>,
 
-    /// How long work in hand may go on after the first SIGTERM or SIGINT
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "25s")]
-    grace: Duration,
+    /// How long work in hand may go on after the first SIGTERM or SIGINT [default: 25s]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    grace: Option<Duration>,
 
     /// Append a record of every decision to this file, or - for standard output (docs/decision-record.md)
     #[arg(long, value_name = "FILE|-")]
@@ -152,7 +152,10 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
         }
     });
     if let Some(path) = &args.config {
-        let config = Config::read(path)?;
+        let mut config = Config::read(path)?;
+        for queue in &mut config.queues {
+            queue.options.grace = args.grace.unwrap_or(queue.options.grace);
+        }
         return Ok(Config {
             endpoint_url: args.endpoint_url.or(config.endpoint_url),
             decisions: decisions.or(config.decisions),
@@ -193,7 +196,7 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
         },
         options: Options {
             max_in_flight: args.max_in_flight.unwrap_or(defaults.max_in_flight),
-            grace: args.grace,
+            grace: args.grace.unwrap_or(defaults.grace),
             ..defaults
         },
         url,

@@ -1,0 +1,39 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+# They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later.
+.PHONY: help demo test check lint bench toolchain services clean
+
+help:
+	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
+	@echo "make test    run every test, against emulators of SQS that it installs and starts itself"
+	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
+	@echo "make bench   measure decisions, requests per message, throughput and memory"
+
+demo: toolchain
+	@cargo run --quiet --locked --package backstop -- demo
+
+test: toolchain services
+	cargo build --locked --workspace --bins
+	cargo test --locked --workspace
+
+check: lint
+	cargo fmt --all --check
+	cargo deny --locked check bans licenses sources
+	typos
+
+lint: toolchain
+	cargo clippy --locked --workspace --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps
+
+bench: toolchain services
+	cargo build --locked --release --package backstop
+	cargo bench --locked --package backstop-tests
+
+toolchain:
+	@rustc --print target-libdir --target wasm32-unknown-unknown | xargs test -d || rustup target add wasm32-unknown-unknown
+
+services:
+	@tests/services/install.sh
+
+clean:
+	cargo clean
+	rm -rf .services

@@ -1,0 +1,59 @@
+//! What a person sees of the command: its help, its demo, its answers to mistakes.
+
+use backstop_tests::backstop::{run, text};
+
+async fn help(arguments: &[&str]) -> String {
+    let output = run(arguments).await;
+    assert!(output.status.success());
+    text(&output.stdout)
+}
+
+#[tokio::test]
+async fn help_teaches() {
+    insta::assert_snapshot!("help", help(&["--help"]).await);
+    insta::assert_snapshot!("run-help", help(&["run", "--help"]).await);
+}
+
+#[tokio::test]
+async fn the_demo_loses_nothing_and_shows_a_swap_and_a_refusal() {
+    let output = run(&["demo"]).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for part in [
+        "decides from now on",
+        "refused: it ran out of fuel",
+        "stays",
+        "dead-lettered: permanent: ValidationException",
+        "sent            100",
+        "Nothing was lost.",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "no colour but on a terminal");
+}
+
+#[tokio::test]
+async fn the_demo_counts_for_scripts() {
+    let output = run(&["demo", "--json"]).await;
+    let counts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (
+            &counts["sent"],
+            &counts["done"],
+            &counts["dead-letters"],
+            &counts["still-there"]
+        ),
+        (&100.into(), &85.into(), &15.into(), &0.into())
+    );
+}
+
+#[tokio::test]
+async fn a_mistyped_command_is_answered_with_the_right_one() {
+    let output = run(&["rum"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("'run'"),
+        "{}",
+        text(&output.stderr)
+    );
+}

@@ -1,0 +1,377 @@
+//! The consumer on the local queue with the clock paused: hours of retries in no time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use backstop::consumer::{self, Consumer, Options, Summary};
+use backstop::decider::Decider;
+use backstop::decision::{Action, Bounds, DecidedBy};
+use backstop::failure::{Error, Milliseconds};
+use backstop::handler::{Handler, function};
+use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
+use backstop::queue::{Connections, LocalQueue, Message, Outgoing, Queue};
+use backstop::record::{DecisionRecord, Observer};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Remembers every decision.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Vec<DecisionRecord>>);
+
+impl Observer for Seen {
+    fn decided(&self, record: &DecisionRecord) {
+        self.0.lock().unwrap().push(record.clone());
+    }
+}
+
+/// One queue with a policy and a handler, run until it is empty.
+struct Trial {
+    queue: Arc<LocalQueue>,
+    dead_letters: Arc<LocalQueue>,
+    connections: Connections,
+    policy: &'static str,
+    settings: Vec<(String, String)>,
+    bounds: Bounds,
+    options: Options,
+    seen: Arc<Seen>,
+}
+
+impl Trial {
+    fn new(name: &str) -> Self {
+        let connections = Connections::default();
+        let dead = match name.strip_suffix(".fifo") {
+            Some(stem) => format!("{stem}-dead-letters.fifo"),
+            None => format!("{name}-dead-letters"),
+        };
+        Self {
+            queue: connections.local.named(name),
+            dead_letters: connections.local.named(&dead),
+            connections,
+            policy: "linear",
+            settings: Vec::new(),
+            bounds: Bounds::default(),
+            options: Options::default(),
+            seen: Arc::default(),
+        }
+    }
+
+    fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    async fn send(&self, bodies: &[&str]) {
+        let messages: Vec<_> = bodies
+            .iter()
+            .map(|body| Outgoing {
+                group: Some("g".to_owned()),
+                deduplication_id: Some((*body).to_owned()),
+                ..Outgoing::new(*body)
+            })
+            .collect();
+        for sent in self.queue.send(&messages).await.unwrap() {
+            sent.unwrap();
+        }
+    }
+
+    async fn consumer(&self, handler: Arc<dyn Handler>) -> Consumer {
+        let sandbox = Sandbox::new(Limits::default()).unwrap();
+        let source = Source::Builtin(self.policy);
+        let policy = LivePolicy::load(
+            &sandbox,
+            PolicySpec::Whole(PartSpec {
+                source,
+                settings: self.settings.clone(),
+            }),
+        )
+        .unwrap();
+        let decider = Decider::new("orders", policy, self.bounds)
+            .observed_by(Arc::clone(&self.seen) as Arc<dyn Observer>);
+        let (ready, _) = consumer::check(
+            &self.connections,
+            self.queue.url(),
+            None,
+            handler.as_ref(),
+            &decider,
+            &self.bounds,
+        )
+        .await
+        .unwrap();
+        Consumer::new("orders", ready, handler, decider, self.options.clone())
+    }
+
+    /// Runs until the queue is empty.
+    async fn run<F, W>(&self, work: F) -> Summary
+    where
+        F: Fn(Arc<Message>) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        let consumer = self.consumer(Arc::new(function(work))).await;
+        let stop = CancellationToken::new();
+        let run = tokio::spawn(consumer.run(stop.clone()));
+        self.queue.emptied().await;
+        stop.cancel();
+        run.await.unwrap()
+    }
+
+    fn decisions(&self) -> Vec<DecisionRecord> {
+        self.seen.0.lock().unwrap().clone()
+    }
+
+    async fn letters(&self) -> BTreeMap<String, Message> {
+        let received = self
+            .dead_letters
+            .receive(10, Duration::ZERO, Default::default())
+            .await
+            .unwrap();
+        received
+            .into_iter()
+            .map(|message| (message.body.to_string(), message))
+            .collect()
+    }
+}
+
+fn unavailable() -> Error {
+    Error {
+        status: Some(503),
+        ..Error::new("HTTP 503", "busy")
+    }
+}
+
+fn delays(decisions: &[DecisionRecord]) -> Vec<u32> {
+    let delay = |record: &DecisionRecord| match record.decision.action {
+        Action::Retry { delay } => Some(delay.0),
+        Action::DeadLetter { .. } | Action::Discard { .. } => None,
+    };
+    decisions.iter().filter_map(delay).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_tried_again_when_its_delay_is_over_and_not_before() {
+    let trial = Trial::new("orders").set("base", "1h");
+    trial.send(&["a"]).await;
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let (noted, started) = (Arc::clone(&times), Instant::now());
+    let summary = trial
+        .run(move |message| {
+            noted.lock().unwrap().push(started.elapsed().as_secs());
+            let failed = message.receive_count.get() < 4;
+            async move { if failed { Err(unavailable()) } else { Ok(()) } }
+        })
+        .await;
+    // One, two and three hours after one another.
+    assert_eq!(*times.lock().unwrap(), [0, 3_600, 3 * 3_600, 6 * 3_600]);
+    assert_eq!(
+        (summary.received, summary.retried, summary.succeeded),
+        (4, 3, 1)
+    );
+    let decisions = trial.decisions();
+    assert_eq!(delays(&decisions), [3_600_000, 7_200_000, 10_800_000]);
+    let previous: Vec<_> = decisions
+        .iter()
+        .map(|record| record.failure.previous_delay.map(|delay| delay.0))
+        .collect();
+    assert_eq!(previous, [None, Some(3_600_000), Some(7_200_000)]);
+    assert!(decisions[2].failure.age.0 >= 3 * 3_600_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_beyond_twelve_hours_is_cut_to_what_sqs_allows() {
+    let trial = Trial::new("orders").set("base", "13h").set("cap", "14d");
+    trial.send(&["a"]).await;
+    trial
+        .run(|message| async move {
+            if message.receive_count.get() == 1 {
+                Err(unavailable())
+            } else {
+                Ok(())
+            }
+        })
+        .await;
+    let record = &trial.decisions()[0];
+    assert_eq!(
+        record.decision.decided_by,
+        DecidedBy::Shortened(Milliseconds(13 * 3_600_000))
+    );
+    // Less a minute's margin, and the moments since the receive.
+    let allowed = 12 * 3_600_000 - 60_000;
+    assert!((allowed - 1_000..=allowed).contains(&delays(&trial.decisions())[0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_dead_lettered_before_the_queue_would_drop_it() {
+    let trial = Trial::new("orders").set("base", "11h").set("cap", "11h");
+    trial.send(&["a"]).await;
+    let summary = trial.run(|_| async { Err(unavailable()) }).await;
+    // Four days of retention: after the ninth attempt at 88 h the next would come at 99 h.
+    assert_eq!((summary.dead_lettered, summary.retried), (1, 8));
+    let reason = trial.letters().await["a"].attributes["BackstopReason"].to_text();
+    assert!(
+        reason.contains("after the queue's retention of 4d"),
+        "{reason}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queues_own_bounds_hold_whatever_the_policy_says() {
+    let mut trial = Trial::new("orders").set("base", "1s");
+    trial.bounds = Bounds {
+        max_attempts: NonZeroU32::new(3),
+        max_age: Some(Milliseconds(60_000)),
+        retention: None,
+    };
+    trial.send(&["attempts"]).await;
+    trial.run(|_| async { Err(unavailable()) }).await;
+    assert_eq!(
+        trial.letters().await["attempts"].attributes["BackstopReason"].to_text(),
+        "the queue's max-attempts of 3 reached: HTTP 503"
+    );
+
+    let mut trial = Trial::new("orders").set("base", "31s");
+    trial.bounds = Bounds {
+        max_age: Some(Milliseconds(60_000)),
+        ..Bounds::default()
+    };
+    trial.send(&["age"]).await;
+    trial.run(|_| async { Err(unavailable()) }).await;
+    assert_eq!(
+        trial.letters().await["age"].attributes["BackstopReason"].to_text(),
+        "the queue's max-age of 1m reached: HTTP 503"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_and_an_attempt_without_end_are_failures_like_any_other() {
+    let mut trial = Trial::new("orders").set("base", "1s");
+    trial.options.attempt_timeout = Duration::from_secs(90);
+    trial.send(&["panics", "hangs"]).await;
+    let summary = trial
+        .run(|message| async move {
+            match (message.body.as_ref(), message.receive_count.get()) {
+                ("panics", 1) => panic!("no such order"),
+                ("hangs", 1) => std::future::pending().await,
+                _ => Ok(()),
+            }
+        })
+        .await;
+    assert_eq!(summary.succeeded, 2);
+    let errors: BTreeMap<_, _> = trial
+        .decisions()
+        .into_iter()
+        .map(|record| (record.failure.error.code, record.failure.error.message))
+        .collect();
+    assert_eq!(errors["Panic"], "no such order");
+    assert_eq!(errors["Timeout"], "no outcome within 1m30s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_never_undoes_the_outcome_of_its_attempt() {
+    let trial = Trial::new("orders").set("base", "2s");
+    trial.send(&["long"]).await;
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let (noted, started) = (Arc::clone(&times), Instant::now());
+    // The visibility timeout is 30 s: heartbeats come at 15, 30 and 45 s, the failure at the moment of the third.
+    trial
+        .run(move |message| {
+            noted.lock().unwrap().push(started.elapsed().as_secs());
+            async move {
+                if message.receive_count.get() > 1 {
+                    return Ok(());
+                }
+                tokio::time::sleep(Duration::from_secs(45)).await;
+                Err(unavailable())
+            }
+        })
+        .await;
+    assert_eq!(*times.lock().unwrap(), [0, 47]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn receives_without_an_attempt_are_not_counted_as_attempts() {
+    let trial = Trial::new("orders.fifo")
+        .set("base", "1s")
+        .set("max-attempts", "4");
+    trial.send(&["head", "behind"]).await;
+    let summary = trial
+        .run(|message| async move {
+            match (message.body.as_ref(), message.receive_count.get()) {
+                ("head", 1..=3) => Err(unavailable()),
+                ("behind", count) if count < 6 => Err(unavailable()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    // Three times it went back behind the failed head; its own attempts are 1 and 2 at receives 4 and 5.
+    assert_eq!(
+        (
+            summary.succeeded,
+            summary.handed_back,
+            summary.dead_lettered
+        ),
+        (2, 3, 0)
+    );
+    let decisions = trial.decisions();
+    let attempts: Vec<_> = decisions
+        .iter()
+        .map(|record| record.failure.attempt.get())
+        .collect();
+    assert_eq!(attempts, [1, 2, 3, 1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_failure_is_decided_the_same_way_again() {
+    let mut trial = Trial::new("orders").set("base", "1m");
+    trial.policy = "full-jitter";
+    trial.send(&["a"]).await;
+    trial
+        .run(|message| async move {
+            if message.receive_count.get() < 6 {
+                Err(unavailable())
+            } else {
+                Ok(())
+            }
+        })
+        .await;
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let policy =
+        backstop::policy::Policy::load(&sandbox, "full-jitter", &[("base", "1m")]).unwrap();
+    for record in trial.decisions() {
+        let again = policy
+            .ask(&record.failure, &Default::default())
+            .answer
+            .unwrap();
+        assert_eq!(
+            (again.class, again.action),
+            (record.decision.class, record.decision.action)
+        );
+        assert_eq!(
+            record.failure.random,
+            backstop::failure::random(&record.failure.message_id, record.failure.attempt)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_messages_take_few_requests() {
+    let trial = Trial::new("orders");
+    for batch in 0..100 {
+        let bodies: Vec<_> = (0..10).map(|number| format!("{batch}-{number}")).collect();
+        trial
+            .send(&bodies.iter().map(String::as_str).collect::<Vec<_>>())
+            .await;
+    }
+    let summary = trial.run(|_| async { Ok(()) }).await;
+    assert_eq!(summary.succeeded, 1_000);
+    assert!(
+        summary.requests_per_message <= 0.22,
+        "{}",
+        summary.requests_per_message
+    );
+}

@@ -1,0 +1,704 @@
+//! Policies that try to break out, to hang, to exhaust or to confuse the host. None may: every decision ends within its limits, and the host goes on.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::decision::{Action, ErrorClass, Senseless};
+use backstop::failure::{Error, Failure, Milliseconds, Timestamp};
+use backstop::policy::{
+    Asked, Broken, Component, ComponentError, EncodingError, Limits, LivePolicy, Part, Payload,
+    Phase, Policy, PolicySpec, Sandbox, Source,
+};
+use backstop_tests::policies::{Rule, waits};
+
+fn sandbox() -> Sandbox {
+    Sandbox::new(Limits {
+        time: Duration::from_millis(500),
+        ..Limits::default()
+    })
+    .unwrap()
+}
+
+fn failure() -> Failure {
+    Failure {
+        message_id: "m-1".to_owned(),
+        source: "local:orders".to_owned(),
+        attempt: NonZeroU32::new(3).unwrap(),
+        age: Milliseconds(5_000),
+        failed_at: Timestamp(1_767_225_600_000),
+        previous_delay: Some(Milliseconds(2_000)),
+        error: Error {
+            status: Some(503),
+            ..Error::new("HTTP 503", "busy")
+        },
+        attributes: vec![("tenant".to_owned(), "t-1".to_owned())],
+        random: 0.25,
+    }
+}
+
+fn load(sandbox: &Sandbox, file: &[u8]) -> Result<Policy, ComponentError> {
+    let component = Component::load(sandbox, "test", file)?;
+    Ok(Policy::whole(
+        sandbox,
+        Part {
+            component,
+            settings: Vec::new(),
+        },
+    ))
+}
+
+fn ask(sandbox: &Sandbox, text: &str) -> Asked {
+    let policy = load(sandbox, text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    policy.ask(&failure(), &Arc::new(Payload::new(r#"{"tenant": "t-1"}"#)))
+}
+
+fn ask_rule(sandbox: &Sandbox, rule: Rule<'_>) -> Asked {
+    ask(sandbox, &rule.text())
+}
+
+fn assert_still_works(sandbox: &Sandbox) {
+    let asked = ask(sandbox, &waits(1_234));
+    assert_eq!(
+        asked.answer.unwrap().action,
+        Action::Retry {
+            delay: Milliseconds(1_234)
+        }
+    );
+}
+
+#[test]
+fn an_endless_loop_runs_out_of_fuel_wherever_it_is() {
+    let sandbox = sandbox();
+    let forever = Some(Rule::LOOP);
+    for (rule, phase) in [
+        (
+            Rule {
+                start: "(loop $l (br $l))",
+                delay: Some("(i32.const 1)"),
+                ..Rule::default()
+            },
+            Phase::Start,
+        ),
+        (
+            Rule {
+                configure: forever,
+                delay: Some("(i32.const 1)"),
+                ..Rule::default()
+            },
+            Phase::Configure,
+        ),
+        (
+            Rule {
+                classify: forever,
+                ..Rule::default()
+            },
+            Phase::Classify,
+        ),
+        (
+            Rule {
+                judge: forever,
+                ..Rule::default()
+            },
+            Phase::Judge,
+        ),
+        (
+            Rule {
+                delay: forever,
+                ..Rule::default()
+            },
+            Phase::Delay,
+        ),
+    ] {
+        let asked = ask_rule(&sandbox, rule);
+        assert_eq!(asked.answer, Err(Broken::OutOfFuel(50_000_000, phase)));
+        assert_eq!(asked.fuel, 50_000_000);
+        assert_still_works(&sandbox);
+    }
+}
+
+#[test]
+fn an_instruction_that_does_much_costs_much_fuel() {
+    let sandbox = sandbox();
+    // Filling 12 MB is one instruction: counted as one, fifty million units of fuel would last for hours.
+    let fill = "(loop $l (memory.fill (i32.const 100000) (i32.const 1) (i32.const 12000000)) (br $l)) (unreachable)";
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(fill),
+            ..Rule::default()
+        },
+    );
+    assert_eq!(
+        asked.answer,
+        Err(Broken::OutOfFuel(50_000_000, Phase::Delay))
+    );
+    assert_still_works(&sandbox);
+}
+
+#[test]
+fn the_clock_stops_a_policy_that_has_fuel_for_hours() {
+    let limits = Limits {
+        fuel: u64::MAX >> 1,
+        time: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let sandbox = Sandbox::new(limits).unwrap();
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(Rule::LOOP),
+            ..Rule::default()
+        },
+    );
+    assert_eq!(
+        asked.answer,
+        Err(Broken::OutOfTime(Duration::from_millis(200), Phase::Delay))
+    );
+    assert!(asked.took < Duration::from_secs(10), "{:?}", asked.took);
+    assert_still_works(&sandbox);
+}
+
+#[test]
+fn memory_grows_to_the_limit_and_no_further() {
+    let sandbox = sandbox();
+    let greedy =
+        "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 100)) (i32.const -1)))) (unreachable)";
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(greedy),
+            ..Rule::default()
+        },
+    );
+    assert_eq!(
+        asked.answer,
+        Err(Broken::OutOfBounds("memory", Phase::Delay))
+    );
+    // 64 MiB are 1024 pages, of which the policy has 200 from the start: eight more steps of 100.
+    let modest =
+        "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 100)) (i32.const -1)))) (memory.size)";
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(modest),
+            ..Rule::default()
+        },
+    );
+    assert_eq!(
+        asked.answer.unwrap().action,
+        Action::Retry {
+            delay: Milliseconds(1_000)
+        }
+    );
+    assert_still_works(&sandbox);
+}
+
+#[test]
+fn a_policy_that_is_too_large_from_the_start_is_refused() {
+    let text = "(module (memory (export \"memory\") 1025) (func (export \"cabi_realloc\") (param i32 i32 i32 i32) (result i32) (unreachable)) (func (export \"backstop:policy/backoff@0.1.0#delay\") (param i32) (result i32) (i32.const 1)))";
+    for sandbox in [sandbox(), Sandbox::on_demand(Limits::default()).unwrap()] {
+        match load(&sandbox, text.as_bytes()) {
+            Err(ComponentError::Compile(_) | ComponentError::Link(_)) => {}
+            Err(other) => panic!("{other}"),
+            Ok(policy) => {
+                let broken = policy.ask(&failure(), &Arc::default()).answer.unwrap_err();
+                assert_eq!(broken, Broken::OutOfBounds("memory", Phase::Start));
+            }
+        }
+    }
+}
+
+#[test]
+fn traps_of_every_kind_end_the_policy_and_not_the_host() {
+    let sandbox = sandbox();
+    for (body, cause) in [
+        ("(unreachable)", "unreachable"),
+        ("(call $recurse (i32.const 0))", "stack"),
+        ("(i32.div_u (i32.const 1) (i32.const 0))", "divide by zero"),
+        ("(i32.load (i32.const -4))", "out of bounds"),
+        (
+            "(i32.trunc_f64_u (f64.div (f64.const 0) (f64.const 0)))",
+            "integer",
+        ),
+    ] {
+        match ask_rule(
+            &sandbox,
+            Rule {
+                delay: Some(body),
+                ..Rule::default()
+            },
+        )
+        .answer
+        {
+            Err(Broken::Trapped(text, Phase::Delay)) => {
+                assert!(text.contains(cause), "{body}: {text}")
+            }
+            other => panic!("{body}: {other:?}"),
+        }
+        assert_still_works(&sandbox);
+    }
+}
+
+#[test]
+fn answers_that_nobody_can_mean_are_broken() {
+    let sandbox = sandbox();
+    let judged = |body| Rule {
+        judge: Some(body),
+        ..Rule::default()
+    };
+    let classified = |body| Rule {
+        classify: Some(body),
+        ..Rule::default()
+    };
+    for (rule, expected) in [
+        (judged("(i32.const 96)"), Senseless::Reason),
+        (classified("(i32.const 160)"), Senseless::Class(0)),
+        (
+            Rule {
+                delay: Some("(i32.const -1)"),
+                ..Rule::default()
+            },
+            Senseless::Delay(Milliseconds(u32::MAX)),
+        ),
+        (
+            Rule {
+                delay: Some("(i32.const 1209600001)"),
+                ..Rule::default()
+            },
+            Senseless::Delay(Milliseconds(1_209_600_001)),
+        ),
+    ] {
+        assert_eq!(
+            ask_rule(&sandbox, rule).answer,
+            Err(Broken::Senseless(expected))
+        );
+    }
+    let kept = ask_rule(&sandbox, judged("(i32.const 128)"))
+        .answer
+        .unwrap();
+    assert_eq!(
+        kept.action,
+        Action::DeadLetter {
+            reason: "because".to_owned()
+        }
+    );
+    let own = ask_rule(&sandbox, classified("(i32.const 144)"))
+        .answer
+        .unwrap();
+    assert_eq!(own.class, ErrorClass::Other("cart".to_owned()));
+}
+
+#[test]
+fn a_reason_of_ten_megabytes_never_reaches_the_host() {
+    let sandbox = sandbox();
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            judge: Some("(i32.const 112)"),
+            ..Rule::default()
+        },
+    );
+    assert!(
+        matches!(asked.answer, Err(Broken::Trapped(_, Phase::Judge))),
+        "{:?}",
+        asked.answer
+    );
+    assert_still_works(&sandbox);
+}
+
+#[test]
+fn malformed_answers_are_traps() {
+    let sandbox = sandbox();
+    // A case that the variant does not have; a string that is not UTF-8; a string outside of memory.
+    let no_case = "(i32.store8 (i32.const 3000) (i32.const 9)) (i32.const 3000)";
+    let not_utf8 = "(i32.store8 (i32.const 2048) (i32.const 255)) (i32.const 128)";
+    let outside = "(i32.store (i32.const 132) (i32.const -16)) (i32.const 128)";
+    for body in [
+        no_case,
+        not_utf8,
+        outside,
+        "(i32.const -8)",
+        "(i32.const 129)",
+    ] {
+        let asked = ask_rule(
+            &sandbox,
+            Rule {
+                judge: Some(body),
+                ..Rule::default()
+            },
+        );
+        assert!(
+            matches!(asked.answer, Err(Broken::Trapped(_, Phase::Judge))),
+            "{body}: {:?}",
+            asked.answer
+        );
+        assert_still_works(&sandbox);
+    }
+}
+
+#[test]
+fn a_configure_that_lies_is_found_out_when_the_policy_is_asked() {
+    let sandbox = sandbox();
+    let lying = Rule {
+        configure: Some(Rule::FIRST),
+        delay: Some("(unreachable)"),
+        ..Rule::default()
+    };
+    assert!(matches!(
+        ask_rule(&sandbox, lying).answer,
+        Err(Broken::Trapped(_, Phase::Delay))
+    ));
+    let refusing = Rule {
+        configure: Some("(i32.const 128)"),
+        delay: Some("(i32.const 1)"),
+        ..Rule::default()
+    };
+    assert_eq!(
+        ask_rule(&sandbox, refusing).answer,
+        Err(Broken::Settings("because".to_owned()))
+    );
+}
+
+#[test]
+fn settings_for_a_policy_without_settings_are_refused_by_name() {
+    let sandbox = sandbox();
+    let component = Component::load(&sandbox, "test", waits(1).as_bytes()).unwrap();
+    let policy = Policy::whole(
+        &sandbox,
+        Part {
+            component,
+            settings: vec![("base".to_owned(), "1s".to_owned())],
+        },
+    );
+    let broken = policy.ask(&failure(), &Arc::default()).answer.unwrap_err();
+    assert_eq!(broken, Broken::NoSettings("`base`".to_owned()));
+}
+
+#[test]
+fn what_a_policy_does_with_nan_is_the_same_on_every_machine() {
+    let sandbox = sandbox();
+    // The bits of 0/0 with a sign and a payload: canonical, whatever the processor makes of them.
+    let nan = "(i32.shr_u (i32.reinterpret_f32 (f32.add (f32.reinterpret_i32 (i32.const 0xffc01234)) (f32.div (f32.const 0) (f32.const 0)))) (i32.const 8))";
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(nan),
+            ..Rule::default()
+        },
+    );
+    assert_eq!(
+        asked.answer.unwrap().action,
+        Action::Retry {
+            delay: Milliseconds(0x7f_c000)
+        }
+    );
+}
+
+#[test]
+fn nothing_that_a_policy_keeps_outlives_a_decision() {
+    let sandbox = sandbox();
+    let counting = "(i32.store (i32.const 3000) (i32.add (i32.load (i32.const 3000)) (i32.const 1))) (i32.load (i32.const 3000))";
+    let policy = load(
+        &sandbox,
+        Rule {
+            delay: Some(counting),
+            ..Rule::default()
+        }
+        .text()
+        .as_bytes(),
+    )
+    .unwrap();
+    for _ in 0..50 {
+        let answer = policy.ask(&failure(), &Arc::default()).answer.unwrap();
+        assert_eq!(
+            answer.action,
+            Action::Retry {
+                delay: Milliseconds(1)
+            }
+        );
+    }
+}
+
+#[test]
+fn a_flood_of_log_lines_is_cut_and_a_flood_of_calls_is_stopped() {
+    let sandbox = sandbox();
+    let line = "(call $log (i32.const 1) (i32.const 2048) (i32.const 7))";
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(&format!("{line} (i32.const 1)")),
+            ..Rule::default()
+        },
+    );
+    assert_eq!(
+        (asked.log[0].level.as_str(), asked.log[0].message.as_str()),
+        ("info", "because")
+    );
+    let flood = format!("(loop $l {line} (br $l)) (unreachable)");
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(&flood),
+            ..Rule::default()
+        },
+    );
+    assert!(
+        matches!(&asked.answer, Err(Broken::Trapped(text, _)) if text.contains("calls to the host")),
+        "{:?}",
+        asked.answer
+    );
+    assert!(
+        asked
+            .log
+            .iter()
+            .map(|line| line.message.len())
+            .sum::<usize>()
+            <= 4 << 10
+    );
+    assert_still_works(&sandbox);
+}
+
+#[test]
+fn a_policy_reads_the_payload_by_pointer_and_what_it_read_is_known() {
+    let sandbox = sandbox();
+    // The pointer "/tenant" lies at 2060; the answer is option<string> at 3000: its length is the delay.
+    let read =
+        "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000)) (i32.load (i32.const 3008))";
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(read),
+            ..Rule::default()
+        },
+    );
+    assert_eq!(
+        asked.answer.unwrap().action,
+        Action::Retry {
+            delay: Milliseconds(5)
+        }
+    );
+    assert_eq!(asked.looked_at["/tenant"].as_deref(), Some(r#""t-1""#));
+}
+
+#[test]
+fn a_file_that_is_no_policy_is_refused_with_what_it_is() {
+    let sandbox = Sandbox::new(Limits {
+        component: 1 << 20,
+        ..Limits::default()
+    })
+    .unwrap();
+    let good = wat::parse_str(waits(1)).unwrap();
+    let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let engine_file = [b"\x7fELF\x02\x01\x01\xc8".as_slice(), &[0; 56]].concat();
+    let mut newer = good.clone();
+    newer[4] = 2;
+    for (file, expected) in [
+        (&b""[..], "empty"),
+        (&elf[..1 << 19], "an ELF file"),
+        (&engine_file, "ELF"),
+        (b"PK\x03\x04....", "a zip archive"),
+        (b"\x1f\x8b\x08....", "a gzip archive"),
+        (b"\xff\xfe\x00", "neither WebAssembly nor text"),
+        (
+            b"export function delay() {}",
+            "text, but not of WebAssembly",
+        ),
+        (b"(module (func", "its text is not WebAssembly"),
+        (b"\0asm", "the first bytes of a WebAssembly file"),
+        (&newer, "version"),
+        (&good[..good.len() / 2], "no policy"),
+        (b"(module)", "exports none of our functions"),
+        (b"(component)", "it exports nothing"),
+        (&vec![b' '; (1 << 20) + 1], "more than the limit of 1048576"),
+    ] {
+        let refused = load(&sandbox, file).map(|_| ()).unwrap_err().to_string();
+        assert!(
+            refused.contains(expected),
+            "{expected:?} is not in: {refused}"
+        );
+    }
+    assert_still_works(&sandbox);
+}
+
+#[test]
+fn a_precompiled_file_is_never_taken() {
+    let engine = wasmtime::Engine::default();
+    let compiled = engine
+        .precompile_component(&wat::parse_str("(component)").unwrap())
+        .unwrap();
+    let refused = load(&sandbox(), &compiled).map(|_| ()).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            ComponentError::Encoding(EncodingError::Precompiled)
+        ),
+        "{refused}"
+    );
+}
+
+#[test]
+fn an_import_that_is_not_granted_is_refused_by_name() {
+    let sandbox = sandbox();
+    for import in [
+        "wasi:http/outgoing-handler@0.2.0",
+        "backstop:policy/log@0.9.0",
+        "wasi:cli/environment@0.3.0",
+        "example:host/shell",
+    ] {
+        let text = format!(r#"(component (import "{import}" (instance)))"#);
+        let refused = load(&sandbox, text.as_bytes()).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(&refused, ComponentError::Import(name) if name == import),
+            "{refused}"
+        );
+    }
+    let core = r#"(module (import "env" "system" (func (param i32))) (memory (export "memory") 1)
+        (func (export "backstop:policy/backoff@0.1.0#delay") (param i32) (result i32) (i32.const 1)))"#;
+    assert!(
+        load(&sandbox, core.as_bytes())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+            .contains("env")
+    );
+}
+
+#[test]
+fn an_interface_of_our_name_with_other_functions_is_refused() {
+    let text = r#"(component
+        (core module $m (func (export "f") (result i32) (i32.const 1)))
+        (core instance $i (instantiate $m))
+        (func $f (result u32) (canon lift (core func $i "f")))
+        (instance $b (export "delay-in-minutes" (func $f)))
+        (export "backstop:policy/backoff@0.1.0" (instance $b)))"#;
+    let refused = load(&sandbox(), text.as_bytes()).map(|_| ()).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            ComponentError::Interface {
+                interface: "backstop:policy/backoff@0.1.0",
+                ..
+            }
+        ),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_pool_and_instances_on_demand_give_the_same_answers() {
+    let failure = failure();
+    let answers: Vec<_> = [sandbox(), Sandbox::on_demand(Limits::default()).unwrap()]
+        .iter()
+        .map(|sandbox| {
+            let policy = Policy::load(sandbox, "full-jitter", &[("base", "2s")]).unwrap();
+            policy.ask(&failure, &Arc::default()).answer.unwrap()
+        })
+        .collect();
+    // U(0, 2 s * 4) at 0.25.
+    assert_eq!(
+        answers[0].action,
+        Action::Retry {
+            delay: Milliseconds(2_000)
+        }
+    );
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
+fn many_threads_may_ask_at_once_without_running_the_pool_dry() {
+    let sandbox = sandbox();
+    let policy = Policy::load(&sandbox, "linear", &[]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    assert_eq!(
+                        policy
+                            .ask(&failure(), &Arc::default())
+                            .answer
+                            .unwrap()
+                            .action,
+                        Action::Retry {
+                            delay: Milliseconds(3_000)
+                        }
+                    );
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_policy_is_put_together_from_parts_of_different_components() {
+    let sandbox = sandbox();
+    let part = |text: String| Part {
+        component: Component::load(&sandbox, "part", text.as_bytes()).unwrap(),
+        settings: Vec::new(),
+    };
+    let cart = || {
+        part(
+            Rule {
+                classify: Some("(i32.const 144)"),
+                ..Rule::default()
+            }
+            .text(),
+        )
+    };
+    let policy = Policy::assembled(&sandbox, Some(cart()), Some(part(waits(7))), None).unwrap();
+    let answer = policy.ask(&failure(), &Arc::default()).answer.unwrap();
+    assert_eq!(
+        (answer.class, answer.action),
+        (
+            ErrorClass::Other("cart".to_owned()),
+            Action::Retry {
+                delay: Milliseconds(7)
+            }
+        )
+    );
+    assert_eq!(policy.parts().count(), 2);
+    let misplaced = Policy::assembled(&sandbox, None, Some(cart()), None).unwrap_err();
+    assert_eq!(
+        misplaced.to_string(),
+        "`part` is named as the backoff, but exports only backstop:policy/classifier@0.1.0"
+    );
+}
+
+#[test]
+fn the_policy_by_hand_in_the_examples_loads_and_waits() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/first-policy.wat");
+    let policy = LivePolicy::load(&sandbox(), PolicySpec::from(Source::File(file.into()))).unwrap();
+    let answer = policy
+        .current()
+        .ask(&failure(), &Arc::default())
+        .answer
+        .unwrap();
+    assert_eq!(
+        answer.action,
+        Action::Retry {
+            delay: Milliseconds(6_000)
+        }
+    );
+}
+
+#[test]
+fn the_four_policies_are_small_and_import_nothing() {
+    for name in backstop::policy::builtin::names() {
+        let module = backstop::policy::builtin::bytes(name).unwrap();
+        assert!(
+            module.len() <= 64 << 10,
+            "{name} has {} bytes",
+            module.len()
+        );
+        let imports = wasmparser::Parser::new(0)
+            .parse_all(module)
+            .filter(|part| matches!(part, Ok(wasmparser::Payload::ImportSection(_))))
+            .count();
+        assert_eq!(imports, 0, "{name}");
+    }
+}

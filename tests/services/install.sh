@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Installs what the tests run against into .services at the top of the project: nothing of it goes anywhere else. Does nothing when it is there already.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+target=${1:-$here/../../.services}
+mkdir -p "$target"
+target=$(cd "$target" && pwd)
+stamp=$(cat "$here/requirements.txt" "$here/package.json" "$here/install.sh" | sha256sum)
+[ "$(cat "$target/stamp" 2>/dev/null || true)" = "$stamp" ] && exit 0
+for tool in python3 npm; do
+    command -v "$tool" >/dev/null || { echo "the tests need $tool: install Python 3.10 and Node.js 20 or later" >&2; exit 1; }
+done
+echo "installing the test services into $target (two minutes, once)"
+rm -f "$target/stamp"
+python3 -m venv "$target/python"
+"$target/python/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
+cp "$here/package.json" "$target/package.json"
+npm install --prefix "$target" --silent --no-audit --no-fund --no-package-lock
+echo "$stamp" > "$target/stamp"

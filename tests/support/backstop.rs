@@ -1,0 +1,161 @@
+//! The `backstop` command as a child process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+use crate::aws::CREDENTIALS;
+
+/// The path of a program that `cargo build --workspace --bins` made.
+pub fn program(name: &str) -> PathBuf {
+    // The test itself is target/PROFILE/deps/NAME-HASH.
+    let test = std::env::current_exe().unwrap();
+    let path = test.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(
+        path.exists(),
+        "{} is not there: run `cargo build --workspace --bins`",
+        path.display()
+    );
+    path
+}
+
+/// `backstop` with these arguments, test credentials and nothing else from the environment that it would heed.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(program("backstop"));
+    command
+        .args(arguments)
+        .envs(CREDENTIALS)
+        .env_remove("RUST_LOG")
+        .env("NO_COLOR", "1")
+        .kill_on_drop(true);
+    command
+}
+
+/// Runs it to its end.
+pub async fn run(arguments: &[&str]) -> Output {
+    command(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap()
+}
+
+/// The text of an output.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A running `backstop run`, its lines collected.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+impl Running {
+    /// Starts it and waits until it is ready.
+    pub async fn start(arguments: &[&str]) -> Self {
+        Self::start_command(command(&[&["run", "--json"], arguments].concat())).await
+    }
+
+    /// Starts a command that is `backstop run --json` and waits until it is ready.
+    pub async fn start_command(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = Lines::collect(child.stdout.take().unwrap());
+        let stderr = Lines::collect(child.stderr.take().unwrap());
+        let mut running = Self {
+            child,
+            stdout,
+            stderr,
+        };
+        while !running.log().contains(" ready ") {
+            if let Some(status) = running.child.try_wait().unwrap() {
+                panic!("backstop ended with {status}:\n{}", running.log());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        running
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
+    /// Kills it on the spot, as a crash would.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.id()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    /// Ends it with SIGTERM; its exit code and the counts of its queues.
+    pub async fn stop(self) -> (i32, Vec<Value>) {
+        self.signal(Signal::TERM);
+        self.ended().await
+    }
+
+    /// Waits until it ends by itself; its exit code and the counts of its queues.
+    pub async fn ended(mut self) -> (i32, Vec<Value>) {
+        let status = self.child.wait().await.unwrap();
+        self.stdout.done().await;
+        let counts = self
+            .stdout
+            .text()
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        (status.code().unwrap_or(-1), counts)
+    }
+}
+
+#[derive(Debug)]
+struct Lines {
+    text: Arc<Mutex<String>>,
+    reading: JoinHandle<()>,
+}
+
+impl Lines {
+    fn collect(stream: impl AsyncRead + Unpin + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let collected = Arc::clone(&text);
+        let reading = tokio::spawn(async move {
+            let mut lines = BufReader::new(stream).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let mut text = collected.lock().unwrap();
+                text.push_str(&line);
+                text.push('\n');
+            }
+        });
+        Self { text, reading }
+    }
+
+    fn text(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    async fn done(&mut self) {
+        let _ = (&mut self.reading).await;
+    }
+}

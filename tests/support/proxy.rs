@@ -1,0 +1,223 @@
+//! A proxy in front of an emulator that does what no emulator can be told to do: throttle, fail, fail in part, cut connections, answer slowly.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Response};
+use bytes::Bytes;
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// What happens to one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing: it goes through.
+    None,
+    /// `RequestThrottled`; not carried out.
+    Throttled,
+    /// HTTP 500; not carried out.
+    ServerError,
+    /// HTTP 500 after it was carried out.
+    LateServerError,
+    /// The connection is cut in the middle of the answer, after it was carried out.
+    Cut,
+    /// Carried out, and answered a second late.
+    Slow,
+    /// Half of a batch is not carried out and reported as failed, the receiver's fault.
+    FailedInPart,
+    /// Half of a batch is not carried out and reported as throttled, the sender's fault.
+    ThrottledInPart,
+    /// Carried out, but half of a batch stands in neither list of the answer.
+    Unanswered,
+}
+
+/// The faults that a batch can have.
+pub const ALL: [Fault; 8] = [
+    Fault::Throttled,
+    Fault::ServerError,
+    Fault::LateServerError,
+    Fault::Cut,
+    Fault::Slow,
+    Fault::FailedInPart,
+    Fault::ThrottledInPart,
+    Fault::Unanswered,
+];
+
+type Plan = dyn Fn(&str, u64) -> Fault + Send + Sync;
+
+/// A running proxy.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Where it listens.
+    pub endpoint: String,
+    requests: Arc<AtomicU64>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    upstream: String,
+    client: reqwest::Client,
+    plan: Arc<Plan>,
+    requests: Arc<AtomicU64>,
+}
+
+impl Proxy {
+    /// A proxy that asks `plan` what to do, with the operation's name and the number of the request.
+    pub async fn start(
+        upstream: &str,
+        plan: impl Fn(&str, u64) -> Fault + Send + Sync + 'static,
+    ) -> Self {
+        let requests = Arc::new(AtomicU64::new(0));
+        let shared = Shared {
+            upstream: upstream.to_owned(),
+            client: reqwest::Client::new(),
+            plan: Arc::new(plan),
+            requests: Arc::clone(&requests),
+        };
+        let router = Router::new().fallback(forward).with_state(shared);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { endpoint, requests }
+    }
+
+    /// How many requests it has seen.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+async fn forward(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response<Body> {
+    let number = shared.requests.fetch_add(1, Ordering::Relaxed);
+    let target = headers
+        .get("x-amz-target")
+        .and_then(|target| target.to_str().ok())
+        .unwrap_or_default();
+    let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+    match (shared.plan)(&operation, number) {
+        Fault::Throttled => error(400, "RequestThrottled"),
+        Fault::ServerError => error(500, "InternalFailure"),
+        Fault::None => shared.carry_out(&headers, body).await,
+        Fault::Slow => {
+            let answer = shared.carry_out(&headers, body).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            answer
+        }
+        Fault::LateServerError => {
+            shared.carry_out(&headers, body).await;
+            error(500, "InternalFailure")
+        }
+        Fault::Cut => {
+            shared.carry_out(&headers, body).await;
+            let cut = stream::iter([
+                Ok(Bytes::from_static(b"{\"Succ")),
+                Err(std::io::Error::other("cut")),
+            ]);
+            Response::builder()
+                .header("content-length", "1000")
+                .body(Body::from_stream(cut))
+                .unwrap()
+        }
+        Fault::FailedInPart => {
+            shared
+                .carry_out_half(&headers, &body, Some(("InternalError", false)))
+                .await
+        }
+        Fault::ThrottledInPart => {
+            shared
+                .carry_out_half(&headers, &body, Some(("RequestThrottled", true)))
+                .await
+        }
+        Fault::Unanswered => shared.carry_out_half(&headers, &body, None).await,
+    }
+}
+
+impl Shared {
+    async fn carry_out(&self, headers: &HeaderMap, body: Bytes) -> Response<Body> {
+        let mut headers = headers.clone();
+        headers.remove("host");
+        headers.remove("content-length");
+        match self
+            .client
+            .post(&self.upstream)
+            .headers(headers)
+            .body(body)
+            .send()
+            .await
+        {
+            Ok(answer) => {
+                let mut response = Response::builder().status(answer.status());
+                for (name, value) in answer.headers().iter().filter(|(name, _)| {
+                    name.as_str().starts_with("x-amz") || *name == "content-type"
+                }) {
+                    response = response.header(name, value);
+                }
+                response
+                    .body(Body::from(answer.bytes().await.unwrap_or_default()))
+                    .unwrap()
+            }
+            Err(_) => error(502, "BadGateway"),
+        }
+    }
+
+    /// Every other entry is left out of the request and reported with this code; or, without one, carried out and left out of the answer.
+    async fn carry_out_half(
+        &self,
+        headers: &HeaderMap,
+        body: &Bytes,
+        failed: Option<(&str, bool)>,
+    ) -> Response<Body> {
+        let mut request: Value = serde_json::from_slice(body).unwrap_or_default();
+        let Some(entries) = request.get("Entries").and_then(Value::as_array).cloned() else {
+            return self.carry_out(headers, body.clone()).await;
+        };
+        let victims: BTreeSet<String> = entries.iter().skip(1).step_by(2).map(id).collect();
+        let is_victim = |entry: &Value| victims.contains(&id(entry));
+        if failed.is_some() {
+            request["Entries"] = entries
+                .iter()
+                .filter(|entry| !is_victim(entry))
+                .cloned()
+                .collect();
+        }
+        let answer = self.carry_out(headers, request.to_string().into()).await;
+        let (parts, body) = answer.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX)
+            .await
+            .unwrap_or_default();
+        let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        for list in ["Successful", "Failed"] {
+            let kept = answer
+                .get(list)
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
+            answer[list] = kept.into_iter().filter(|entry| !is_victim(entry)).collect();
+        }
+        if let (Some((code, sender_fault)), Some(list)) = (failed, answer["Failed"].as_array_mut())
+        {
+            list.extend(victims.iter().map(|id| json!({"Id": id, "Code": code, "SenderFault": sender_fault, "Message": "by the proxy"})));
+        }
+        Response::from_parts(parts, Body::from(answer.to_string()))
+    }
+}
+
+fn id(entry: &Value) -> String {
+    entry["Id"].as_str().unwrap_or_default().to_owned()
+}
+
+fn error(status: u16, code: &str) -> Response<Body> {
+    let body = json!({"__type": format!("com.amazonaws.sqs#{code}"), "message": "by the proxy"});
+    Response::builder()
+        .status(status)
+        .header("content-type", "application/x-amz-json-1.0")
+        .header("x-amzn-query-error", format!("{code};Receiver"))
+        .body(Body::from(body.to_string()))
+        .unwrap()
+}

@@ -1,0 +1,252 @@
+//! Components as other languages' toolchains build them, with all the WASI that their runtimes import: they load, answer, and tell why when they crash.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use backstop::decision::{Action, ErrorClass};
+use backstop::failure::{Error, Failure, Milliseconds, Timestamp};
+use backstop::policy::{Asked, Broken, Limits, Payload, Phase, Policy, Sandbox};
+use backstop_tests::emulator::services;
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+fn failure(code: &str) -> Failure {
+    Failure {
+        message_id: "m-1".to_owned(),
+        source: "local:orders".to_owned(),
+        attempt: NonZeroU32::new(3).unwrap(),
+        age: Milliseconds(5_000),
+        failed_at: Timestamp(1_767_225_600_000),
+        previous_delay: None,
+        error: Error::new(code, "as told"),
+        attributes: Vec::new(),
+        random: 0.5,
+    }
+}
+
+fn ask(policy: &Policy, code: &str) -> Asked {
+    policy.ask(
+        &failure(code),
+        &Arc::new(Payload::new(r#"{"tenant": "t-1"}"#)),
+    )
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("toolchains")
+        .join(name)
+}
+
+fn wit() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit")
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The rule that the JavaScript and the Python policy both have.
+fn follows_the_rule(component: &Path) -> Arc<Policy> {
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let name = component.to_str().unwrap();
+    let policy = Policy::load(&sandbox, name, &[("base", "2000")])
+        .unwrap_or_else(|error| panic!("{:#}", anyhow::Error::from(error)));
+
+    let asked = ask(&policy, "ECONNRESET");
+    let answer = asked.answer.unwrap();
+    assert_eq!(
+        (answer.class, answer.action),
+        (
+            ErrorClass::Transient,
+            Action::Retry {
+                delay: Milliseconds(9_000)
+            }
+        )
+    );
+    assert!(
+        asked
+            .log
+            .iter()
+            .any(|line| line.level == "info" && line.message == r#"tenant "t-1""#),
+        "{:?}",
+        asked.log
+    );
+    assert_eq!(asked.looked_at["/tenant"].as_deref(), Some(r#""t-1""#));
+
+    let answer = ask(&policy, "OutOfStock").answer.unwrap();
+    let reason = "no stock after 5000 ms".to_owned();
+    assert_eq!(
+        (answer.class, answer.action),
+        (
+            ErrorClass::Other("stock".to_owned()),
+            Action::DeadLetter { reason }
+        )
+    );
+
+    let refused = Policy::load(&sandbox, name, &[("bass", "1")]).unwrap_err();
+    assert!(format!("{:#}", anyhow::Error::from(refused)).contains("unknown setting bass"));
+    policy
+}
+
+fn crashes_with_its_message_in_the_log(policy: &Policy) {
+    let asked = ask(policy, "Crash");
+    assert!(
+        matches!(asked.answer, Err(Broken::Trapped(_, Phase::Classify))),
+        "{:?}",
+        asked.answer
+    );
+    let printed: Vec<_> = asked
+        .log
+        .iter()
+        .filter(|line| line.level == "stderr")
+        .map(|line| line.message.as_str())
+        .collect();
+    assert!(
+        printed.iter().any(|line| line.contains("told to crash")),
+        "{printed:?}"
+    );
+}
+
+#[test]
+fn a_policy_in_javascript_works_and_its_exception_reaches_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let component = folder.path().join("policy.wasm");
+    let mut build = Command::new(services().join("node_modules/.bin/componentize-qjs"));
+    run(build
+        .args(["--sync", "-n", "policy", "--wit"])
+        .arg(wit())
+        .arg("--js")
+        .arg(source("policy.js"))
+        .arg("-o")
+        .arg(&component));
+    let policy = follows_the_rule(&component);
+    crashes_with_its_message_in_the_log(&policy);
+}
+
+#[test]
+fn a_policy_in_python_works_and_its_exception_reaches_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let component = folder.path().join("policy.wasm");
+    std::fs::copy(source("app.py"), folder.path().join("app.py")).unwrap();
+    let mut build = Command::new(services().join("python/bin/componentize-py"));
+    run(build
+        .current_dir(&folder)
+        .arg("-d")
+        .arg(wit().canonicalize().unwrap())
+        .args(["-w", "policy", "componentize", "app", "-o"])
+        .arg(&component));
+    let policy = follows_the_rule(&component);
+    crashes_with_its_message_in_the_log(&policy);
+}
+
+/// What Go's toolchain makes, and C's with a libc: a preview-1 core module behind the official adapter, which imports most of WASI 0.2.
+#[test]
+fn a_preview_1_module_behind_the_official_adapter_has_no_clock_no_files_and_fixed_random_numbers() {
+    let core = r#"(module
+        (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "environ_sizes_get" (func $environment (param i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "args_sizes_get" (func $arguments (param i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_prestat_get" (func $preopen (param i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 4)
+        (global $next (mut i32) (i32.const 8192))
+        (func (export "cabi_realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)
+            (local $at i32)
+            (local.set $at (i32.and (i32.add (global.get $next) (i32.sub (local.get $align) (i32.const 1))) (i32.sub (i32.const 0) (local.get $align))))
+            (global.set $next (i32.add (local.get $at) (local.get $size)))
+            (local.get $at))
+        (data (i32.const 100) "to stderr\n")
+        (data (i32.const 200) "\64\00\00\00\0a\00\00\00")
+        (func (export "backstop:policy/backoff@0.1.0#delay") (param $failure i32) (result i32)
+            (drop (call $write (i32.const 2) (i32.const 200) (i32.const 1) (i32.const 300)))
+            (drop (call $environment (i32.const 304) (i32.const 308)))
+            (drop (call $arguments (i32.const 312) (i32.const 316)))
+            (drop (call $clock (i32.const 0) (i64.const 1) (i32.const 320)))
+            (drop (call $clock (i32.const 1) (i64.const 1) (i32.const 328)))
+            ;; No preopened folder: EBADF. Nothing of the outside: all zero.
+            (if (i32.ne (call $preopen (i32.const 3) (i32.const 400)) (i32.const 8)) (then (unreachable)))
+            (if (i32.or (i32.load (i32.const 304)) (i32.load (i32.const 312))) (then (unreachable)))
+            (if (i64.ne (i64.or (i64.load (i32.const 320)) (i64.load (i32.const 328))) (i64.const 0)) (then (unreachable)))
+            ;; Attempt 9 asks to sleep.
+            (if (i32.eq (i32.load offset=16 (local.get $failure)) (i32.const 9)) (then
+                (i32.store8 (i32.const 508) (i32.const 0))
+                (i64.store (i32.const 524) (i64.const 1000000000))
+                (drop (call $poll (i32.const 500) (i32.const 600) (i32.const 1) (i32.const 700)))))
+            (drop (call $random (i32.const 340) (i32.const 4)))
+            (i32.and (i32.load (i32.const 340)) (i32.const 0xffffff))))"#;
+    let mut module = wat::parse_str(core).unwrap();
+    let mut resolve = Resolve::default();
+    resolve
+        .push_str(
+            "policy.wit",
+            &std::fs::read_to_string(wit().join("policy.wit")).unwrap(),
+        )
+        .unwrap();
+    let package = resolve
+        .push_str(
+            "w.wit",
+            "package test:test; world w { export backstop:policy/backoff@0.1.0; }",
+        )
+        .unwrap();
+    let world = resolve.select_world(&[package], None).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+    let adapter = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
+    let component = ComponentEncoder::default()
+        .module(&module)
+        .and_then(|encoder| encoder.adapter("wasi_snapshot_preview1", adapter))
+        .and_then(|encoder| encoder.encode())
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.wasm");
+    std::fs::write(&file, component).unwrap();
+
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let policy = Policy::load(&sandbox, file.to_str().unwrap(), &[])
+        .unwrap_or_else(|error| panic!("{:#}", anyhow::Error::from(error)));
+    let asked = ask(&policy, "HTTP 503");
+    assert_eq!(
+        asked
+            .log
+            .first()
+            .map(|line| (line.level.as_str(), line.message.as_str())),
+        Some(("stderr", "to stderr"))
+    );
+    let first = asked.answer.unwrap();
+    assert_eq!(
+        ask(&policy, "HTTP 503").answer.unwrap(),
+        first,
+        "random bytes come from the failure's own number"
+    );
+    let other = Failure {
+        random: 0.25,
+        ..failure("HTTP 503")
+    };
+    assert_ne!(policy.ask(&other, &Arc::default()).answer.unwrap(), first);
+
+    let sleepy = Failure {
+        attempt: NonZeroU32::new(9).unwrap(),
+        ..failure("HTTP 503")
+    };
+    let asked = policy.ask(&sleepy, &Arc::default());
+    assert!(
+        matches!(asked.answer, Err(Broken::Trapped(_, Phase::Delay))),
+        "a sleep must not block the host: {:?}",
+        asked.answer
+    );
+}
