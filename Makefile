@@ -26,7 +26,7 @@ lint: toolchain
 
 bench: toolchain services
 	cargo build --locked --release --package backstop
-	cargo bench --locked --package backstop-tests
+	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 cargo bench --locked --package backstop-tests
 
 toolchain:
 	@rustc --print target-libdir --target wasm32-unknown-unknown | xargs test -d || rustup target add wasm32-unknown-unknown

@@ -5,12 +5,11 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::decision::{Action, ErrorClass, Senseless};
-use backstop::failure::{Error, Failure, Milliseconds, Timestamp};
+use backstop::failure::{Failure, Milliseconds};
 use backstop::policy::{
     Asked, Broken, Component, ComponentError, EncodingError, Limits, LivePolicy, Part, Payload,
     Phase, Policy, PolicySpec, Sandbox, Source,
@@ -26,20 +25,7 @@ fn sandbox() -> Sandbox {
 }
 
 fn failure() -> Failure {
-    Failure {
-        message_id: "m-1".to_owned(),
-        source: "local:orders".to_owned(),
-        attempt: NonZeroU32::new(3).unwrap(),
-        age: Milliseconds(5_000),
-        failed_at: Timestamp(1_767_225_600_000),
-        previous_delay: Some(Milliseconds(2_000)),
-        error: Error {
-            status: Some(503),
-            ..Error::new("HTTP 503", "busy")
-        },
-        attributes: vec![("tenant".to_owned(), "t-1".to_owned())],
-        random: 0.25,
-    }
+    backstop_tests::failure("HTTP 503")
 }
 
 fn load(sandbox: &Sandbox, file: &[u8]) -> Result<Policy, ComponentError> {

@@ -11,23 +11,17 @@ use std::process::Command;
 use std::sync::Arc;
 
 use backstop::decision::{Action, ErrorClass};
-use backstop::failure::{Error, Failure, Milliseconds, Timestamp};
+use backstop::failure::{Failure, Milliseconds};
 use backstop::policy::{Asked, Broken, Limits, Payload, Phase, Policy, Sandbox};
 use backstop_tests::emulator::services;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
+/// As the rules are written: half of the random number's range.
 fn failure(code: &str) -> Failure {
     Failure {
-        message_id: "m-1".to_owned(),
-        source: "local:orders".to_owned(),
-        attempt: NonZeroU32::new(3).unwrap(),
-        age: Milliseconds(5_000),
-        failed_at: Timestamp(1_767_225_600_000),
-        previous_delay: None,
-        error: Error::new(code, "as told"),
-        attributes: Vec::new(),
         random: 0.5,
+        ..backstop_tests::failure(code)
     }
 }
 
@@ -248,5 +242,41 @@ fn a_preview_1_module_behind_the_official_adapter_has_no_clock_no_files_and_fixe
         matches!(asked.answer, Err(Broken::Trapped(_, Phase::Delay))),
         "a sleep must not block the host: {:?}",
         asked.answer
+    );
+}
+
+/// As the README says: an ordinary build of a crate with the SDK, taken as it is.
+#[test]
+fn the_rust_policy_of_the_examples_builds_and_decides() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = backstop_tests::backstop::program("backstop").with_file_name("rust-policy");
+    let mut build = Command::new("cargo");
+    build.current_dir(&top).args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--release",
+        "--target",
+        "wasm32-unknown-unknown",
+        "-p",
+        "rust-policy",
+        "--target-dir",
+    ]);
+    run(build.arg(&target));
+    let component = target.join("wasm32-unknown-unknown/release/rust_policy.wasm");
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let policy = Policy::load(&sandbox, component.to_str().unwrap(), &[("attempts", "3")]).unwrap();
+    let answer = ask(&policy, "card_declined").answer.unwrap();
+    let reason = "permanent: card_declined".to_owned();
+    assert_eq!(
+        (answer.class, answer.action),
+        (ErrorClass::Permanent, Action::DeadLetter { reason })
+    );
+    let answer = ask(&policy, "lock_timeout").answer.unwrap();
+    assert_eq!(
+        answer.action,
+        Action::DeadLetter {
+            reason: "not charged after 3 attempts".to_owned()
+        }
     );
 }

@@ -1,6 +1,6 @@
 //! The decision record: one JSON line for every decision, with all that it takes to decide again.
 //!
-//! `docs/decision-record.md` documents it field by field.
+//! `host/docs/decision-record.md` documents it field by field.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

@@ -79,6 +79,18 @@ impl Queues {
         }
     }
 
+    /// The arguments of `backstop run` that name the two queues and the emulator.
+    pub fn arguments(&self) -> [&str; 6] {
+        [
+            "--queue-url",
+            &self.url,
+            "--endpoint-url",
+            &self.endpoint,
+            "--dead-letter-queue",
+            &self.dead_letters,
+        ]
+    }
+
     /// Has the queue move what was received too often to the dead-letter queue.
     pub async fn redrive_after(&self, max_receive_count: u32) {
         let arn = attribute(&self.client, &self.dead_letters, Q::QueueArn).await;

@@ -10,7 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use crate::aws::CREDENTIALS;
+use crate::aws::{CREDENTIALS, Queues};
+use crate::worker::Worker;
 
 /// The path of a program that `cargo build --workspace --bins` made.
 pub fn program(name: &str) -> PathBuf {
@@ -128,6 +129,20 @@ impl Running {
             .collect();
         (status.code().unwrap_or(-1), counts)
     }
+}
+
+/// Serves these queues with this worker and further arguments.
+pub async fn serve(queues: &Queues, worker: &Worker, more: &[&str]) -> Running {
+    let handler = ["--http", &worker.url];
+    Running::start(&[&queues.arguments()[..], &handler, more].concat()).await
+}
+
+/// The decision records in a file.
+pub fn read_records(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[derive(Debug)]

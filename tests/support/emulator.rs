@@ -44,6 +44,22 @@ pub fn moto() -> &'static Emulator {
     })
 }
 
+/// fauxqs: standard queues only, fast and steady with a backlog. For benchmarks.
+pub fn fauxqs() -> &'static Emulator {
+    static RUNNING: OnceLock<Emulator> = OnceLock::new();
+    RUNNING.get_or_init(|| {
+        start("fauxqs", "/health", |command, port| {
+            let modules = services().join("node_modules");
+            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/services/fauxqs.mjs");
+            command
+                .arg(modules.join(".bin/node"))
+                .arg(script)
+                .arg(modules.join("fauxqs"))
+                .arg(port);
+        })
+    })
+}
+
 /// The folder of the test services; `make services` fills it.
 pub fn services() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.services");

@@ -13,8 +13,10 @@ pub mod policies;
 pub mod proxy;
 pub mod worker;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use ::backstop::failure::{Error, Failure, Milliseconds, Timestamp};
 use tokio::time::{Instant, sleep};
 
 /// Waits until `condition` holds; fails after 60 s, saying what was waited for.
@@ -23,5 +25,20 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn
     while !condition().await {
         assert!(Instant::now() < end, "waited for 60 s in vain: {what}");
         sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A third failed attempt with this error code: the test changes what it is about.
+pub fn failure(code: &str) -> Failure {
+    Failure {
+        message_id: "c9b7a3d0-0000-4000-8000-000000000001".to_owned(),
+        source: "arn:aws:sqs:eu-west-1:123456789012:orders".to_owned(),
+        attempt: NonZeroU32::MIN.saturating_add(2),
+        age: Milliseconds(5_000),
+        failed_at: Timestamp(1_767_225_600_000),
+        previous_delay: Some(Milliseconds(2_000)),
+        error: Error::new(code, "as told"),
+        attributes: vec![("tenant".to_owned(), "t-1".to_owned())],
+        random: 0.25,
     }
 }

@@ -39,7 +39,25 @@ pub fn status(code: u16) -> Response<Body> {
         .unwrap()
 }
 
+/// So many bodies of a name: see [`Worker::by_name`].
+pub fn numbered(name: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("{name}-{number}"))
+        .collect()
+}
+
 impl Worker {
+    /// A worker for messages named after what becomes of them: `fine`, `flaky` (fails twice), `wrong` (400), `broken` (always 503).
+    pub async fn by_name() -> Self {
+        Self::answering(|attempt| match attempt.body.split('-').next().unwrap() {
+            "flaky" if attempt.receive_count <= 2 => 503,
+            "wrong" => 400,
+            "broken" => 503,
+            _ => 200,
+        })
+        .await
+    }
+
     /// A worker that answers each attempt with this status.
     pub async fn answering(code: impl Fn(&Attempt) -> u16 + Send + Sync + 'static) -> Self {
         Self::start(move |attempt| status(code(attempt))).await

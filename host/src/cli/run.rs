@@ -42,7 +42,7 @@ SIGTERM and SIGINT let what is in hand finish (see --grace) and hand the rest ba
 #[command(group(ArgGroup::new("what").required(true).args(["config", "queue_url"])))]
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
-    /// Serve the queues that this file names (docs/configuration.md)
+    /// Serve the queues that this file names (host/docs/configuration.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "max_in_flight", "messages"])]
     config: Option<PathBuf>,
 
@@ -90,7 +90,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     grace: Option<Duration>,
 
-    /// Append a record of every decision to this file, or - for standard output (docs/decision-record.md)
+    /// Append a record of every decision to this file, or - for standard output (host/docs/decision-record.md)
     #[arg(long, value_name = "FILE|-")]
     decisions: Option<PathBuf>,
 

@@ -1,6 +1,6 @@
 //! The configuration: what `backstop.toml` says, converted once into what the host works with.
 //!
-//! `raw` is the file's shape, this is its meaning. `docs/configuration.md` documents every key.
+//! `raw` is the file's shape, this is its meaning. `host/docs/configuration.md` documents every key.
 
 mod raw;
 mod values;

@@ -199,6 +199,16 @@ impl Policy {
             .collect()
     }
 
+    /// A session: see [`Session`].
+    pub fn session<'a>(&'a self, payload: &'a Arc<Payload>) -> Session<'a> {
+        Session(Run {
+            policy: self,
+            payload,
+            random: 0.0,
+            lives: BTreeMap::new(),
+        })
+    }
+
     /// Asks the policy, in fresh instances under the sandbox's limits. Blocks for no longer than those allow; never panics for what the policy does.
     pub fn ask(&self, failure: &Failure, payload: &Arc<Payload>) -> Asked {
         let started = clock::instant();
@@ -225,6 +235,22 @@ impl Policy {
         }
         asked.took = started.elapsed();
         asked
+    }
+}
+
+/// A policy asked again and again in the same instances, whose settings were taken once. To measure what a fresh instance costs: what a policy keeps may leak from one answer to the next.
+pub struct Session<'a>(Run<'a>);
+
+impl std::fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Session").field(self.0.policy).finish()
+    }
+}
+
+impl Session<'_> {
+    /// The answer, or how the policy broke; broken once, it stays so. The limits hold for the session as a whole.
+    pub fn ask(&mut self, failure: &Failure) -> Result<Answer, Broken> {
+        self.0.answer(failure)
     }
 }
 

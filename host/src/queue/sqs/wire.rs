@@ -1,206 +1,23 @@
-//! SQS, over the AWS SDK. The SDK's own retries are off: the consumer owns them, and one call is one request.
+//! Between the SDK's types and the queue's own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use api::{MessageSystemAttributeName as System, QueueAttributeName as Q};
-use async_trait::async_trait;
-use aws_config::SdkConfig;
-use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
-use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types as api;
 
-use super::{
-    Attribute, BatchResult, Description, EntryError, Message, Outgoing, Queue, QueueError,
-    ReceiptHandle, Redrive, VisibilityTimeout, short_name,
-};
-use crate::clock;
+use super::REQUEST;
 use crate::failure::{Milliseconds, Timestamp};
-
-/// The longest that one request may take: longer than the longest poll of 20 s.
-const REQUEST: Duration = Duration::from_secs(30);
-
-/// Access to SQS with one set of credentials.
-#[derive(Debug, Clone)]
-pub struct Sqs {
-    client: Client,
-}
-
-impl Sqs {
-    /// With the SDK's usual configuration, except that it does not retry and never waits for ever.
-    pub fn new(config: &SdkConfig) -> Self {
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_secs(3))
-            .operation_attempt_timeout(REQUEST)
-            .build();
-        let config = aws_sdk_sqs::config::Builder::from(config)
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(timeouts)
-            .build();
-        Self {
-            client: Client::from_conf(config),
-        }
-    }
-
-    /// The queue with this URL. Asks nothing of SQS.
-    pub fn queue(&self, url: &str) -> SqsQueue {
-        SqsQueue {
-            client: self.client.clone(),
-            url: url.to_owned(),
-        }
-    }
-
-    /// The queue with this ARN.
-    pub async fn queue_by_arn(&self, arn: &str) -> Result<SqsQueue, QueueError> {
-        let owner = arn.split(':').nth(4).filter(|owner| !owner.is_empty());
-        let answer = self
-            .client
-            .get_queue_url()
-            .queue_name(short_name(arn))
-            .set_queue_owner_aws_account_id(owner.map(str::to_owned))
-            .send()
-            .await
-            .map_err(|error| failed("GetQueueUrl", &error))?;
-        let url = answer.queue_url.ok_or_else(|| {
-            QueueError::new("GetQueueUrl", "InvalidAnswer", "no URL in the answer")
-        })?;
-        Ok(self.queue(&url))
-    }
-}
-
-/// One queue of SQS.
-#[derive(Debug, Clone)]
-pub struct SqsQueue {
-    client: Client,
-    url: String,
-}
-
-#[async_trait]
-impl Queue for SqsQueue {
-    fn url(&self) -> &str {
-        &self.url
-    }
-
-    async fn describe(&self) -> Result<Description, QueueError> {
-        let answer = self
-            .client
-            .get_queue_attributes()
-            .queue_url(&self.url)
-            .attribute_names(Q::All)
-            .send()
-            .await
-            .map_err(|error| failed("GetQueueAttributes", &error))?;
-        Ok(description(
-            &self.url,
-            &answer.attributes.unwrap_or_default(),
-        ))
-    }
-
-    async fn receive(
-        &self,
-        max: usize,
-        wait: Duration,
-        visibility: VisibilityTimeout,
-    ) -> Result<Vec<Message>, QueueError> {
-        let answer = self
-            .client
-            .receive_message()
-            .queue_url(&self.url)
-            .max_number_of_messages(i32::try_from(max).unwrap_or(10))
-            .wait_time_seconds(i32::try_from(wait.as_secs()).unwrap_or(20))
-            .visibility_timeout(i32::try_from(visibility.seconds()).unwrap_or(i32::MAX))
-            .message_system_attribute_names(System::All)
-            .message_attribute_names("All")
-            .send()
-            .await
-            .map_err(|error| failed("ReceiveMessage", &error))?;
-        let received = clock::now();
-        Ok(answer
-            .messages
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|message| incoming(message, received))
-            .collect())
-    }
-
-    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
-        const OPERATION: &str = "DeleteMessageBatch";
-        let entries = handles.iter().enumerate().map(|(id, handle)| {
-            api::DeleteMessageBatchRequestEntry::builder()
-                .id(id.to_string())
-                .receipt_handle(&handle.0)
-                .build()
-        });
-        let answer = self
-            .client
-            .delete_message_batch()
-            .queue_url(&self.url)
-            .set_entries(Some(built(OPERATION, entries)?))
-            .send()
-            .await
-            .map_err(|error| failed(OPERATION, &error))?;
-        Ok(sorted(
-            handles.len(),
-            answer.successful.iter().map(|entry| entry.id.as_str()),
-            answer.failed,
-        ))
-    }
-
-    async fn change_visibility(
-        &self,
-        changes: &[(ReceiptHandle, VisibilityTimeout)],
-    ) -> BatchResult {
-        const OPERATION: &str = "ChangeMessageVisibilityBatch";
-        let entries = changes.iter().enumerate().map(|(id, (handle, timeout))| {
-            api::ChangeMessageVisibilityBatchRequestEntry::builder()
-                .id(id.to_string())
-                .receipt_handle(&handle.0)
-                .visibility_timeout(i32::try_from(timeout.seconds()).unwrap_or(i32::MAX))
-                .build()
-        });
-        let answer = self
-            .client
-            .change_message_visibility_batch()
-            .queue_url(&self.url)
-            .set_entries(Some(built(OPERATION, entries)?))
-            .send()
-            .await
-            .map_err(|error| failed(OPERATION, &error))?;
-        Ok(sorted(
-            changes.len(),
-            answer.successful.iter().map(|entry| entry.id.as_str()),
-            answer.failed,
-        ))
-    }
-
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        const OPERATION: &str = "SendMessageBatch";
-        let mut entries = Vec::with_capacity(messages.len());
-        for (id, message) in messages.iter().enumerate() {
-            entries.push(outgoing(OPERATION, id, message)?);
-        }
-        let answer = self
-            .client
-            .send_message_batch()
-            .queue_url(&self.url)
-            .set_entries(Some(entries))
-            .send()
-            .await
-            .map_err(|error| failed(OPERATION, &error))?;
-        Ok(sorted(
-            messages.len(),
-            answer.successful.iter().map(|entry| entry.id.as_str()),
-            answer.failed,
-        ))
-    }
-}
+use crate::queue::{
+    Attribute, BATCH_BYTES, Description, EntryError, Message, Outgoing, QueueError, ReceiptHandle,
+    Redrive, VisibilityTimeout,
+};
 
 /// The host builds every entry with all that the SDK requires; this says so without a panic.
-fn built<T, E: std::fmt::Display>(
+pub(super) fn built<T, E: std::fmt::Display>(
     operation: &'static str,
     entries: impl Iterator<Item = Result<T, E>>,
 ) -> Result<Vec<T>, QueueError> {
@@ -209,7 +26,7 @@ fn built<T, E: std::fmt::Display>(
         .map_err(|error| QueueError::new(operation, "InvalidParameterValue", error.to_string()))
 }
 
-fn outgoing(
+pub(super) fn outgoing(
     operation: &'static str,
     id: usize,
     message: &Outgoing,
@@ -256,7 +73,7 @@ fn outgoing(
 }
 
 /// A received message; none where SQS left out its id, handle or body, without which nothing can be done but to wait for it to come again.
-fn incoming(message: api::Message, received: Timestamp) -> Option<Message> {
+pub(super) fn incoming(message: api::Message, received: Timestamp) -> Option<Message> {
     let mut system = message.attributes.unwrap_or_default();
     let milliseconds =
         |value: Option<&String>| value.and_then(|value| value.parse().ok()).map(Timestamp);
@@ -306,7 +123,7 @@ fn attribute(value: api::MessageAttributeValue) -> Option<Attribute> {
     }
 }
 
-fn description(url: &str, attributes: &HashMap<Q, String>) -> Description {
+pub(super) fn description(url: &str, attributes: &HashMap<Q, String>) -> Description {
     let number = |name: &Q| {
         attributes
             .get(name)
@@ -326,7 +143,7 @@ fn description(url: &str, attributes: &HashMap<Q, String>) -> Description {
         retention: Milliseconds::from_duration(seconds(&Q::MessageRetentionPeriod, 4 * 86_400)),
         max_message_bytes: number(&Q::MaximumMessageSize)
             .and_then(|bytes| usize::try_from(bytes).ok())
-            .unwrap_or(super::BATCH_BYTES),
+            .unwrap_or(BATCH_BYTES),
         redrive: attributes
             .get(&Q::RedrivePolicy)
             .and_then(|policy| redrive(policy)),
@@ -345,7 +162,7 @@ fn redrive(policy: &str) -> Option<Redrive> {
 }
 
 /// One answer for each entry, whose id is its index.
-fn sorted<'a>(
+pub(super) fn sorted<'a>(
     entries: usize,
     successful: impl Iterator<Item = &'a str>,
     failed: Vec<api::BatchResultErrorEntry>,
@@ -378,7 +195,7 @@ fn sorted<'a>(
     clippy::wildcard_enum_match_arm,
     reason = "the enum may grow: whatever else it is, there was no answer"
 )]
-fn failed<E, R>(operation: &'static str, error: &SdkError<E, R>) -> QueueError
+pub(super) fn failed<E, R>(operation: &'static str, error: &SdkError<E, R>) -> QueueError
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     R: std::fmt::Debug,
@@ -410,6 +227,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::short_name;
 
     #[test]
     fn an_entry_in_neither_list_of_the_answer_is_tried_again() {

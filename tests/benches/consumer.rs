@@ -1,0 +1,220 @@
+//! What the consumer costs: API requests for each message, throughput beside a bare loop of the SDK's, memory at rest.
+//!
+//! `make bench` runs it, against fauxqs on the loopback address, and prints a table.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and fails when it can't be set up"
+)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use backstop::clock;
+use backstop::consumer::{self, Consumer, Options, Summary};
+use backstop::decider::Decider;
+use backstop::decision::Bounds;
+use backstop::failure::Error;
+use backstop::handler::{Handler, function};
+use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
+use backstop::queue::{BATCH_ENTRIES, Connections, Message, Queue, Sqs, VisibilityTimeout};
+use backstop_tests::aws::{self, Queues};
+use backstop_tests::backstop::Running;
+use backstop_tests::emulator::fauxqs;
+use tokio_util::sync::CancellationToken;
+
+const MESSAGES: usize = 10_000;
+
+/// Rounds of each side of the comparison of throughput, in turns; the best of each counts.
+const ROUNDS: usize = 5;
+
+#[tokio::main]
+async fn main() {
+    // Cargo passes `--bench` and, from `cargo test --benches`, a filter: there is nothing to filter.
+    set_credentials_aside();
+    println!("requests for each message, {MESSAGES} messages");
+    let fine = consume(MESSAGES, |_| async { Ok(()) }).await;
+    row(
+        "all succeed",
+        format!("{:.3}", fine.summary.requests_per_message),
+        "goal: 0.22 or less",
+    );
+    let flaky = consume(MESSAGES, |message: Arc<Message>| async move {
+        match message.receive_count.get() {
+            1 => Err(Error::new("ECONNRESET", "")),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    row(
+        "each fails once",
+        format!("{:.3}", flaky.summary.requests_per_message),
+        "goal: 0.45 or less",
+    );
+
+    println!("\nthroughput, {MESSAGES} messages, the best of {ROUNDS} rounds in turns");
+    let (mut bare, mut ours) = (0.0_f64, 0.0_f64);
+    for _ in 0..ROUNDS {
+        bare = bare.max(rate(bare_loop(MESSAGES).await));
+        ours = ours.max(rate(consume(MESSAGES, |_| async { Ok(()) }).await.took));
+    }
+    row(
+        "a bare loop of receive and delete",
+        format!("{bare:.0}/s"),
+        "",
+    );
+    row(
+        "the consumer",
+        format!("{ours:.0}/s"),
+        &format!(
+            "{:.0} % of the bare loop; goal: 90 % or more",
+            100.0 * ours / bare
+        ),
+    );
+
+    println!("\nmemory at rest, one queue, full-jitter");
+    let resident = resident_at_rest().await;
+    row(
+        "resident",
+        format!("{:.1} MiB", resident),
+        "goal: 50 MiB or less",
+    );
+}
+
+/// The library's connections take their credentials from the environment, as the command does.
+fn set_credentials_aside() {
+    for (name, _) in aws::CREDENTIALS {
+        assert!(
+            std::env::var_os(name).is_some(),
+            "set {name}=test: the emulator takes any credentials"
+        );
+    }
+}
+
+fn row(what: &str, figure: String, remark: &str) {
+    println!("  {what:<36} {figure:>10}   {remark}");
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+fn rate(took: Duration) -> f64 {
+    MESSAGES as f64 / took.as_secs_f64()
+}
+
+async fn filled(count: usize) -> Queues {
+    let queues = Queues::standard(&fauxqs().endpoint, &[]).await;
+    queues
+        .send((0..count).map(|number| format!("message {number}")))
+        .await;
+    queues
+}
+
+struct Consumed {
+    summary: Summary,
+    took: Duration,
+}
+
+/// Runs a consumer over so many messages, from its start to the last delete.
+async fn consume<F, W>(count: usize, work: F) -> Consumed
+where
+    F: Fn(Arc<Message>) -> W + Send + Sync + 'static,
+    W: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    let queues = filled(count).await;
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let settings = vec![("base".to_owned(), "1s".to_owned())];
+    let source = Source::Builtin("linear");
+    let policy =
+        LivePolicy::load(&sandbox, PolicySpec::Whole(PartSpec { source, settings })).unwrap();
+    let decider = Decider::new("orders", policy, Bounds::default());
+    let handler: Arc<dyn Handler> = Arc::new(function(work));
+    let connections = Connections::new(Some(queues.endpoint.clone()));
+    let (ready, _) = consumer::check(
+        &connections,
+        &queues.url,
+        Some(&queues.dead_letters),
+        handler.as_ref(),
+        &decider,
+        &Bounds::default(),
+    )
+    .await
+    .unwrap();
+    let consumer = Consumer::new("orders", ready, handler, decider, Options::default());
+    let stats = consumer.stats();
+    let stop = CancellationToken::new();
+    let started = clock::instant();
+    let run = tokio::spawn(consumer.run(stop.clone()));
+    let took = until(started, || {
+        stats.succeeded.get() >= u64::try_from(count).unwrap()
+    })
+    .await;
+    stop.cancel();
+    Consumed {
+        summary: run.await.unwrap(),
+        took,
+    }
+}
+
+async fn until(started: Instant, done: impl Fn() -> bool) -> Duration {
+    while !done() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    started.elapsed()
+}
+
+/// What everybody writes first: receive ten, delete ten, with the same SDK.
+async fn bare_loop(count: usize) -> Duration {
+    let queues = filled(count).await;
+    let queue = Sqs::new(&aws::config(&queues.endpoint).await).queue(&queues.url);
+    let visibility = VisibilityTimeout::rounded_up(Duration::from_secs(30));
+    let started = clock::instant();
+    let mut deleted = 0;
+    while deleted < count {
+        let messages = queue
+            .receive(BATCH_ENTRIES, Duration::from_secs(20), visibility)
+            .await
+            .unwrap();
+        let handles: Vec<_> = messages
+            .into_iter()
+            .map(|message| message.receipt_handle)
+            .collect();
+        deleted += queue
+            .delete(&handles)
+            .await
+            .unwrap()
+            .iter()
+            .filter(|result| result.is_ok())
+            .count();
+    }
+    started.elapsed()
+}
+
+/// The resident memory of `backstop run` three seconds after it is ready, in MiB.
+async fn resident_at_rest() -> f64 {
+    let queues = Queues::standard(&fauxqs().endpoint, &[]).await;
+    let arguments = [
+        "--queue-url",
+        &queues.url,
+        "--endpoint-url",
+        &queues.endpoint,
+        "--dead-letter-queue",
+        &queues.dead_letters,
+        "--http",
+        "http://127.0.0.1:1/",
+    ];
+    let running = Running::start(&arguments).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
+    let kibibytes: f64 = status
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("VmRSS:")?
+                .trim()
+                .strip_suffix(" kB")?
+                .trim()
+                .parse()
+                .ok()
+        })
+        .unwrap();
+    running.kill().await;
+    kibibytes / 1024.0
+}

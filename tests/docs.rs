@@ -1,0 +1,244 @@
+//! What the documents say is true: their configurations load, their commands run, their tables name every field.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use backstop::config::Config;
+use backstop_tests::backstop::{command, program, text};
+use serde_json::Value;
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .unwrap()
+}
+
+fn document(name: &str) -> String {
+    std::fs::read_to_string(top().join(name)).unwrap()
+}
+
+/// The fenced blocks of a language.
+fn blocks(document: &str, language: &str) -> Vec<String> {
+    document
+        .split("```")
+        .skip(1)
+        .step_by(2)
+        .filter_map(|block| {
+            block
+                .strip_prefix(language)?
+                .strip_prefix('\n')
+                .map(str::to_owned)
+        })
+        .collect()
+}
+
+/// The names in the first column of every table.
+fn names_in_tables(document: &str) -> BTreeSet<String> {
+    document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .map(|name| name.rsplit('.').next().unwrap_or(name).to_owned())
+        .collect()
+}
+
+#[test]
+fn every_configuration_in_the_documents_is_one() {
+    for name in ["README.md", "host/docs/configuration.md"] {
+        let blocks = blocks(&document(name), "toml");
+        assert_eq!(blocks.len(), 1, "{name}");
+        Config::parse(&blocks[0], &top().join("backstop.toml"))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn every_key_of_the_configuration_is_documented_and_no_other() {
+    let text = document("host/docs/configuration.md");
+    let example: toml::Value = toml::from_str(&blocks(&text, "toml")[0]).unwrap();
+    let mut keys = BTreeSet::new();
+    for table in [
+        &example,
+        &example["decisions"],
+        &example["limits"],
+        &example["queues"]["orders"],
+    ] {
+        keys.extend(table.as_table().unwrap().keys().cloned());
+    }
+    for section in ["decisions", "limits", "queues"] {
+        keys.remove(section);
+    }
+    keys.insert("record".to_owned());
+    let documented: BTreeSet<_> = names_in_tables(&text)
+        .into_iter()
+        .filter(|name| !name.starts_with("Backstop"))
+        .collect();
+    assert_eq!(documented, keys);
+    for attribute in backstop::consumer::ATTRIBUTES {
+        assert!(text.contains(&format!("| `{attribute}` |")), "{attribute}");
+    }
+    // What the file may say and the example does not would be an unknown field here.
+    let unknown = Config::parse("[queues.q]\nodd = 1", Path::new("x"))
+        .unwrap_err()
+        .to_string();
+    let known: BTreeSet<_> = unknown
+        .split("expected one of")
+        .nth(1)
+        .unwrap()
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect();
+    assert!(known.is_subset(&keys), "{known:?} {keys:?}");
+}
+
+#[tokio::test]
+async fn every_field_of_a_decision_record_is_documented_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = folder.path().join("lines");
+    std::fs::write(&lines, "one\n").unwrap();
+    let run = async |exec: &str, more: &[&str]| -> Vec<Value> {
+        let arguments = [
+            "run",
+            "--queue-url",
+            "local:try",
+            "--exec",
+            exec,
+            "--decisions",
+            "-",
+            "--messages",
+            lines.to_str().unwrap(),
+        ];
+        let output = command(&[&arguments, more].concat())
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .unwrap();
+        text(&output.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let records = run("false", &["--max-attempts", "2", "--set", "base=1ms"]).await;
+    assert_eq!(records.len(), 2);
+    let documented = names_in_tables(&document("host/docs/decision-record.md"));
+    let mut seen = BTreeSet::new();
+    for record in &records {
+        seen.extend(record.as_object().unwrap().keys().cloned());
+        seen.extend(record["failure"].as_object().unwrap().keys().cloned());
+    }
+    assert!(
+        seen.is_subset(&documented),
+        "{:?}",
+        seen.difference(&documented)
+    );
+    // Only where there is something to tell.
+    let rare = ["attributes", "log", "payload"].map(str::to_owned).into();
+    assert_eq!(
+        documented
+            .difference(&seen)
+            .cloned()
+            .collect::<BTreeSet<_>>(),
+        rare
+    );
+}
+
+#[test]
+fn the_policy_in_the_readme_is_the_one_that_the_sdk_tests() {
+    let sdk = document("policies/sdk/src/lib.rs");
+    let snippet: String = sdk
+        .lines()
+        .skip_while(|line| !line.starts_with("//! ```"))
+        .skip(1)
+        .take_while(|line| !line.starts_with("//! ```"))
+        .map(|line| {
+            format!(
+                "{}\n",
+                line.trim_start_matches("//!")
+                    .trim_start_matches(' ')
+                    .trim_end()
+            )
+        })
+        .collect();
+    let flat = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    assert_eq!(
+        flat(&blocks(&document("README.md"), "rust")[0]),
+        flat(&snippet)
+    );
+}
+
+#[tokio::test]
+async fn the_commands_for_a_queue_in_memory_run_as_the_readme_gives_them() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("work.sh"), "#!/bin/sh\ncat\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path().join("work.sh"), executable).unwrap();
+    std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
+    let shell = blocks(&document("README.md"), "sh");
+    let local: Vec<_> = shell
+        .iter()
+        .filter(|block| block.contains("local:"))
+        .collect();
+    assert_eq!(local.len(), 2);
+    for block in local {
+        let mut path =
+            std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect::<Vec<_>>();
+        path.insert(0, program("backstop").parent().unwrap().to_owned());
+        let output = tokio::process::Command::new("sh")
+            .args(["-c", block])
+            .current_dir(&folder)
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .output()
+            .await
+            .unwrap();
+        assert!(output.status.success(), "{block}\n{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains(" ended "),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_worker_of_the_examples_runs_on_a_queue_in_memory() {
+    let output = tokio::process::Command::new(program("rust-worker"))
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(
+        text(&output.stdout),
+        "2 done, 1 tried again, 1 dead-lettered\n"
+    );
+}
+
+#[test]
+fn every_link_in_the_documents_leads_somewhere() {
+    for name in [
+        "README.md",
+        "CONTRIBUTING.md",
+        "host/docs/configuration.md",
+        "host/docs/decision-record.md",
+        "host/docs/policies.md",
+    ] {
+        let text = document(name);
+        let folder = top().join(name).parent().unwrap().to_owned();
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let file = target.split('#').next().unwrap();
+            if !file.starts_with("http") && !file.is_empty() {
+                assert!(folder.join(file).exists(), "{name}: {target}");
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The end of `backstop run`: by a crash, by a signal, in the middle of work. Nothing is lost.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::BTreeSet;
+
+use aws_sdk_sqs::types::QueueAttributeName as Q;
+use backstop_tests::aws::Queues;
+use backstop_tests::backstop::{Running, serve};
+use backstop_tests::emulator::ministack;
+use backstop_tests::eventually;
+use backstop_tests::worker::{Worker, numbered};
+use rustix::process::Signal;
+
+#[tokio::test]
+async fn a_crash_in_the_middle_of_work_loses_nothing() {
+    let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "2")]).await;
+    let worker = Worker::by_name().await;
+    let sent: BTreeSet<_> = [
+        numbered("fine", 150),
+        numbered("flaky", 50),
+        numbered("wrong", 50),
+    ]
+    .concat()
+    .into_iter()
+    .collect();
+    queues.send(sent.iter().cloned()).await;
+    let policy = ["--policy", "linear", "--set", "base=1ms"];
+    for enough in [20, 80, 160] {
+        let running = serve(&queues, &worker, &policy).await;
+        eventually("some work was done", || async {
+            worker.attempts().len() >= enough
+        })
+        .await;
+        running.kill().await;
+    }
+    let running = serve(&queues, &worker, &policy).await;
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    assert_eq!(running.stop().await.0, 0);
+    let dead: BTreeSet<_> = queues.take_dead().await.into_keys().collect();
+    let attempted: BTreeSet<_> = worker
+        .attempts()
+        .into_iter()
+        .map(|attempt| attempt.body)
+        .collect();
+    assert_eq!(attempted, sent);
+    assert_eq!(dead, numbered("wrong", 50).into_iter().collect());
+}
+
+#[tokio::test]
+async fn sigterm_finishes_what_is_in_hand_and_hands_the_rest_back() {
+    let queues = Queues::fifo(&ministack().endpoint, &[]).await;
+    // One group: the first message is being worked on for a second while the others wait behind it.
+    queues
+        .send_grouped((0..5).map(|number| (Some("g".to_owned()), format!("slow-{number}"))))
+        .await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let script = format!(
+        "sh -c 'cat >> {log}; echo >> {log}; sleep 1'",
+        log = log.display()
+    );
+    let more = ["--exec", &script];
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    eventually("the first is in hand", || async { log.exists() }).await;
+    let (code, counts) = running.stop().await;
+    assert_eq!(code, 0);
+    assert_eq!(std::fs::read_to_string(&log).unwrap().trim(), "slow-0");
+    assert_eq!(
+        (
+            counts[0]["succeeded"].as_u64(),
+            counts[0]["handed-back"].as_u64()
+        ),
+        (Some(1), Some(4))
+    );
+    // Visible at once: nobody waits for the visibility timeout of 30 s.
+    assert_eq!(queues.take_left().await.len(), 4);
+}
+
+#[tokio::test]
+async fn work_that_outlasts_the_grace_time_is_cut_short_and_handed_back() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues.send(["endless".to_owned()]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    let script = format!("sh -c 'touch {}; sleep 1000'", started.display());
+    let more = ["--exec", &script, "--grace", "100ms"];
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    eventually("the work has begun", || async { started.exists() }).await;
+    let (code, counts) = running.stop().await;
+    assert_eq!((code, counts[0]["handed-back"].as_u64()), (0, Some(1)));
+    assert_eq!(queues.take_left().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_at_once() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues.send(["endless".to_owned()]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    let script = format!("sh -c 'touch {}; sleep 1000'", started.display());
+    let more = ["--exec", &script, "--grace", "1h"];
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    eventually("the work has begun", || async { started.exists() }).await;
+    running.signal(Signal::INT);
+    eventually("the first signal is heard", || async {
+        running.log().contains("stopping")
+    })
+    .await;
+    running.signal(Signal::INT);
+    assert_eq!(running.ended().await.0, 130);
+}

@@ -1,0 +1,232 @@
+//! What the handlers do with a message, and how their failures are told to the policy and recorded.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use backstop_tests::aws::Queues;
+use backstop_tests::backstop::{Running, read_records, serve};
+use backstop_tests::emulator::ministack;
+use backstop_tests::eventually;
+use backstop_tests::worker::{Worker, status};
+
+#[tokio::test]
+async fn the_worker_is_sent_the_headers_of_the_worker_daemon() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let worker = Worker::by_name().await;
+    let tenant = aws_sdk_sqs::types::MessageAttributeValue::builder()
+        .data_type("String")
+        .string_value("t-1")
+        .build()
+        .unwrap();
+    queues
+        .client
+        .send_message()
+        .queue_url(&queues.url)
+        .message_body("fine")
+        .message_attributes("tenant", tenant)
+        .send()
+        .await
+        .unwrap();
+    let running = serve(&queues, &worker, &[]).await;
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    running.stop().await;
+    let headers = &worker.attempts()[0].headers;
+    let of = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(
+        (
+            of("x-aws-sqsd-receive-count"),
+            of("x-aws-sqsd-attr-tenant"),
+            of("content-type")
+        ),
+        ("1".into(), "t-1".into(), "application/json".into())
+    );
+    assert!(queues.url.ends_with(&of("x-aws-sqsd-queue")) && of("x-aws-sqsd-msgid").len() > 8);
+    assert!(
+        of("x-aws-sqsd-first-received-at").ends_with('Z')
+            && of("user-agent").starts_with("backstop/")
+    );
+}
+
+#[tokio::test]
+async fn a_command_fails_by_its_exit_code_its_errors_and_its_last_line() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("decisions.jsonl");
+    queues
+        .send(["exit", "shaped", "data", "signal"].map(str::to_owned))
+        .await;
+    let script = r#"sh -c 'case $(cat) in
+        exit) echo out; echo "first line" >&2; echo "attempt $BACKSTOP_ATTEMPT" >&2; exit 3;;
+        shaped) echo "{\"errorType\": \"OutOfStock\", \"errorMessage\": \"none left\"}"; exit 1;;
+        data) exit 65;;
+        signal) kill -9 $$;;
+    esac'"#;
+    let more = [
+        "--exec",
+        script,
+        "--max-attempts",
+        "1",
+        "--decisions",
+        records.to_str().unwrap(),
+    ];
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    eventually("all are dead-lettered", || async {
+        queues.dead().await == 4
+    })
+    .await;
+    running.stop().await;
+    let errors: BTreeSet<_> = read_records(&records)
+        .iter()
+        .map(|record| {
+            let error = &record["failure"]["error"];
+            let of = |field: &str| error[field].as_str().unwrap().to_owned();
+            (
+                of("code"),
+                of("message"),
+                record["class"].as_str().unwrap().to_owned(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("exit 3", "first line\nattempt 1", "transient"),
+        ("OutOfStock", "none left", "transient"),
+        ("exit 65", "", "permanent"),
+        ("signal 9", "", "transient"),
+    ];
+    assert_eq!(
+        errors,
+        expected
+            .map(|(code, message, class)| (code.to_owned(), message.to_owned(), class.to_owned()))
+            .into()
+    );
+}
+
+#[tokio::test]
+async fn a_function_is_invoked_for_each_message_and_its_error_is_put_before_the_policy() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    backstop_tests::lambda::make_function(&queues.endpoint, "orders").await;
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("decisions.jsonl");
+    queues
+        .send([r#"{"fail": false}"#, r#"{"fail": true}"#].map(str::to_owned))
+        .await;
+    let more = [
+        "--lambda",
+        "orders",
+        "--max-attempts",
+        "1",
+        "--decisions",
+        records.to_str().unwrap(),
+    ];
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    let (_, counts) = running.stop().await;
+    assert_eq!(
+        (
+            counts[0]["succeeded"].as_u64(),
+            counts[0]["dead-lettered"].as_u64()
+        ),
+        (Some(1), Some(1))
+    );
+    let error = &read_records(&records)[0]["failure"]["error"];
+    assert_eq!(
+        (error["code"].as_str(), error["message"].as_str()),
+        (Some("OutOfStock"), Some("none left"))
+    );
+    assert_eq!(
+        queues.take_dead().await.into_keys().collect::<Vec<_>>(),
+        [r#"{"fail": true}"#]
+    );
+}
+
+#[tokio::test]
+async fn a_record_of_every_decision_tells_all_that_went_into_it() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("decisions.jsonl");
+    let worker = Worker::start(|attempt| match attempt.receive_count {
+        1 => axum::http::Response::builder()
+            .status(429)
+            .header("retry-after", "1")
+            .header("x-request-id", "r-1")
+            .body(
+                r#"{"errorType": "SlowDown", "errorMessage": "one at a time", "requestId": "f-1"}"#
+                    .into(),
+            )
+            .unwrap(),
+        _ => status(200),
+    })
+    .await;
+    queues.send(["order".to_owned()]).await;
+    let more = [
+        "--policy",
+        "equal-jitter",
+        "--set",
+        "base=100ms",
+        "--decisions",
+        records.to_str().unwrap(),
+    ];
+    let running = serve(&queues, &worker, &more).await;
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    running.stop().await;
+    let [record] = &read_records(&records)[..] else {
+        panic!("one record")
+    };
+    let parsed: ::backstop::record::DecisionRecord =
+        serde_json::from_value(record.clone()).unwrap();
+    assert_eq!(
+        (
+            parsed.policy[0].name.as_str(),
+            parsed.policy[0].settings.len()
+        ),
+        ("equal-jitter", 1)
+    );
+    let failure = &parsed.failure;
+    assert_eq!(
+        (
+            failure.attempt.get(),
+            failure.error.code.as_str(),
+            failure.error.status
+        ),
+        (1, "SlowDown", Some(429))
+    );
+    assert_eq!(failure.error.retry_after.map(|wait| wait.0), Some(1_000));
+    let details: BTreeMap<_, _> = failure.error.details.iter().cloned().collect();
+    assert_eq!(
+        (
+            details["requestId"].as_str(),
+            details["x-request-id"].as_str()
+        ),
+        ("f-1", "r-1")
+    );
+    assert!(failure.source.starts_with("arn:aws:sqs:"));
+    assert_eq!(
+        (&record["verdict"], &record["delay"], &record["by"]),
+        (&"retry".into(), &1_000.into(), &"policy".into())
+    );
+    assert!(
+        !record.to_string().contains("\"order\""),
+        "a body is never recorded"
+    );
+
+    // Decided again from the record alone: the same.
+    let sandbox = ::backstop::policy::Sandbox::new(Default::default()).unwrap();
+    let policy =
+        ::backstop::policy::Policy::load(&sandbox, "equal-jitter", &[("base", "100ms")]).unwrap();
+    assert_eq!(policy.parts().next().unwrap(), parsed.policy[0]);
+    let again = policy.ask(failure, &Default::default()).answer.unwrap();
+    assert_eq!(
+        (again.class, again.action),
+        (parsed.decision.class, parsed.decision.action)
+    );
+}

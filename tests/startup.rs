@@ -1,0 +1,278 @@
+//! The start of `backstop run`: what it serves, and what it says when it can not.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::BTreeSet;
+
+use backstop_tests::aws::{Queues, text};
+use backstop_tests::backstop::{self, Running, read_records};
+use backstop_tests::emulator::ministack;
+use backstop_tests::eventually;
+use backstop_tests::policies::{Rule, waits};
+use backstop_tests::worker::Worker;
+
+/// What is said of a start that fails, and the exit code.
+async fn refusal(arguments: &[&str]) -> (i32, String) {
+    let output = backstop::run(&[&["run"], arguments].concat()).await;
+    (
+        output.status.code().unwrap(),
+        backstop::text(&output.stderr),
+    )
+}
+
+#[tokio::test]
+async fn a_start_that_can_not_work_says_what_to_change() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let fifo = Queues::fifo(&ministack().endpoint, &[]).await;
+    let nowhere = format!("{}/000000000000/nowhere", queues.endpoint);
+    let queue = [
+        "--queue-url",
+        &queues.url,
+        "--endpoint-url",
+        &queues.endpoint,
+    ];
+    let http = ["--http", "http://127.0.0.1:1/"];
+    let dead = ["--dead-letter-queue", &queues.dead_letters];
+    let unreachable = format!("http://127.0.0.1:{}", backstop_tests::emulator::free_port());
+    for (arguments, code, parts) in [
+        (
+            [&queue[..], &http].concat(),
+            5,
+            vec!["has no dead-letter queue", "--dead-letter-queue"],
+        ),
+        (
+            [
+                &["--queue-url", &nowhere, "--endpoint-url", &queues.endpoint],
+                &http[..],
+            ]
+            .concat(),
+            5,
+            vec![&nowhere, "does not exist", "create it"],
+        ),
+        (
+            [&queue[..], &http, &["--dead-letter-queue", &nowhere]].concat(),
+            5,
+            vec!["dead-letter queue", &nowhere, "does not exist"],
+        ),
+        (
+            [
+                &queue[..],
+                &http,
+                &["--dead-letter-queue", &fifo.dead_letters],
+            ]
+            .concat(),
+            5,
+            vec!["is a standard queue", "is a FIFO queue", "same kind"],
+        ),
+        (
+            [&queue[..], &http, &["--dead-letter-queue", &queues.url]].concat(),
+            5,
+            vec!["its own dead-letter queue"],
+        ),
+        (
+            [&queue[..], &dead, &["--exec", "./no-such-program"]].concat(),
+            5,
+            vec!["the handler can't work", "./no-such-program"],
+        ),
+        (
+            [&queue[..], &dead, &["--lambda", "no-such-function"]].concat(),
+            5,
+            vec!["the handler can't work", "ResourceNotFoundException"],
+        ),
+        (
+            [&queue[..], &dead, &["--http", "127.0.0.1:8080"]].concat(),
+            3,
+            vec!["127.0.0.1:8080", "http://"],
+        ),
+        (
+            [&queue[..], &dead, &http, &["--policy", "./none.wasm"]].concat(),
+            4,
+            vec!["can't read the policy ./none.wasm"],
+        ),
+        (
+            [&queue[..], &dead, &http, &["--policy", "ful-jitter"]].concat(),
+            2,
+            vec!["no built-in policy `ful-jitter`", "full-jitter"],
+        ),
+        (
+            [&queue[..], &dead, &http, &["--set", "bass=2s"]].concat(),
+            4,
+            vec!["unknown setting `bass`", "base, cap, floor"],
+        ),
+        (
+            [&["--queue-url", "orders"], &http[..]].concat(),
+            3,
+            vec!["--queue-url", "`orders` is not the URL of a queue"],
+        ),
+        (
+            [
+                &[
+                    "--queue-url",
+                    &format!("{unreachable}/0/orders"),
+                    "--endpoint-url",
+                    &unreachable,
+                ],
+                &http[..],
+            ]
+            .concat(),
+            5,
+            vec!["can't reach", "check the network"],
+        ),
+        (
+            vec!["--config", "/no/such/backstop.toml"],
+            3,
+            vec!["can't read the configuration /no/such/backstop.toml"],
+        ),
+        (
+            vec!["--queue-url", "local:orders"],
+            2,
+            vec!["--http", "--exec", "--lambda"],
+        ),
+        (vec![], 2, vec!["--config", "--queue-url"]),
+    ] {
+        let (got, said) = refusal(&arguments).await;
+        for part in parts {
+            assert!(said.contains(part), "{part:?} is not in:\n{said}");
+        }
+        assert_eq!(got, code, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn one_configuration_serves_several_queues_with_policies_whole_and_in_parts() {
+    let (one, other) = (
+        Queues::standard(&ministack().endpoint, &[]).await,
+        Queues::standard(&ministack().endpoint, &[]).await,
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("classes.wat"),
+        Rule {
+            classify: Some("(i32.const 144)"),
+            ..Rule::default()
+        }
+        .text(),
+    )
+    .unwrap();
+    std::fs::write(folder.path().join("waits.wat"), waits(1)).unwrap();
+    let worker = Worker::by_name().await;
+    let config = format!(
+        r#"
+        endpoint-url = "{endpoint}"
+        decisions = {{ record = "decisions.jsonl" }}
+
+        [queues.whole]
+        url = "{}"
+        dead-letter-queue = "{}"
+        handler = {{ http = "{url}" }}
+        policy = "linear"
+        settings = {{ base = "1ms", max-attempts = 2 }}
+
+        [queues.parts]
+        url = "{}"
+        dead-letter-queue = "{}"
+        handler = {{ http = "{url}" }}
+        policy = {{ classifier = "classes.wat", backoff = "waits.wat", dead-lettering = {{ use = "linear", settings = {{ max-attempts = 3 }} }} }}
+        "#,
+        one.url,
+        one.dead_letters,
+        other.url,
+        other.dead_letters,
+        endpoint = one.endpoint,
+        url = worker.url,
+    );
+    let file = folder.path().join("backstop.toml");
+    std::fs::write(&file, config).unwrap();
+    one.send(["broken-one".to_owned()]).await;
+    other.send(["broken-other".to_owned()]).await;
+    let running = Running::start(&["--config", file.to_str().unwrap()]).await;
+    eventually("both are dead-lettered", || async {
+        one.dead().await + other.dead().await == 2
+    })
+    .await;
+    let (code, counts) = running.stop().await;
+    assert_eq!((code, counts.len()), (0, 2));
+    let letter = other.take_dead().await.remove("broken-other").unwrap();
+    assert_eq!(
+        (
+            text(&letter, "BackstopClass"),
+            text(&letter, "BackstopAttempt")
+        ),
+        (Some("cart"), Some("3"))
+    );
+    assert_eq!(
+        text(&letter, "BackstopPolicy").unwrap().split(',').count(),
+        3
+    );
+    let letter = one.take_dead().await.remove("broken-one").unwrap();
+    assert_eq!(
+        (
+            text(&letter, "BackstopClass"),
+            text(&letter, "BackstopAttempt")
+        ),
+        (Some("transient"), Some("2"))
+    );
+    assert_eq!(
+        read_records(&folder.path().join("decisions.jsonl")).len(),
+        5
+    );
+}
+
+#[tokio::test]
+async fn a_queue_in_memory_is_filled_from_lines_and_the_run_ends_when_it_is_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lines, log) = (folder.path().join("lines"), folder.path().join("log"));
+    std::fs::write(&lines, "one\ntwo\n\nthree\n").unwrap();
+    let script = format!("sh -c 'echo $(cat) >> {}'", log.display());
+    let arguments = [
+        "--queue-url",
+        "local:try",
+        "--exec",
+        &script,
+        "--messages",
+        lines.to_str().unwrap(),
+    ];
+    let (code, counts) = Running::start(&arguments).await.ended().await;
+    assert_eq!((code, counts[0]["succeeded"].as_u64()), (0, Some(3)));
+    let done: BTreeSet<_> = std::fs::read_to_string(&log)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(done, ["one", "two", "three"].map(str::to_owned).into());
+}
+
+#[tokio::test]
+async fn dead_letters_go_where_the_redrive_policy_says_and_a_low_receive_count_is_told() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues.redrive_after(5).await;
+    queues.send(["wrong-0".to_owned()]).await;
+    let worker = Worker::by_name().await;
+    // No dead-letter queue is named here.
+    let queue = [
+        "--queue-url",
+        &queues.url,
+        "--endpoint-url",
+        &queues.endpoint,
+        "--http",
+        &worker.url,
+    ];
+    let running = Running::start(&queue).await;
+    let log = running.log();
+    assert!(
+        log.contains("away after 5 receives") && log.contains("Set max-attempts to at most 5"),
+        "{log}"
+    );
+    eventually("the dead letter is there", || async {
+        queues.dead().await == 1
+    })
+    .await;
+    running.stop().await;
+    let bounded = [&queue[..], &["--max-attempts", "5"]].concat();
+    let running = Running::start(&bounded).await;
+    assert!(!running.log().contains("receives"), "{}", running.log());
+    running.stop().await;
+}

@@ -1,0 +1,150 @@
+//! Policies that change or break while messages flow.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use backstop_tests::aws::{Queues, text};
+use backstop_tests::backstop::{read_records, serve};
+use backstop_tests::emulator::ministack;
+use backstop_tests::eventually;
+use backstop_tests::policies::Rule;
+use backstop_tests::worker::{Worker, numbered};
+
+#[tokio::test]
+async fn the_file_of_a_policy_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("policy.wat");
+    let judges = |reason: &str| {
+        Rule {
+            judge: Some("(i32.const 128)"),
+            ..Rule::default()
+        }
+        .text()
+        .replace("because\\00", &format!("{reason}\\00"))
+    };
+    std::fs::write(&policy, judges("version")).unwrap();
+    let worker = Worker::by_name().await;
+    let file = policy.to_str().unwrap().to_owned();
+    let running = serve(&queues, &worker, &["--policy", &file]).await;
+    let log = || running.log();
+    let reason_of = async |body: &str| {
+        queues.send([format!("broken-{body}")]).await;
+        eventually("the dead letter is there", || async {
+            queues.dead().await == 1
+        })
+        .await;
+        let letters = queues.take_dead().await;
+        text(&letters[&format!("broken-{body}")], "BackstopReason")
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(reason_of("1").await, "version");
+
+    std::fs::write(&policy, judges("another")).unwrap();
+    eventually("the new version is in place", || async {
+        log().contains("a new version of the policy decides")
+    })
+    .await;
+    assert_eq!(reason_of("2").await, "another");
+
+    let good = judges("renamed");
+    let endless = Rule {
+        judge: Some(Rule::LOOP),
+        ..Rule::default()
+    }
+    .text();
+    let refusing = Rule {
+        configure: Some("(i32.const 128)"),
+        judge: Some("(i32.const 128)"),
+        ..Rule::default()
+    }
+    .text();
+    for (bad, said) in [
+        (&good[..good.len() / 2], "not WebAssembly"),
+        ("", "empty"),
+        (endless.as_str(), "ran out of fuel"),
+        (refusing.as_str(), "refuses its settings: because"),
+    ] {
+        std::fs::write(&policy, bad).unwrap();
+        eventually(said, || async { log().contains(said) }).await;
+        assert_eq!(
+            reason_of("3").await,
+            "another",
+            "after a version that is {said}"
+        );
+    }
+    std::fs::remove_file(&policy).unwrap();
+    eventually("the deletion is told", || async {
+        log().contains("can't read the policy")
+    })
+    .await;
+    assert_eq!(reason_of("4").await, "another");
+
+    // Written beside it and renamed, as editors and deployments do.
+    let beside = folder.path().join("policy.new");
+    std::fs::write(&beside, good).unwrap();
+    std::fs::rename(&beside, &policy).unwrap();
+    eventually("the last version is in place", || async {
+        log().matches("a new version of the policy decides").count() == 2
+    })
+    .await;
+    assert_eq!(reason_of("5").await, "renamed");
+    assert_eq!(running.stop().await.0, 0);
+}
+
+#[tokio::test]
+async fn a_policy_that_breaks_at_work_is_stood_in_for_by_the_fallback() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (policy, records) = (
+        folder.path().join("policy.wat"),
+        folder.path().join("decisions.jsonl"),
+    );
+    // Stands the probe, whose ids are five bytes long, and never ends for an id of SQS's.
+    let trap = "(if (i32.gt_u (i32.load offset=4 (local.get 0)) (i32.const 20)) (then (loop $l (br $l)))) (i32.const 128)";
+    std::fs::write(
+        &policy,
+        Rule {
+            judge: Some(trap),
+            ..Rule::default()
+        }
+        .text(),
+    )
+    .unwrap();
+    let worker =
+        Worker::answering(|attempt| if attempt.receive_count == 1 { 400 } else { 200 }).await;
+    queues.send(numbered("m", 5)).await;
+    let more = [
+        "--policy",
+        policy.to_str().unwrap(),
+        "--decisions",
+        records.to_str().unwrap(),
+    ];
+    let running = serve(&queues, &worker, &more).await;
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    let (_, counts) = running.stop().await;
+    // Not even what is permanent is dead-lettered on a broken policy's account.
+    assert_eq!(
+        (
+            counts[0]["succeeded"].as_u64(),
+            counts[0]["fallbacks"].as_u64(),
+            queues.dead().await
+        ),
+        (Some(5), Some(5), 0)
+    );
+    for record in read_records(&records) {
+        assert_eq!(
+            (&record["by"], &record["verdict"], &record["class"]),
+            (&"fallback".into(), &"retry".into(), &"permanent".into())
+        );
+        assert!(
+            record["cause"]
+                .as_str()
+                .unwrap()
+                .contains("ran out of fuel")
+        );
+    }
+}
