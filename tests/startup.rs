@@ -12,6 +12,7 @@ use backstop_tests::backstop::{self, Running, read_records};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::policies::{Rule, waits};
+use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::Worker;
 
 /// What is said of a start that fails, and the exit code.
@@ -119,7 +120,7 @@ async fn a_start_that_can_not_work_says_what_to_change() {
             ]
             .concat(),
             5,
-            vec!["can't reach", "check the network"],
+            vec!["can't reach", "check the credentials, the network"],
         ),
         (
             vec!["--config", "/no/such/backstop.toml"],
@@ -274,5 +275,69 @@ async fn dead_letters_go_where_the_redrive_policy_says_and_a_low_receive_count_i
     let bounded = [&queue[..], &["--max-attempts", "5"]].concat();
     let running = Running::start(&bounded).await;
     assert!(!running.log().contains("receives"), "{}", running.log());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_missing_permission_is_named_and_one_on_the_dead_letter_queue_is_only_a_warning() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let worker = Worker::by_name().await;
+    let denying = async |request: u64| {
+        let proxy = Proxy::start(&queues.endpoint, move |_, number| {
+            if number == request {
+                Fault::Denied
+            } else {
+                Fault::None
+            }
+        })
+        .await;
+        let through = |url: &str| url.replace(&queues.endpoint, &proxy.endpoint);
+        (
+            proxy.endpoint.clone(),
+            through(&queues.url),
+            through(&queues.dead_letters),
+        )
+    };
+    let (endpoint, url, dead_letters) = denying(0).await;
+    let arguments = [
+        "--queue-url",
+        &url,
+        "--endpoint-url",
+        &endpoint,
+        "--dead-letter-queue",
+        &dead_letters,
+        "--http",
+        &worker.url,
+    ];
+    let (code, said) = refusal(&arguments).await;
+    assert_eq!(code, 5);
+    for part in [
+        "access to the queue",
+        &url,
+        "is denied",
+        "sqs:GetQueueAttributes",
+        "credentials",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in:\n{said}");
+    }
+    let (endpoint, url, dead_letters) = denying(1).await;
+    let arguments = [
+        "--queue-url",
+        &url,
+        "--endpoint-url",
+        &endpoint,
+        "--dead-letter-queue",
+        &dead_letters,
+        "--http",
+        &worker.url,
+    ];
+    let running = Running::start(&arguments).await;
+    assert!(
+        running
+            .log()
+            .contains("can't look at the dead-letter queue"),
+        "{}",
+        running.log()
+    );
     running.stop().await;
 }

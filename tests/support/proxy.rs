@@ -21,6 +21,8 @@ pub enum Fault {
     None,
     /// `RequestThrottled`; not carried out.
     Throttled,
+    /// `AccessDeniedException`; not carried out.
+    Denied,
     /// HTTP 500; not carried out.
     ServerError,
     /// HTTP 500 after it was carried out.
@@ -102,6 +104,7 @@ async fn forward(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) 
     let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
     match (shared.plan)(&operation, number) {
         Fault::Throttled => error(400, "RequestThrottled"),
+        Fault::Denied => error(403, "AccessDeniedException"),
         Fault::ServerError => error(500, "InternalFailure"),
         Fault::None => shared.carry_out(&headers, body).await,
         Fault::Slow => {

@@ -51,7 +51,9 @@ pub enum Fault {
         cause: QueueError,
     },
     /// Something else went wrong.
-    #[error("can't reach the {role} {url}: check the network, the region and the endpoint")]
+    #[error(
+        "can't reach the {role} {url}: check the credentials, the network, the region and the endpoint"
+    )]
     Unreachable {
         /// `queue` or `dead-letter queue`.
         role: &'static str,

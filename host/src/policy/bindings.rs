@@ -20,8 +20,8 @@ wasmtime::component::bindgen!({
     imports: { default: trappable },
 });
 
-pub(super) use backstop::policy::{log, payload, types};
-pub(super) use exports::backstop::policy::{backoff, classifier, dead_lettering, settings};
+pub(super) use self::backstop::policy::{log, payload, types};
+pub(super) use self::exports::backstop::policy::{backoff, classifier, dead_lettering, settings};
 
 impl From<&failure::Error> for types::Error {
     fn from(error: &failure::Error) -> Self {
