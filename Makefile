@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
 # They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later.
-.PHONY: help demo test check lint bench toolchain services clean
+.PHONY: help build demo test check lint bench toolchain services clean
 
 help:
 	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
@@ -8,12 +8,15 @@ help:
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
 	@echo "make bench   measure decisions, requests per message, throughput and memory"
 
-demo: toolchain
-	@cargo run --quiet --locked --package backstop -- demo
+demo: build
+	@$${CARGO_TARGET_DIR:-target}/debug/backstop demo
 
-test: toolchain services
-	cargo build --locked --workspace --bins
+test: build services
 	cargo test --locked --workspace
+
+# All of the workspace, whoever asks: a part of it would choose other features of its dependencies and build them again.
+build: toolchain
+	cargo build --locked --workspace --bins
 
 check: lint
 	cargo fmt --all --check

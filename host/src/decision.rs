@@ -141,7 +141,7 @@ pub struct Decision {
 pub struct Bounds {
     /// No message has more attempts.
     pub max_attempts: Option<NonZeroU32>,
-    /// No message is tried again from this age.
+    /// No message is tried again from this age: the age that it will have then.
     pub max_age: Option<Milliseconds>,
     /// When the queue drops a message, counted from when it was sent: it is dead-lettered before.
     pub retention: Option<Milliseconds>,
@@ -195,13 +195,14 @@ impl Bounds {
         {
             return Some(format!("the queue's max-attempts of {most} reached"));
         }
+        let next = failure.age.0.saturating_add(delay.0);
         if let Some(oldest) = self.max_age
-            && failure.age >= oldest
+            && next >= oldest.0
         {
             return Some(format!("the queue's max-age of {oldest} reached"));
         }
         if let Some(retention) = self.retention
-            && failure.age.0.saturating_add(delay.0) >= retention.0
+            && next >= retention.0.saturating_sub(retention_margin(retention))
         {
             return Some(format!(
                 "the next attempt would come after the queue's retention of {retention}"
@@ -209,6 +210,11 @@ impl Bounds {
         }
         None
     }
+}
+
+/// What is kept of the retention for the next attempt to be received in, in milliseconds: five minutes, or a tenth where that is less.
+fn retention_margin(retention: Milliseconds) -> u32 {
+    (retention.0 / 10).min(5 * 60_000)
 }
 
 #[cfg(test)]
@@ -292,7 +298,7 @@ mod tests {
         let bounds = Bounds {
             max_attempts: NonZeroU32::new(5),
             max_age: Some(Milliseconds(60_000)),
-            retention: Some(Milliseconds(90_000)),
+            retention: Some(Milliseconds(60_000)),
         };
         let room = Milliseconds(40_000);
         for (attempt, age, asked, expected) in [
@@ -303,14 +309,14 @@ mod tests {
                 50_000,
                 Ok((40_000, DecidedBy::Shortened(Milliseconds(50_000)))),
             ),
-            (4, 59_999, 1_000, Ok((1_000, DecidedBy::Policy))),
+            (4, 52_999, 1_000, Ok((1_000, DecidedBy::Policy))),
             (5, 0, 1_000, Err("the queue's max-attempts of 5 reached")),
-            (1, 60_000, 1_000, Err("the queue's max-age of 1m reached")),
+            (1, 59_000, 1_000, Err("the queue's max-age of 1m reached")),
             (
                 1,
-                55_000,
-                35_000,
-                Err("the next attempt would come after the queue's retention of 1m30s"),
+                53_000,
+                1_000,
+                Err("the next attempt would come after the queue's retention of 1m"),
             ),
         ] {
             let decision = bounds.keep(

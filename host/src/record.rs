@@ -3,10 +3,14 @@
 //! `host/docs/decision-record.md` documents it field by field.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -47,46 +51,58 @@ pub trait Observer: Send + Sync {
     fn decided(&self, record: &DecisionRecord);
 }
 
-/// Writes each record as a line to a file or to standard output.
+/// How many records may wait to be written.
+const WAITING: usize = 10_000;
+
+/// How long the end waits for the last records to be written.
+const LAST: Duration = Duration::from_secs(2);
+
+/// Writes each record as a line to a file or to standard output, on a thread of its own: a reader that has stopped reading costs records, and holds up nothing else.
+#[derive(Debug)]
 pub struct Recorder {
-    out: Mutex<Out>,
-}
-
-struct Out {
-    writer: Box<dyn Write + Send>,
-    failing: bool,
-}
-
-impl std::fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recorder").finish_non_exhaustive()
-    }
+    lines: Option<SyncSender<Vec<u8>>>,
+    ended: Mutex<Receiver<()>>,
+    dropping: AtomicBool,
 }
 
 impl Recorder {
-    /// Appends to a file, which is made where there is none.
+    /// Appends to a file, which is made where there is none. A line that a crash cut short is ended first.
     pub fn to_file(path: &Path) -> io::Result<Arc<Self>> {
-        let file: File = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self::to(file))
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(path)?;
+        let mut last = [b'\n'];
+        if file.seek(SeekFrom::End(-1)).is_ok() {
+            file.read_exact(&mut last)?;
+        }
+        Self::to(file, last != [b'\n'])
     }
 
     /// Writes to standard output.
-    pub fn to_stdout() -> Arc<Self> {
-        Self::to(io::stdout())
+    pub fn to_stdout() -> io::Result<Arc<Self>> {
+        Self::to(io::stdout(), false)
     }
 
-    fn to(writer: impl Write + Send + 'static) -> Arc<Self> {
-        Arc::new(Self {
-            out: Mutex::new(Out {
-                writer: Box::new(writer),
-                failing: false,
-            }),
-        })
+    fn to(writer: impl Write + Send + 'static, torn: bool) -> io::Result<Arc<Self>> {
+        let (lines, waiting) = sync_channel(WAITING);
+        let (done, ended) = sync_channel(1);
+        thread::Builder::new()
+            .name("records".to_owned())
+            .spawn(move || {
+                write(writer, torn, &waiting);
+                let _ = done.send(());
+            })?;
+        Ok(Arc::new(Self {
+            lines: Some(lines),
+            ended: Mutex::new(ended),
+            dropping: AtomicBool::new(false),
+        }))
     }
 }
 
 impl Observer for Recorder {
-    /// Writes whole lines, one at a time. A full disk or a closed pipe is said once and costs records, never messages.
     fn decided(&self, record: &DecisionRecord) {
         let mut line = match serde_json::to_vec(record) {
             Ok(line) => line,
@@ -96,18 +112,86 @@ impl Observer for Recorder {
             }
         };
         line.push(b'\n');
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = out
-            .writer
-            .write_all(&line)
-            .and_then(|()| out.writer.flush());
+        let taken = self
+            .lines
+            .as_ref()
+            .is_some_and(|lines| lines.try_send(line).is_ok());
+        let was_dropping = self.dropping.swap(!taken, Ordering::Relaxed);
+        if !taken && !was_dropping {
+            tracing::error!("decision records are not read: they are dropped until they are");
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        drop(self.lines.take());
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(LAST);
+    }
+}
+
+/// Writes whole lines, one at a time. A full disk or a closed pipe is said once, and the line that it cut short is ended before the next.
+fn write(mut writer: impl Write, mut torn: bool, lines: &Receiver<Vec<u8>>) {
+    let mut failing = false;
+    for line in lines {
+        let end: &[u8] = if torn { b"\n" } else { b"" };
+        let written = writer
+            .write_all(end)
+            .and_then(|()| writer.write_all(&line))
+            .and_then(|()| writer.flush());
+        torn = written.is_err();
         match written {
-            Ok(()) => out.failing = false,
-            Err(_) if out.failing => {}
+            Ok(()) => failing = false,
+            Err(_) if failing => {}
             Err(error) => {
-                out.failing = true;
+                failing = true;
                 tracing::error!(%error, "decisions can't be recorded: they go on without a record");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that is full for its second write and takes half of it.
+    struct FullOnce(Arc<Mutex<Vec<u8>>>, u32);
+
+    impl Write for FullOnce {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1 += 1;
+            match self.1 {
+                2 => {
+                    self.0.lock().unwrap().extend(&bytes[..bytes.len() / 2]);
+                    Ok(bytes.len() / 2)
+                }
+                3 => Err(io::Error::other("no space left on device")),
+                _ => {
+                    self.0.lock().unwrap().extend(bytes);
+                    Ok(bytes.len())
+                }
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_a_full_disk_cut_short_spoils_no_other() {
+        let disk = Arc::new(Mutex::new(Vec::new()));
+        let (lines, waiting) = sync_channel(3);
+        for line in ["{\"a\":1}\n", "{\"b\":2}\n", "{\"c\":3}\n"] {
+            lines.send(line.as_bytes().to_vec()).unwrap();
+        }
+        drop(lines);
+        write(FullOnce(Arc::clone(&disk), 0), false, &waiting);
+        assert_eq!(
+            String::from_utf8_lossy(&disk.lock().unwrap()),
+            "{\"a\":1}\n{\"b\"\n{\"c\":3}\n"
+        );
     }
 }

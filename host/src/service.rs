@@ -121,7 +121,10 @@ impl Service {
 
 fn recorder(destination: &Destination) -> Result<Arc<Recorder>, StartError> {
     match destination {
-        Destination::Stdout => Ok(Recorder::to_stdout()),
+        Destination::Stdout => Recorder::to_stdout().map_err(|cause| StartError::Records {
+            path: "standard output".into(),
+            cause,
+        }),
         Destination::File(path) => Recorder::to_file(path).map_err(|cause| StartError::Records {
             path: path.clone(),
             cause,

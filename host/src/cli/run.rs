@@ -195,7 +195,10 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
             retention: None,
         },
         options: Options {
-            max_in_flight: args.max_in_flight.unwrap_or(defaults.max_in_flight),
+            max_in_flight: config::max_in_flight(
+                "--max-in-flight",
+                args.max_in_flight.unwrap_or(defaults.max_in_flight),
+            )?,
             grace: args.grace.unwrap_or(defaults.grace),
             ..defaults
         },

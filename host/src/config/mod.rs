@@ -203,13 +203,10 @@ impl raw::Queue {
             retention: None,
         };
         let defaults = Options::default();
-        let max_in_flight = self.max_in_flight.unwrap_or(defaults.max_in_flight);
-        if !(1..=100_000).contains(&max_in_flight) {
-            return Err(value(
-                at("max-in-flight"),
-                "expected a whole number from 1 to 100000: SQS has 120000 messages in flight at most",
-            ));
-        }
+        let max_in_flight = max_in_flight(
+            &at("max-in-flight"),
+            self.max_in_flight.unwrap_or(defaults.max_in_flight),
+        )?;
         let visibility_timeout = self
             .visibility_timeout
             .map(|span| visibility(&at("visibility-timeout"), span.0))
@@ -223,14 +220,21 @@ impl raw::Queue {
             linger: self.linger.map_or(defaults.linger, |span| span.0),
             grace: self.grace.map_or(defaults.grace, |span| span.0),
         };
-        if options.attempt_timeout > VisibilityTimeout::MAX.as_duration() {
+        let longest = VisibilityTimeout::MAX.as_duration();
+        if !(Duration::from_secs(1)..=longest).contains(&options.attempt_timeout) {
             return Err(value(
                 at("attempt-timeout"),
-                "expected at most 12h, for which SQS keeps a message invisible",
+                "expected 1s to 12h, for which SQS keeps a message invisible",
+            ));
+        }
+        if options.linger > Duration::from_secs(5) {
+            return Err(value(
+                at("linger"),
+                "expected at most 5s: messages stay in hand for that long",
             ));
         }
         Ok(QueueConfig {
-            handler: self.handler.convert(&at("handler"))?,
+            handler: self.handler.convert(&at("handler"), folder)?,
             url,
             dead_letter_queue,
             policy,
@@ -242,7 +246,7 @@ impl raw::Queue {
 }
 
 impl raw::Handler {
-    fn convert(self, place: &str) -> Result<HandlerConfig, ConfigError> {
+    fn convert(self, place: &str, folder: &Path) -> Result<HandlerConfig, ConfigError> {
         match (self.http, self.exec, self.lambda) {
             (Some(url), None, None) => Ok(HandlerConfig::Http(url)),
             (None, Some(command), None) => {
@@ -254,6 +258,12 @@ impl raw::Handler {
                         "expected a program, such as [\"./work.sh\", \"--fast\"]",
                     )
                 })?;
+                // A bare name is looked up on the PATH; a path is one from the file's folder.
+                let program = if program.contains('/') {
+                    folder.join(program).to_string_lossy().into_owned()
+                } else {
+                    program
+                };
                 Ok(HandlerConfig::Exec(program, words.collect()))
             }
             (None, None, Some(function)) => Ok(HandlerConfig::Lambda(function)),
@@ -284,6 +294,17 @@ pub fn queue_url(place: &str, url: String) -> Result<String, ConfigError> {
 /// At most as many attempts as this, from 1.
 pub fn attempts(place: &str, most: u32) -> Result<NonZeroU32, ConfigError> {
     NonZeroU32::new(most).ok_or_else(|| value(place, "expected a whole number from 1"))
+}
+
+/// So many messages in hand: SQS has 120 000 in flight at most.
+pub fn max_in_flight(place: &str, most: usize) -> Result<usize, ConfigError> {
+    match most {
+        1..=100_000 => Ok(most),
+        _ => Err(value(
+            place,
+            "expected a whole number from 1 to 100000: SQS has 120000 messages in flight at most",
+        )),
+    }
 }
 
 /// At most this old, up to SQS's longest retention.

@@ -82,7 +82,10 @@ fn every_key_is_read() {
     assert_eq!(queue.policy, expected);
     assert_eq!(
         queue.handler,
-        HandlerConfig::Exec("./work.sh".to_owned(), vec!["--fast".to_owned()])
+        HandlerConfig::Exec(
+            "/etc/backstop/./work.sh".to_owned(),
+            vec!["--fast".to_owned()]
+        )
     );
     assert_eq!(queue.bounds.max_attempts.map(NonZeroU32::get), Some(9));
     assert_eq!(queue.bounds.max_age, Some(Milliseconds(259_200_000)));
@@ -141,8 +144,13 @@ fn a_wrong_value_is_refused_with_its_place_and_what_would_be_right() {
         ),
         (
             "attempt-timeout = \"13h\"",
-            &["queues.orders.attempt-timeout", "at most 12h"],
+            &["queues.orders.attempt-timeout", "1s to 12h"],
         ),
+        (
+            "attempt-timeout = \"0s\"",
+            &["queues.orders.attempt-timeout", "1s to 12h"],
+        ),
+        ("linger = \"1m\"", &["queues.orders.linger", "at most 5s"]),
         (
             "grace = 5",
             &["backstop.toml", "line 5", "a duration with its unit"],

@@ -1,4 +1,4 @@
-//! Carries out what was decided: deletes, hides, dead-letters. Every request is batched, and every entry tried again until the message's time is over.
+//! Carries out what was decided: deletes, hides, dead-letters. Every request is batched, and every entry that may succeed tried again for a minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,10 @@ use super::batcher::{Batcher, Entry, GaveUp, Request};
 use super::dead_letter::dead_letter;
 use super::stats::Stats;
 use crate::decider::Decided;
-use crate::decision::Action;
 use crate::failure::{Failure, Milliseconds};
-use crate::fallback;
 use crate::queue::{Description, Message, Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
 
-/// For how long an outcome is tried to be applied. Past the visibility timeout the message may have been received by somebody else.
+/// For how long an outcome is tried to be applied. A heartbeat keeps the message invisible meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Entry for ReceiptHandle {
@@ -34,6 +32,20 @@ impl Entry for Outgoing {
     fn size(&self) -> usize {
         Outgoing::size(self)
     }
+}
+
+/// When a message is tried again whose dead letter was not taken. Short, for it may be about to outlive its queue's retention.
+const SOON: Milliseconds = Milliseconds(30_000);
+
+/// Where a message is after an outcome was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// No longer in the queue.
+    Gone,
+    /// In the queue, to be hidden for this long.
+    Here(Milliseconds),
+    /// In the queue although it should not be: it comes again when its visibility timeout is over.
+    Unsettled,
 }
 
 /// The three ways in which a message is acted upon.
@@ -74,36 +86,13 @@ impl Applier {
         gone
     }
 
-    /// Carries out a decision. Whether the message has left the queue.
-    pub(super) async fn apply(
-        &self,
-        message: &Message,
-        failure: &Failure,
-        decided: &Decided,
-    ) -> bool {
-        match &decided.decision.action {
-            Action::Retry { delay } => {
-                self.retry(message, *delay).await;
-                false
-            }
-            Action::DeadLetter { reason } => {
-                let moved = self.dead_letter(message, failure, decided, reason).await;
-                if moved {
-                    self.stats.dead_lettered.add(1);
-                } else {
-                    // Not lost: it stays where it is, and this is decided again.
-                    self.retry(message, fallback::delay(failure)).await;
-                }
-                moved
-            }
-            Action::Discard { .. } => {
-                let gone = self.delete(message).await;
-                if gone {
-                    self.stats.discarded.add(1);
-                }
-                gone
-            }
+    /// Drops a message by a policy's verdict.
+    pub(super) async fn discard(&self, message: &Message) -> Left {
+        if !self.delete(message).await {
+            return Left::Unsettled;
         }
+        self.stats.discarded.add(1);
+        Left::Gone
     }
 
     /// Hides a message for this long from now; shows it where that is no time at all.
@@ -118,7 +107,8 @@ impl Applier {
             .await
     }
 
-    async fn retry(&self, message: &Message, delay: Milliseconds) {
+    /// Hides a message until its next attempt.
+    pub(super) async fn retry(&self, message: &Message, delay: Milliseconds) {
         let timeout = VisibilityTimeout::rounded_up(delay.as_duration());
         match self.hide(message, timeout, Instant::now() + PATIENCE).await {
             Ok(()) => self.stats.retried.add(1),
@@ -145,32 +135,32 @@ impl Applier {
     }
 
     /// Sends the message to the dead-letter queue, and deletes it here only once that has it.
-    async fn dead_letter(
+    pub(super) async fn dead_letter(
         &self,
         message: &Message,
         failure: &Failure,
         decided: &Decided,
         reason: &str,
-    ) -> bool {
+    ) -> Left {
         let Some(queue) = &self.dead_letter_queue else {
             tracing::error!(
                 reason,
                 "there is no dead-letter queue: the message stays in its queue"
             );
-            return false;
+            return Left::Here(SOON);
         };
         let letter = dead_letter(message, failure, decided, reason, queue);
-        match self
-            .dead_letters
-            .submit(letter, Instant::now() + PATIENCE)
-            .await
-        {
-            Ok(()) => self.delete(message).await,
-            Err(error) => {
-                self.stats.unsettled.add(1);
-                tracing::error!(%error, "a message could not be dead-lettered: it stays in its queue");
-                false
-            }
+        let until = Instant::now() + PATIENCE;
+        if let Err(error) = self.dead_letters.submit(letter, until).await {
+            self.stats.unsettled.add(1);
+            tracing::error!(%error, "a message could not be dead-lettered: it stays in its queue and is tried again soon");
+            return Left::Here(SOON);
+        }
+        self.stats.dead_lettered.add(1);
+        if self.delete(message).await {
+            Left::Gone
+        } else {
+            Left::Unsettled
         }
     }
 }

@@ -102,7 +102,7 @@ mod tests {
             receive_count: NonZeroU32::MIN,
             sent: Timestamp(1_000),
             first_received: Timestamp(2_000),
-            received: Timestamp(2_000),
+            received: tokio::time::Instant::now(),
             sender: None,
             group: None,
             deduplication_id: None,

@@ -1,16 +1,19 @@
-//! The work on one message, or on those of one FIFO group one after the other, and the heartbeat that keeps them invisible meanwhile.
+//! The work on one message, or on those of one FIFO group one after the other.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::task::JoinError;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use super::Shared;
+use super::apply::Left;
+use super::heartbeat::Heartbeat;
 use crate::decision::{Action, DecidedBy, Decision};
 use crate::failure::{Error, Failure, Milliseconds, random};
 use crate::handler::{PANIC, TIMEOUT};
@@ -19,6 +22,9 @@ use crate::queue::{Message, VisibilityTimeout};
 
 /// What SQS keeps of its 12 hours for the way there and back.
 const MARGIN: Milliseconds = Milliseconds(60_000);
+
+/// For how long a message is tried to be handed back. Past that it comes again by itself.
+const HANDING_BACK: Duration = Duration::from_secs(5);
 
 /// How an attempt ended.
 enum Outcome {
@@ -30,6 +36,8 @@ enum Outcome {
 
 /// Works through the messages in their order. After a failure that keeps its message in the queue, those behind it go back: they must not overtake it.
 pub(super) async fn run(shared: &Arc<Shared>, mut waiting: VecDeque<Message>) {
+    let Some(first) = waiting.front() else { return };
+    let mut heartbeat = Heartbeat::new(shared.visibility, first.received);
     while let Some(message) = waiting.pop_front() {
         if shared.stop.is_cancelled() {
             waiting.push_front(message);
@@ -41,73 +49,93 @@ pub(super) async fn run(shared: &Arc<Shared>, mut waiting: VecDeque<Message>) {
             id = message.id,
             attempt = attempt(shared, &message).get()
         );
-        let gone = handle(shared, &message, &waiting).instrument(span).await;
-        if !gone && shared.fifo {
+        let behind: Vec<&Message> = waiting.iter().collect();
+        let handled = handle(shared, &message, &behind, &mut heartbeat).instrument(span);
+        if !handled.await && shared.fifo {
             break;
         }
     }
     hand_back(shared, waiting).await;
 }
 
-/// One message from attempt to applied decision. Whether it has left the queue.
-async fn handle(shared: &Arc<Shared>, message: &Message, waiting: &VecDeque<Message>) -> bool {
-    match work(shared, message, waiting).await {
+/// One message from attempt to applied decision, those behind it kept invisible all the while. Whether it has left the queue.
+async fn handle(
+    shared: &Arc<Shared>,
+    message: &Message,
+    behind: &[&Message],
+    heartbeat: &mut Heartbeat,
+) -> bool {
+    let all: Vec<&Message> = std::iter::once(message)
+        .chain(behind.iter().copied())
+        .collect();
+    let error = match heartbeat.during(shared, &all, work(shared, message)).await {
+        Outcome::Failed(error) => error,
         Outcome::Done => {
-            let gone = shared.applier.done(message).await;
+            let done = shared.applier.done(message);
+            let gone = heartbeat.during(shared, &all, done).await;
             shared.history.forget(message);
-            gone
-        }
-        Outcome::Failed(error) => {
-            let failure = failure(shared, message, error);
-            let payload = Arc::new(Payload::new(Arc::clone(&message.body)));
-            let decided = shared
-                .decider
-                .decide(failure.clone(), payload, room(shared, message))
-                .await;
-            let decision = &decided.decision;
-            tell(&failure, decision);
-            if let DecidedBy::Fallback(_) = decision.decided_by {
-                shared.stats.fallbacks.add(1);
-            }
-            let gone = shared.applier.apply(message, &failure, &decided).await;
-            match &decision.action {
-                Action::Retry { delay } if !gone => shared.history.waits(message, *delay),
-                Action::Retry { .. } | Action::DeadLetter { .. } | Action::Discard { .. } => {
-                    shared.history.forget(message)
-                }
-            }
-            gone
+            return gone;
         }
         Outcome::Interrupted => {
-            hand_back(shared, VecDeque::from([message.clone()])).await;
+            hand_back(shared, [message.clone()]).await;
+            return false;
+        }
+    };
+    let failure = failure(shared, message, error);
+    let payload = Arc::new(Payload::new(Arc::clone(&message.body)));
+    let deciding = shared
+        .decider
+        .decide(failure.clone(), payload, room(message));
+    let decided = heartbeat.during(shared, &all, deciding).await;
+    tell(&failure, &decided.decision);
+    if let DecidedBy::Fallback(_) = decided.decision.decided_by {
+        shared.stats.fallbacks.add(1);
+    }
+    let left = match &decided.decision.action {
+        Action::Retry { delay } => Left::Here(*delay),
+        Action::Discard { .. } => {
+            let discarding = shared.applier.discard(message);
+            heartbeat.during(shared, &all, discarding).await
+        }
+        Action::DeadLetter { reason } => {
+            let moving = shared
+                .applier
+                .dead_letter(message, &failure, &decided, reason);
+            heartbeat.during(shared, &all, moving).await
+        }
+    };
+    match left {
+        Left::Gone => {
+            shared.history.forget(message);
+            true
+        }
+        Left::Unsettled => false,
+        Left::Here(delay) => {
+            shared.history.waits(message, delay);
+            // The last word on its visibility: no heartbeat for the message itself from here on.
+            let retry = shared.applier.retry(message, delay.min(room(message)));
+            heartbeat.during(shared, behind, retry).await;
             false
         }
     }
 }
 
-/// The attempt, under a heartbeat for its message and those that wait behind it. The heartbeat has ended when this returns, so that it can't undo the outcome.
-async fn work(shared: &Arc<Shared>, message: &Message, waiting: &VecDeque<Message>) -> Outcome {
+/// The attempt: until it ends, its time is over, or the consumer ends.
+async fn work(shared: &Arc<Shared>, message: &Message) -> Outcome {
     let handler = Arc::clone(&shared.handler);
     let given = message.clone();
-    // A task of its own: it goes on while the heartbeat waits for SQS, and a panic in it is an outcome.
+    // A task of its own, so that a panic in it is an outcome like any other.
     let task = tokio::spawn(async move { handler.handle(&given).await }.in_current_span());
     let mut attempt = AbortOnDropHandle::new(task);
-    let half = shared.visibility.as_duration() / 2;
-    let mut heartbeat = interval_at(Instant::now() + half, half);
-    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let timeout = sleep_until(Instant::now() + shared.options.attempt_timeout);
-    tokio::pin!(timeout);
-    loop {
-        tokio::select! {
-            biased;
-            ended = &mut attempt => return outcome(ended),
-            () = &mut timeout => {
-                let most = backstop_backoff::format_duration(Milliseconds::from_duration(shared.options.attempt_timeout).0.into());
-                return Outcome::Failed(Error::new(TIMEOUT, format!("no outcome within {most}")));
-            }
-            () = shared.abort.cancelled() => return Outcome::Interrupted,
-            _ = heartbeat.tick() => extend(shared, std::iter::once(message).chain(waiting)).await,
+    let most = shared.options.attempt_timeout;
+    tokio::select! {
+        biased;
+        ended = &mut attempt => outcome(ended),
+        () = sleep(most) => {
+            let most = Milliseconds::from_duration(most);
+            Outcome::Failed(Error::new(TIMEOUT, format!("no outcome within {most}")))
         }
+        () = shared.abort.cancelled() => Outcome::Interrupted,
     }
 }
 
@@ -130,25 +158,9 @@ fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Outcome {
     }
 }
 
-/// Keeps messages invisible for another visibility timeout, as far as SQS's 12 hours from their receive allow.
-async fn extend(shared: &Shared, messages: impl Iterator<Item = &Message>) {
-    let until = Instant::now() + shared.visibility.as_duration() / 2;
-    let extensions = messages.map(|message| async move {
-        let left = VisibilityTimeout::rounded_up(room(shared, message).as_duration());
-        let timeout = shared.visibility.min(left);
-        if timeout == VisibilityTimeout::ZERO {
-            return;
-        }
-        if let Err(error) = shared.applier.hide(message, timeout, until).await {
-            tracing::warn!(id = message.id, %error, "a heartbeat failed: the message may be delivered again while it is handled");
-        }
-    });
-    join_all(extensions).await;
-}
-
 /// Makes messages visible again at once, unattempted.
 async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item = Message>) {
-    let until = Instant::now() + shared.visibility.as_duration();
+    let until = Instant::now() + HANDING_BACK;
     let returns = messages.into_iter().map(|message| async move {
         shared.history.handed_back(&message);
         shared.stats.handed_back.add(1);
@@ -168,7 +180,7 @@ fn attempt(shared: &Shared, message: &Message) -> NonZeroU32 {
 
 fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
     let attempt = attempt(shared, message);
-    let failed_at = shared.clock.now();
+    let failed_at = shared.queue.now();
     Failure {
         message_id: message.id.clone(),
         source: shared.source.clone(),
@@ -187,8 +199,8 @@ fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
 }
 
 /// The longest delay that SQS allows for this message now: 12 hours from its receive, less a margin.
-fn room(shared: &Shared, message: &Message) -> Milliseconds {
-    let elapsed = Milliseconds::from_duration(shared.clock.now().since(message.received));
+pub(super) fn room(message: &Message) -> Milliseconds {
+    let elapsed = Milliseconds::from_duration(message.received.elapsed());
     let most = VisibilityTimeout::MAX.seconds() * 1_000;
     Milliseconds(most.saturating_sub(elapsed.0).saturating_sub(MARGIN.0))
 }

@@ -5,6 +5,7 @@
 mod apply;
 mod batcher;
 mod dead_letter;
+mod heartbeat;
 mod history;
 mod lane;
 mod receive;
@@ -18,7 +19,6 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::Clock;
 use crate::decider::Decider;
 use crate::handler::Handler;
 use crate::queue::{Queue, VisibilityTimeout};
@@ -30,12 +30,15 @@ pub use dead_letter::{ATTRIBUTES, dead_letter};
 pub use startup::{Fault, Ready, Warning, check};
 pub use stats::{Count, Stats, Summary};
 
+/// How long the end waits, after the grace time, for what is in hand to be handed back.
+const LAST: Duration = Duration::from_secs(10);
+
 /// How a consumer goes about its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Messages in hand at once, from receive to the end of their handling.
     pub max_in_flight: usize,
-    /// How long a message stays invisible; a heartbeat renews it at half of that. The queue's own by default.
+    /// How long a message stays invisible; a heartbeat renews it at each third of that. The queue's own by default.
     pub visibility_timeout: Option<VisibilityTimeout>,
     /// The longest that one attempt may take.
     pub attempt_timeout: Duration,
@@ -89,7 +92,6 @@ struct Shared {
     applier: Applier,
     history: History,
     stats: Arc<Stats>,
-    clock: Clock,
     /// No new attempts.
     stop: CancellationToken,
     /// No further waiting for attempts under way.
@@ -148,7 +150,6 @@ impl Consumer {
             applier,
             history: History::default(),
             stats: Arc::clone(&stats),
-            clock: Clock::start(),
             stop: stop.clone(),
             abort: abort.clone(),
             options,
@@ -168,7 +169,12 @@ impl Consumer {
                 "the grace time is over: what is still under way is handed back"
             );
             abort.cancel();
-            lanes.wait().await;
+            if tokio::time::timeout(LAST, lanes.wait()).await.is_err() {
+                tracing::warn!(
+                    queue = shared.name,
+                    "what could not be handed back comes again when its visibility timeout is over"
+                );
+            }
         }
         stats.summary()
     }

@@ -2,11 +2,14 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::join3;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 use super::{Handler, shaped};
 use crate::failure::{Error, MESSAGE_BYTES};
@@ -15,6 +18,9 @@ use crate::text::tail;
 
 /// How much of the end of a command's output is kept.
 const OUTPUT_BYTES: usize = 64 << 10;
+
+/// For how long the output of a command that has ended is still read.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Runs a command for each message.
 #[derive(Debug)]
@@ -71,14 +77,32 @@ impl Handler for Exec {
                 let _ = stdin.write_all(body.as_bytes()).await;
             }
         };
-        let wait = async move {
-            let status = child.wait().await;
-            // Whatever it left running would hold its output open.
-            drop(group);
-            status
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        let status = {
+            let streams = join3(
+                write,
+                end_of(stdout, &mut output),
+                end_of(stderr, &mut errors),
+            );
+            let ended = async move {
+                let status = child.wait().await;
+                drop(group);
+                status
+            };
+            tokio::pin!(streams, ended);
+            tokio::select! {
+                status = &mut ended => {
+                    // Something that left its group may hold the output open for ever.
+                    let _ = timeout(LAST_WORDS, streams).await;
+                    status
+                }
+                _ = &mut streams => ended.await,
+            }
         };
-        let ((), stdout, stderr, status) =
-            tokio::join!(write, end_of(stdout), end_of(stderr), wait);
+        let (stdout, stderr) = (
+            String::from_utf8_lossy(&output),
+            String::from_utf8_lossy(&errors),
+        );
         match status {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(failure(status, &stdout, &stderr)),
@@ -135,11 +159,8 @@ impl Drop for Group {
 }
 
 /// Reads to the end and keeps the last part.
-async fn end_of(stream: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut stream) = stream else {
-        return String::new();
-    };
-    let mut kept = Vec::new();
+async fn end_of(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+    let Some(mut stream) = stream else { return };
     let mut chunk = vec![0; 8 << 10];
     while let Ok(read) = stream.read(&mut chunk).await
         && read > 0
@@ -148,7 +169,6 @@ async fn end_of(stream: Option<impl AsyncRead + Unpin>) -> String {
         let surplus = kept.len().saturating_sub(OUTPUT_BYTES);
         kept.drain(..surplus);
     }
-    String::from_utf8_lossy(&kept).into_owned()
 }
 
 /// The last line of the output where it is an error of Lambda's shape; else the exit code or signal with the end of stderr.

@@ -97,17 +97,21 @@ fn config(pool: Option<PoolingAllocationConfig>) -> Config {
     config
 }
 
-/// Room for components of several modules, as the Python and JavaScript toolchains build them.
+/// Memories and tables of one component; Python's and JavaScript's have two and a handful.
+const MEMORIES: u32 = 4;
+const TABLES: u32 = 20;
+
+/// Room for components of several modules, as the Python and JavaScript toolchains build them; and for as many of the largest as there may be at once, so that no policy takes another's.
 fn pool(limits: &Limits) -> PoolingAllocationConfig {
     let per_component = u32::try_from(limits.instances).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(INSTANCES)
-        .total_core_instances(INSTANCES * 20)
-        .total_memories(INSTANCES * 2)
-        .total_tables(INSTANCES * 10)
+        .total_core_instances(INSTANCES * per_component)
+        .total_memories(INSTANCES * MEMORIES)
+        .total_tables(INSTANCES * TABLES)
         .max_core_instances_per_component(per_component)
-        .max_memories_per_component(per_component)
-        .max_tables_per_component(per_component)
+        .max_memories_per_component(MEMORIES)
+        .max_tables_per_component(TABLES)
         .max_component_instance_size(1 << 20)
         .max_core_instance_size(1 << 20)
         .max_memories_per_module(2)

@@ -96,7 +96,8 @@ impl LivePolicy {
                 }
             }
             Err(cause) => {
-                *refused = Some(version);
+                // What a busy machine may be to blame for is tried again.
+                *refused = (!cause.may_pass()).then_some(version);
                 Reload::Refused {
                     kept: before.title(),
                     cause,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{
-    Component, ComponentError, MissingRole, Part, Policy, PolicyDigest, ProbeError, Sandbox,
-    builtin, probe,
+    Broken, Component, ComponentError, MissingRole, Part, Policy, PolicyDigest, ProbeError,
+    Sandbox, builtin, probe,
 };
 
 /// Names one component.
@@ -140,6 +140,22 @@ pub enum PolicyError {
         #[source]
         cause: ProbeError,
     },
+}
+
+impl PolicyError {
+    /// Whether the same files may be taken at another time: they ran out of time on the clock, which a busy machine makes short.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Probe {
+                cause: ProbeError {
+                    broken: Broken::OutOfTime(..),
+                    ..
+                },
+                ..
+            }
+        )
+    }
 }
 
 /// The files of a policy as they were read, not yet looked into.

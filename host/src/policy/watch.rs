@@ -41,39 +41,46 @@ impl Watcher {
     /// `report` is told of every version that was put in place or refused, on a thread of the watcher's own, on which it compiles too.
     pub fn start(
         policies: Vec<Arc<LivePolicy>>,
-        report: impl Fn(&LivePolicy, Reload) + Send + 'static,
+        report: impl Fn(&LivePolicy, Reload) + Send + Sync + 'static,
     ) -> Result<Self, WatchError> {
         let folders: BTreeSet<PathBuf> = policies
             .iter()
             .flat_map(|policy| policy.spec().files())
             .flat_map(folders_of)
             .collect();
-        let look = move |events: DebounceEventResult| {
+        let look = Arc::new(move || {
+            for policy in &policies {
+                match policy.reload() {
+                    Reload::Unchanged => {}
+                    reload @ (Reload::Swapped { .. } | Reload::Refused { .. }) => {
+                        report(policy, reload);
+                    }
+                }
+            }
+        });
+        let on_change = Arc::clone(&look);
+        let on_change = move |events: DebounceEventResult| {
             if let Err(errors) = &events {
                 tracing::warn!(
                     ?errors,
                     "watching for policies: some changes may have been missed"
                 );
             }
-            for policy in &policies {
-                match policy.reload() {
-                    Reload::Unchanged => {}
-                    reload @ (Reload::Swapped { .. } | Reload::Refused { .. }) => {
-                        report(policy, reload)
-                    }
-                }
-            }
+            on_change();
         };
         let failed = |folder: &Path| {
             let folder = folder.to_owned();
             move |cause| WatchError { folder, cause }
         };
-        let mut debouncer = new_debouncer(DEBOUNCE, None, look).map_err(failed(Path::new("")))?;
+        let mut debouncer =
+            new_debouncer(DEBOUNCE, None, on_change).map_err(failed(Path::new("")))?;
         for folder in &folders {
             debouncer
                 .watch(folder, RecursiveMode::NonRecursive)
                 .map_err(failed(folder))?;
         }
+        // What changed since the policies were loaded and before they were watched.
+        look();
         Ok(Self {
             _debouncer: debouncer,
         })

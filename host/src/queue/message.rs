@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use tokio::time::Instant;
 
 use crate::failure::Timestamp;
 
@@ -112,8 +113,8 @@ pub struct Message {
     pub sent: Timestamp,
     /// When it was first received.
     pub first_received: Timestamp,
-    /// When it was received this time, by the clock of this machine.
-    pub received: Timestamp,
+    /// When it was received this time. A point on no calendar: what is left of its 12 hours must not move with the clock.
+    pub received: Instant,
     /// The sender's identity, where SQS tells it.
     pub sender: Option<String>,
     /// The message group, on a FIFO queue.

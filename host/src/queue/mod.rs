@@ -19,7 +19,8 @@ pub use local::{LocalQueue, LocalQueues, LocalSettings};
 pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
 pub use sqs::{Sqs, SqsQueue};
 
-use crate::failure::Milliseconds;
+use crate::clock;
+use crate::failure::{Milliseconds, Timestamp};
 
 /// What a queue says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,11 @@ pub type BatchResult = Result<Vec<Result<(), EntryError>>, QueueError>;
 pub trait Queue: std::fmt::Debug + Send + Sync {
     /// Its URL, or `local:NAME`.
     fn url(&self) -> &str;
+
+    /// The time of day by which its messages' times are to be read.
+    fn now(&self) -> Timestamp {
+        clock::now()
+    }
 
     /// What it says of itself.
     async fn describe(&self) -> Result<Description, QueueError>;

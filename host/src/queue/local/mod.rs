@@ -19,7 +19,7 @@ use super::{
     Redrive, VisibilityTimeout,
 };
 use crate::clock::Clock;
-use crate::failure::Milliseconds;
+use crate::failure::{Milliseconds, Timestamp};
 use shelf::Shelf;
 
 /// What a local queue can be set to.
@@ -189,6 +189,10 @@ fn batch<T>(operation: &'static str, entries: &[T]) -> Result<(), QueueError> {
 impl Queue for LocalQueue {
     fn url(&self) -> &str {
         &self.url
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {

@@ -231,7 +231,7 @@ fn received(stored: &Stored, receipt_handle: ReceiptHandle, now: Timestamp) -> M
         receive_count: NonZeroU32::new(stored.receive_count).unwrap_or(NonZeroU32::MIN),
         sent: stored.sent,
         first_received: stored.first_received.unwrap_or(now),
-        received: now,
+        received: Instant::now(),
         sender: None,
         group: message.group.clone(),
         deduplication_id: message.deduplication_id.clone(),

@@ -11,6 +11,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types as api;
+use tokio::time::Instant;
 
 use super::{
     BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
@@ -116,7 +117,7 @@ impl Queue for SqsQueue {
             .send()
             .await
             .map_err(|error| failed("ReceiveMessage", &error))?;
-        let received = clock::now();
+        let received = (clock::now(), Instant::now());
         Ok(answer
             .messages
             .unwrap_or_default()

@@ -8,6 +8,7 @@ use api::{MessageSystemAttributeName as System, QueueAttributeName as Q};
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types as api;
+use tokio::time::Instant;
 
 use super::REQUEST;
 use crate::failure::{Milliseconds, Timestamp};
@@ -73,11 +74,14 @@ pub(super) fn outgoing(
 }
 
 /// A received message; none where SQS left out its id, handle or body, without which nothing can be done but to wait for it to come again.
-pub(super) fn incoming(message: api::Message, received: Timestamp) -> Option<Message> {
+pub(super) fn incoming(
+    message: api::Message,
+    (now, received): (Timestamp, Instant),
+) -> Option<Message> {
     let mut system = message.attributes.unwrap_or_default();
     let milliseconds =
         |value: Option<&String>| value.and_then(|value| value.parse().ok()).map(Timestamp);
-    let sent = milliseconds(system.get(&System::SentTimestamp)).unwrap_or(received);
+    let sent = milliseconds(system.get(&System::SentTimestamp)).unwrap_or(now);
     let (Some(id), Some(handle), Some(body)) =
         (message.message_id, message.receipt_handle, message.body)
     else {
@@ -102,7 +106,7 @@ pub(super) fn incoming(message: api::Message, received: Timestamp) -> Option<Mes
             .unwrap_or(NonZeroU32::MIN),
         sent,
         first_received: milliseconds(system.get(&System::ApproximateFirstReceiveTimestamp))
-            .unwrap_or(received),
+            .unwrap_or(now),
         received,
         sender: system.remove(&System::SenderId),
         group: system.remove(&System::MessageGroupId),
