@@ -230,3 +230,17 @@ async fn a_record_of_every_decision_tells_all_that_went_into_it() {
         (parsed.decision.class, parsed.decision.action)
     );
 }
+
+#[tokio::test]
+async fn a_command_that_leaves_a_stray_behind_is_done_all_the_same() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues.send(["one".to_owned()]).await;
+    // In a session of its own the stray outlives its group, and holds the output open.
+    let script = "sh -c 'setsid sleep 100 & exit 0'";
+    let started = backstop::clock::instant();
+    let running = Running::start(&[&queues.arguments()[..], &["--exec", script]].concat()).await;
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    let (_, counts) = running.stop().await;
+    assert_eq!(counts[0]["succeeded"].as_u64(), Some(1));
+}

@@ -10,13 +10,16 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::consumer::{self, Consumer, Options, Summary};
+use backstop::consumer::{self, Consumer, Options, Ready, Summary};
 use backstop::decider::Decider;
 use backstop::decision::{Action, Bounds, DecidedBy};
 use backstop::failure::{Error, Milliseconds};
 use backstop::handler::{Handler, function};
 use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
-use backstop::queue::{Connections, LocalQueue, Message, Outgoing, Queue};
+use backstop::queue::{
+    BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
+    ReceiptHandle, VisibilityTimeout,
+};
 use backstop::record::{DecisionRecord, Observer};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -81,30 +84,27 @@ impl Trial {
         }
     }
 
-    async fn consumer(&self, handler: Arc<dyn Handler>) -> Consumer {
+    fn decider(&self) -> Decider {
         let sandbox = Sandbox::new(Limits::default()).unwrap();
         let source = Source::Builtin(self.policy);
-        let policy = LivePolicy::load(
-            &sandbox,
-            PolicySpec::Whole(PartSpec {
-                source,
-                settings: self.settings.clone(),
-            }),
-        )
-        .unwrap();
-        let decider = Decider::new("orders", policy, self.bounds)
-            .observed_by(Arc::clone(&self.seen) as Arc<dyn Observer>);
-        let (ready, _) = consumer::check(
+        let settings = self.settings.clone();
+        let policy =
+            LivePolicy::load(&sandbox, PolicySpec::Whole(PartSpec { source, settings })).unwrap();
+        let seen = Arc::clone(&self.seen) as Arc<dyn Observer>;
+        Decider::new("orders", policy, self.bounds).observed_by(seen)
+    }
+
+    async fn ready(&self, handler: &dyn Handler) -> Ready {
+        let (url, decider) = (self.queue.url(), self.decider());
+        let checked = consumer::check(
             &self.connections,
-            self.queue.url(),
+            url,
             None,
-            handler.as_ref(),
+            handler,
             &decider,
             &self.bounds,
-        )
-        .await
-        .unwrap();
-        Consumer::new("orders", ready, handler, decider, self.options.clone())
+        );
+        checked.await.unwrap().0
     }
 
     /// Runs until the queue is empty.
@@ -113,7 +113,15 @@ impl Trial {
         F: Fn(Arc<Message>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<(), Error>> + Send + 'static,
     {
-        let consumer = self.consumer(Arc::new(function(work))).await;
+        let handler: Arc<dyn Handler> = Arc::new(function(work));
+        let ready = self.ready(handler.as_ref()).await;
+        let consumer = Consumer::new(
+            "orders",
+            ready,
+            handler,
+            self.decider(),
+            self.options.clone(),
+        );
         let stop = CancellationToken::new();
         let run = tokio::spawn(consumer.run(stop.clone()));
         self.queue.emptied().await;
@@ -373,5 +381,129 @@ async fn a_thousand_messages_take_few_requests() {
         summary.requests_per_message <= 0.22,
         "{}",
         summary.requests_per_message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_wait_behind_others_of_their_group_keep_their_lease() {
+    let trial = Trial::new("orders.fifo");
+    let bodies: Vec<_> = (0..10).map(|number| number.to_string()).collect();
+    trial
+        .send(&bodies.iter().map(String::as_str).collect::<Vec<_>>())
+        .await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&order);
+    // Ten times eight seconds, and the visibility timeout is 30 s.
+    let summary = trial
+        .run(move |message| {
+            noted.lock().unwrap().push(message.body.to_string());
+            async move {
+                tokio::time::sleep(Duration::from_secs(8)).await;
+                Ok(())
+            }
+        })
+        .await;
+    assert_eq!(*order.lock().unwrap(), bodies);
+    assert_eq!(
+        (summary.received, summary.succeeded, summary.unsettled),
+        (10, 10, 0)
+    );
+}
+
+/// A dead-letter queue that takes nothing at first: no emulator can be told to, and the clock must be paused.
+#[derive(Debug)]
+struct Refusing {
+    queue: Arc<LocalQueue>,
+    refusals: Mutex<u32>,
+}
+
+#[async_trait::async_trait]
+impl Queue for Refusing {
+    fn url(&self) -> &str {
+        self.queue.url()
+    }
+
+    async fn describe(&self) -> Result<Description, QueueError> {
+        self.queue.describe().await
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        wait: Duration,
+        visibility: VisibilityTimeout,
+    ) -> Result<Vec<Message>, QueueError> {
+        self.queue.receive(max, wait, visibility).await
+    }
+
+    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
+        self.queue.delete(handles).await
+    }
+
+    async fn change_visibility(
+        &self,
+        changes: &[(ReceiptHandle, VisibilityTimeout)],
+    ) -> BatchResult {
+        self.queue.change_visibility(changes).await
+    }
+
+    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        {
+            let mut refusals = self.refusals.lock().unwrap();
+            if *refusals > 0 {
+                *refusals -= 1;
+                return Err(QueueError::new(
+                    "SendMessageBatch",
+                    "AccessDeniedException",
+                    "not now",
+                ));
+            }
+        }
+        self.queue.send(messages).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_is_not_taken_stays_in_its_queue_and_is_tried_again_soon() {
+    let trial = Trial::new("orders");
+    trial.send(&["wrong"]).await;
+    let handler: Arc<dyn Handler> = Arc::new(function(|_| async {
+        Err(Error {
+            status: Some(400),
+            ..Error::new("HTTP 400", "")
+        })
+    }));
+    let mut ready = trial.ready(handler.as_ref()).await;
+    let refusing = Refusing {
+        queue: Arc::clone(&trial.dead_letters),
+        refusals: Mutex::new(3),
+    };
+    let (_, description) = ready.dead_letters.take().unwrap();
+    ready.dead_letters = Some((Arc::new(refusing), description));
+    let consumer = Consumer::new(
+        "orders",
+        ready,
+        handler,
+        trial.decider(),
+        trial.options.clone(),
+    );
+    let (stop, started) = (CancellationToken::new(), Instant::now());
+    let run = tokio::spawn(consumer.run(stop.clone()));
+    trial.queue.emptied().await;
+    stop.cancel();
+    let summary = run.await.unwrap();
+    assert_eq!(
+        (
+            summary.dead_lettered,
+            summary.unsettled,
+            trial.dead_letters.len()
+        ),
+        (1, 3, 1)
+    );
+    // Three times half a minute, though it is permanent and the fallback would have waited for less or for hours.
+    assert!(
+        (90..100).contains(&started.elapsed().as_secs()),
+        "{:?}",
+        started.elapsed()
     );
 }
