@@ -177,9 +177,6 @@ fn the_policy_in_the_readme_is_the_one_that_the_sdk_tests() {
 #[tokio::test]
 async fn the_commands_for_a_queue_in_memory_run_as_the_readme_gives_them() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("work.sh"), "#!/bin/sh\ncat\n").unwrap();
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder.path().join("work.sh"), executable).unwrap();
     std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
     let shell = blocks(&document("README.md"), "sh");
     let local: Vec<_> = shell

@@ -30,8 +30,7 @@ const ROUNDS: usize = 5;
 
 #[tokio::main]
 async fn main() {
-    // Cargo passes `--bench` and, from `cargo test --benches`, a filter: there is nothing to filter.
-    set_credentials_aside();
+    needs_credentials();
     println!("requests for each message, {MESSAGES} messages");
     let fine = consume(MESSAGES, |_| async { Ok(()) }).await;
     row(
@@ -82,7 +81,7 @@ async fn main() {
 }
 
 /// The library's connections take their credentials from the environment, as the command does.
-fn set_credentials_aside() {
+fn needs_credentials() {
     for (name, _) in aws::CREDENTIALS {
         assert!(
             std::env::var_os(name).is_some(),

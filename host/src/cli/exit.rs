@@ -17,7 +17,7 @@ Exit codes:
   5    a queue, a dead-letter queue or a handler can't be used
   130  ended at once by a second signal
 
-Try `backstop demo` first: it needs no account and takes half a minute.";
+Try `backstop demo` first: it needs no account and takes ten seconds.";
 
 /// Every way in which the command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

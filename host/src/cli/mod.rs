@@ -21,7 +21,7 @@ use exit::Exit;
     name = "backstop",
     version,
     max_term_width = 100,
-    after_help = "Try `backstop demo` first: it needs no account and takes half a minute.",
+    after_help = "Try `backstop demo` first: it needs no account and takes ten seconds.",
     after_long_help = exit::HELP,
 )]
 struct Cli {
