@@ -1,4 +1,4 @@
-//! Cutting text without breaking it.
+//! Cutting text without breaking it, and telling an error with its causes.
 
 /// Shortens `text` to at most `bytes` bytes, at the boundary of a character.
 pub(crate) fn cut(text: &mut String, bytes: usize) {
@@ -9,6 +9,19 @@ pub(crate) fn cut(text: &mut String, bytes: usize) {
 pub(crate) fn tail(text: &str, bytes: usize) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(bytes));
     text.get(start..).unwrap_or_default()
+}
+
+/// An error and its causes, each once, for people: `{:#}` of an error that is no `anyhow::Error`.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+        let cause = cause.to_string();
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 #[cfg(test)]

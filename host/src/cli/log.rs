@@ -10,7 +10,7 @@ use super::LogFormat;
 pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) {
     let level = match (quiet, verbose) {
         (true, 0) => "off",
-        (true, 1) | (false, 0) => "warn,backstop=info",
+        (true, 1) | (false, 0) => "warn,aws_config=error,backstop=info",
         (true, _) | (false, 1) => "warn,backstop=debug",
         (false, _) => "info,backstop=trace,aws_smithy_runtime=debug",
     };

@@ -7,8 +7,9 @@ use backstop_backoff::format_duration;
 
 use crate::decider::Decider;
 use crate::decision::{Action, Bounds};
-use crate::failure::{Error, Failure, Milliseconds, Timestamp};
+use crate::failure::{Error, Failure, Milliseconds};
 use crate::handler::Handler;
+use crate::policy::ordinary_failure;
 use crate::queue::{Connections, Description, Queue, QueueError, short_name};
 
 /// A queue that was found and fits its dead-letter queue.
@@ -261,18 +262,9 @@ fn fault(role: &'static str, url: &str, actions: &'static str, cause: QueueError
 fn too_few_receives(description: &Description, decider: &Decider, queue: &str) -> Option<Warning> {
     let most = description.redrive.as_ref()?.max_receive_count;
     let last = Failure {
-        message_id: "check".to_owned(),
         source: description.arn.clone(),
         attempt: most,
-        age: Milliseconds(0),
-        failed_at: Timestamp(0),
-        previous_delay: None,
-        error: Error {
-            status: Some(503),
-            ..Error::new("HTTP 503", "service unavailable")
-        },
-        attributes: Vec::new(),
-        random: 0.5,
+        ..ordinary_failure()
     };
     match decider.rehearse(&last).action {
         Action::Retry { .. } => Some(Warning::MaxReceiveCount {

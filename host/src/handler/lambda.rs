@@ -6,7 +6,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::http::HttpResponse;
-use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
@@ -14,6 +14,7 @@ use aws_sdk_lambda::types::InvocationType;
 use super::{Handler, parse_retry_after, shaped};
 use crate::failure::{Error, Milliseconds};
 use crate::queue::Message;
+use crate::text::chain;
 
 /// Invokes a function.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ fn invocation_error(error: &SdkError<InvokeError, HttpResponse>) -> Error {
         } else {
             "ECONNRESET"
         };
-        return Error::new(code, DisplayErrorContext(error).to_string());
+        return Error::new(code, chain(error));
     };
     let raw = service.raw();
     let header = |name: &str| raw.headers().get(name);

@@ -9,10 +9,7 @@ use crate::failure::{Error, Failure, Milliseconds, Timestamp};
 
 /// How a policy did not stand the probe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "it {broken}, asked about attempt {attempt} with the error `{code}`{}",
-    last_line(log)
-)]
+#[error("it {broken}{}", self.circumstances())]
 pub struct ProbeError {
     /// How it broke.
     pub broken: Broken,
@@ -24,10 +21,19 @@ pub struct ProbeError {
     pub attempt: NonZeroU32,
 }
 
-fn last_line(log: &[LogLine]) -> String {
-    log.last().map_or_else(String::new, |line| {
-        format!("; the last it wrote: {}", line.message)
-    })
+impl ProbeError {
+    /// What it was asked and what it wrote; neither matters where it refuses its settings.
+    fn circumstances(&self) -> String {
+        if let Broken::Settings(_) | Broken::NoSettings(_) = self.broken {
+            return String::new();
+        }
+        let (attempt, code) = (self.attempt, &self.code);
+        let asked = format!(", asked about attempt {attempt} with the error `{code}`");
+        match self.log.last() {
+            Some(line) => format!("{asked}; the last it wrote: {}", line.message),
+            None => asked,
+        }
+    }
 }
 
 /// Asks the policy about every failure of the set; the first that breaks it ends the probe.
@@ -47,9 +53,9 @@ pub(super) fn run(policy: &Policy) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// The ordinary, the extreme and the odd.
-fn failures() -> [Failure; 6] {
-    let ordinary = Failure {
+/// The most ordinary failure: a service that was away, at the first attempt.
+pub(crate) fn ordinary_failure() -> Failure {
+    Failure {
         message_id: "probe".to_owned(),
         source: "local:probe".to_owned(),
         attempt: NonZeroU32::MIN,
@@ -62,7 +68,12 @@ fn failures() -> [Failure; 6] {
         },
         attributes: Vec::new(),
         random: 0.5,
-    };
+    }
+}
+
+/// The ordinary, the extreme and the odd.
+fn failures() -> [Failure; 6] {
+    let ordinary = ordinary_failure();
     let throttled = Error {
         status: Some(429),
         retry_after: Some(Milliseconds(30_000)),

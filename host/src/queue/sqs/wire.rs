@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use api::{MessageSystemAttributeName as System, QueueAttributeName as Q};
-use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types as api;
 use tokio::time::Instant;
@@ -16,6 +16,7 @@ use crate::queue::{
     Attribute, BATCH_BYTES, Description, EntryError, Message, Outgoing, QueueError, ReceiptHandle,
     Redrive, VisibilityTimeout,
 };
+use crate::text::chain;
 
 /// The host builds every entry with all that the SDK requires; this says so without a panic.
 pub(super) fn built<T, E: std::fmt::Display>(
@@ -220,11 +221,7 @@ where
         SdkError::DispatchFailure(failure) if failure.is_timeout() => {
             QueueError::new(operation, "timeout", "no connection within 3s")
         }
-        _ => QueueError::new(
-            operation,
-            "no answer",
-            DisplayErrorContext(error).to_string(),
-        ),
+        _ => QueueError::new(operation, "no answer", chain(error)),
     }
 }
 
