@@ -5,11 +5,18 @@
     reason = "a test that can't go on fails"
 )]
 
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::backstop::decision::Action;
+use ::backstop::failure::Milliseconds;
+use ::backstop::policy::{Limits, LivePolicy, Reload, Sandbox, Source, Watcher};
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{read_records, serve};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
-use backstop_tests::policies::Rule;
+use backstop_tests::policies::{Rule, waits};
 use backstop_tests::worker::{Worker, numbered};
 
 #[tokio::test]
@@ -147,4 +154,43 @@ async fn a_policy_that_breaks_at_work_is_stood_in_for_by_the_fallback() {
                 .contains("ran out of fuel")
         );
     }
+}
+
+/// A config map's file is a symlink through `..data`, which is swapped for a new folder by a rename.
+#[tokio::test]
+async fn a_symlink_swapped_as_kubernetes_does_it_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (version, wait) in [("..v1", 1_000), ("..v2", 2_000)] {
+        std::fs::create_dir(at(version)).unwrap();
+        std::fs::write(at(version).join("policy.wat"), waits(wait)).unwrap();
+    }
+    symlink("..v1", at("..data")).unwrap();
+    symlink("..data/policy.wat", at("policy.wat")).unwrap();
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let policy = LivePolicy::load(&sandbox, Source::File(at("policy.wat")).into()).unwrap();
+    let (told, mut reloads) = tokio::sync::mpsc::unbounded_channel();
+    let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
+        told.send(reload).unwrap()
+    })
+    .unwrap();
+
+    symlink("..v2", at("..data_tmp")).unwrap();
+    std::fs::rename(at("..data_tmp"), at("..data")).unwrap();
+    let reload = tokio::time::timeout(Duration::from_secs(30), reloads.recv())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(matches!(reload, Reload::Swapped { .. }), "{reload:?}");
+    let answer = policy
+        .current()
+        .ask(&backstop_tests::failure("HTTP 503"), &Arc::default())
+        .answer
+        .unwrap();
+    assert_eq!(
+        answer.action,
+        Action::Retry {
+            delay: Milliseconds(2_000)
+        }
+    );
 }
