@@ -1,6 +1,6 @@
 //! WASI 0.2 that grants nothing, so that components load which the JavaScript, Python and Go toolchains built.
 //!
-//! Environment, arguments and preopened folders are empty, there is no terminal, the clock stands still, random bytes come from the failure's own random number, and what is written to stdout or stderr goes to the policy's log. Everything else traps when it is called, waiting included: a wait inside a host function would be out of reach of fuel and epoch.
+//! Environment, arguments and preopened folders are empty, there is no terminal, the clock stands still, a sleep is over at once, random bytes come from the failure's own random number, and what is written to stdout or stderr goes to the policy's log. Everything else traps when it is called. Nothing waits: a wait inside a host function would be out of reach of fuel and epoch.
 
 use sha2::{Digest, Sha256};
 use wasmtime::component::types::ComponentItem;
@@ -28,6 +28,7 @@ const WRITABLE: u64 = 4096;
 struct InputStream;
 struct OutputStream;
 struct IoError;
+struct Pollable;
 struct TerminalInput;
 struct TerminalOutput;
 struct Descriptor;
@@ -87,8 +88,16 @@ pub(super) fn define(
             None::<Resource<TerminalOutput>>
         }),
         "wasi:clocks/monotonic-clock" => {
-            given(&mut instance, "now", || 0_u64)?;
-            given(&mut instance, "resolution", || 1_u64)
+            // Go's runtime does not start with a monotonic clock at zero.
+            given(&mut instance, "now", || 1_u64)?;
+            given(&mut instance, "resolution", || 1_u64)?;
+            // Go's runtime sleeps a little before it prints a panic.
+            for subscribe in ["subscribe-duration", "subscribe-instant"] {
+                instance.func_wrap(subscribe, |_, (_,): (u64,)| {
+                    Ok((Resource::<Pollable>::new_own(0),))
+                })?;
+            }
+            Ok(())
         }
         "wasi:clocks/wall-clock" => {
             given(&mut instance, "now", || Datetime {
@@ -105,6 +114,7 @@ pub(super) fn define(
             "get-directories",
             Vec::<(Resource<Descriptor>, String)>::new,
         ),
+        "wasi:io/poll" => poll(&mut instance),
         "wasi:io/streams" => streams(&mut instance),
         "wasi:random/random" | "wasi:random/insecure" => {
             let prefix = if unversioned.ends_with("insecure") {
@@ -131,6 +141,22 @@ fn environment(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> 
     given(instance, "get-environment", Vec::<(String, String)>::new)?;
     given(instance, "get-arguments", Vec::<String>::new)?;
     given(instance, "initial-cwd", || None::<String>)
+}
+
+/// Whatever is waited for is there: only the clock hands out something to wait for.
+fn poll(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
+    instance.func_wrap(
+        "[method]pollable.ready",
+        |_, (_,): (Resource<Pollable>,)| Ok((true,)),
+    )?;
+    instance.func_wrap(
+        "[method]pollable.block",
+        |_, (_,): (Resource<Pollable>,)| Ok(()),
+    )?;
+    instance.func_wrap("poll", |_, (waiting,): (Vec<Resource<Pollable>>,)| {
+        let all = 0..u32::try_from(waiting.len())?;
+        Ok((all.collect::<Vec<u32>>(),))
+    })
 }
 
 fn streams(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
@@ -190,6 +216,7 @@ fn resource_type(name: &str) -> ResourceType {
         "error" => ResourceType::host::<IoError>(),
         "input-stream" => ResourceType::host::<InputStream>(),
         "output-stream" => ResourceType::host::<OutputStream>(),
+        "pollable" => ResourceType::host::<Pollable>(),
         "terminal-input" => ResourceType::host::<TerminalInput>(),
         "terminal-output" => ResourceType::host::<TerminalOutput>(),
         // Never handed out, since whatever would make one traps: told apart by a number made of the name.

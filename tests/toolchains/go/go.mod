@@ -1,0 +1,3 @@
+module policy
+
+go 1.27
