@@ -142,6 +142,8 @@ async fn prepare(
     let policy = match policies.iter().find(|(spec, _)| *spec == queue.policy) {
         Some((_, policy)) => Arc::clone(policy),
         None => {
+            // Seconds, for a component that carries an interpreter.
+            tracing::info!(queue = queue.name, "compiling the policy");
             let policy = LivePolicy::load(sandbox, queue.policy.clone())?;
             policies.push((queue.policy, Arc::clone(&policy)));
             policy

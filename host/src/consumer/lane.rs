@@ -160,6 +160,10 @@ fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Outcome {
 
 /// Makes messages visible again at once, unattempted.
 async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item = Message>) {
+    if shared.stop.is_cancelled() {
+        // The last poll would take it at once.
+        shared.received_all.cancelled().await;
+    }
     let until = Instant::now() + HANDING_BACK;
     let returns = messages.into_iter().map(|message| async move {
         shared.history.handed_back(&message);

@@ -94,6 +94,8 @@ struct Shared {
     stats: Arc<Stats>,
     /// No new attempts.
     stop: CancellationToken,
+    /// Nothing is received any more.
+    received_all: CancellationToken,
     /// No further waiting for attempts under way.
     abort: CancellationToken,
 }
@@ -151,12 +153,14 @@ impl Consumer {
             history: History::default(),
             stats: Arc::clone(&stats),
             stop: stop.clone(),
+            received_all: CancellationToken::new(),
             abort: abort.clone(),
             options,
         });
         let lanes = TaskTracker::new();
         let room = Arc::new(Semaphore::new(shared.options.max_in_flight.max(1)));
         receive::run(&shared, &lanes, &room).await;
+        shared.received_all.cancel();
         // From here on nothing is received. What is in hand has the grace time.
         stop.cancel();
         lanes.close();

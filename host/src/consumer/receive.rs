@@ -15,11 +15,14 @@ use crate::queue::{BATCH_ENTRIES, Message};
 /// The longest poll that SQS allows: the fewest requests on a quiet queue.
 const LONG_POLL: Duration = Duration::from_secs(20);
 
+/// The longest poll while messages are in hand. At the end it is waited for: a poll that is dropped may go on at the other side, and take what is handed back to nobody.
+const BUSY_POLL: Duration = Duration::from_secs(2);
+
 /// How long to wait for a full batch's room once there is room for one message.
 const ROOM: Duration = Duration::from_millis(50);
 
-/// How long a poll under way may still bring messages after the end was called.
-const LAST_POLL: Duration = Duration::from_millis(500);
+/// How long the last poll is waited for after the end was called.
+const LAST_POLL: Duration = Duration::from_millis(2_500);
 
 /// Waits while SQS can't be reached, in milliseconds: exponential with full jitter.
 const BASE: u32 = 200;
@@ -32,17 +35,21 @@ pub(super) async fn run(shared: &Arc<Shared>, lanes: &TaskTracker, room: &Arc<Se
         let Some(places) = some_room(shared, room).await else {
             return;
         };
+        let is_busy = !lanes.is_empty();
+        let wait = if is_busy { BUSY_POLL } else { LONG_POLL };
         shared.stats.receive_requests.add(1);
-        let poll = shared
-            .queue
-            .receive(places.len(), LONG_POLL, shared.visibility);
+        let poll = shared.queue.receive(places.len(), wait, shared.visibility);
         tokio::pin!(poll);
         let received = tokio::select! {
             received = &mut poll => received,
-            () = shared.stop.cancelled() => match timeout(LAST_POLL, poll).await {
-                Ok(received) => received,
-                Err(_) => return,
-            },
+            () = shared.stop.cancelled() => {
+                // With nothing in hand there is nothing to hand back, and no reason to wait for long.
+                let last = if is_busy { LAST_POLL } else { LAST_POLL / 5 };
+                match timeout(last, poll).await {
+                    Ok(received) => received,
+                    Err(_) => return,
+                }
+            }
         };
         match received {
             Ok(messages) => {
