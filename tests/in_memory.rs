@@ -285,7 +285,7 @@ async fn a_heartbeat_never_undoes_the_outcome_of_its_attempt() {
     trial.send(&["long"]).await;
     let times = Arc::new(Mutex::new(Vec::new()));
     let (noted, started) = (Arc::clone(&times), Instant::now());
-    // The visibility timeout is 30 s: heartbeats come at 15, 30 and 45 s, the failure at the moment of the third.
+    // The visibility timeout is 30 s: heartbeats come at 10, 20, 30 and 40 s, the failure at the moment of the fourth.
     trial
         .run(move |message| {
             noted.lock().unwrap().push(started.elapsed().as_secs());
@@ -293,12 +293,12 @@ async fn a_heartbeat_never_undoes_the_outcome_of_its_attempt() {
                 if message.receive_count.get() > 1 {
                     return Ok(());
                 }
-                tokio::time::sleep(Duration::from_secs(45)).await;
+                tokio::time::sleep(Duration::from_secs(40)).await;
                 Err(unavailable())
             }
         })
         .await;
-    assert_eq!(*times.lock().unwrap(), [0, 47]);
+    assert_eq!(*times.lock().unwrap(), [0, 42]);
 }
 
 #[tokio::test(start_paused = true)]

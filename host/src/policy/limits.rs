@@ -15,7 +15,7 @@ pub struct Limits {
     pub memory: usize,
     /// Elements of one table.
     pub table_elements: usize,
-    /// Core instances, memories and tables: each at most this many.
+    /// Core instances, memories and tables: each at most this many; the pool of instances allows fewer memories and tables.
     pub instances: usize,
     /// Log lines in bytes, together; the rest is dropped.
     pub log: usize,
