@@ -80,7 +80,7 @@ fn every_key_of_the_configuration_is_documented_and_no_other() {
         .filter(|name| !name.starts_with("Backstop"))
         .collect();
     assert_eq!(documented, keys);
-    for attribute in backstop::consumer::ATTRIBUTES {
+    for attribute in backstop::dead_letter::ATTRIBUTES {
         assert!(text.contains(&format!("| `{attribute}` |")), "{attribute}");
     }
     // What the file may say and the example does not would be an unknown field here.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Destination;
 use crate::decision::Decision;
 use crate::failure::{Failure, Timestamp};
 use crate::policy::{LogLine, PartName};
@@ -45,6 +46,17 @@ pub struct DecisionRecord {
     pub took_us: u64,
 }
 
+/// Records can't be written.
+#[derive(Debug, thiserror::Error)]
+#[error("can't write decision records to {}", path.display())]
+pub struct RecordError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    #[source]
+    pub cause: io::Error,
+}
+
 /// Told of every decision. Must not block for long: it is called where messages are handled.
 pub trait Observer: Send + Sync {
     /// One decision, before it is applied.
@@ -57,15 +69,44 @@ const WAITING: usize = 10_000;
 /// How long the end waits for the last records to be written.
 const LAST: Duration = Duration::from_secs(2);
 
+/// What the writing thread is handed.
+#[derive(Debug)]
+enum Entry {
+    Line(Vec<u8>),
+    /// Answered when everything before it is written.
+    Flush(SyncSender<()>),
+}
+
 /// Writes each record as a line to a file or to standard output, on a thread of its own: a reader that has stopped reading costs records, and holds up nothing else.
 #[derive(Debug)]
 pub struct Recorder {
-    lines: Option<SyncSender<Vec<u8>>>,
+    lines: Option<SyncSender<Entry>>,
     ended: Mutex<Receiver<()>>,
     dropping: AtomicBool,
 }
 
 impl Recorder {
+    /// Writes where the configuration says.
+    pub fn open(destination: &Destination) -> Result<Arc<Self>, RecordError> {
+        let (path, opened) = match destination {
+            Destination::Stdout => (PathBuf::from("standard output"), Self::to_stdout()),
+            Destination::File(path) => (path.clone(), Self::to_file(path)),
+        };
+        opened.map_err(|cause| RecordError { path, cause })
+    }
+
+    /// Waits until what was recorded so far is written, for at most two seconds. Blocks.
+    pub fn flush(&self) {
+        let (done, written) = sync_channel(1);
+        let asked = self
+            .lines
+            .as_ref()
+            .is_some_and(|lines| lines.try_send(Entry::Flush(done)).is_ok());
+        if asked {
+            let _ = written.recv_timeout(LAST);
+        }
+    }
+
     /// Appends to a file, which is made where there is none. A line that a crash cut short is ended first.
     pub fn to_file(path: &Path) -> io::Result<Arc<Self>> {
         let mut file = OpenOptions::new()
@@ -115,7 +156,7 @@ impl Observer for Recorder {
         let taken = self
             .lines
             .as_ref()
-            .is_some_and(|lines| lines.try_send(line).is_ok());
+            .is_some_and(|lines| lines.try_send(Entry::Line(line)).is_ok());
         let was_dropping = self.dropping.swap(!taken, Ordering::Relaxed);
         if !taken && !was_dropping {
             tracing::error!("decision records are not read: they are dropped until they are");
@@ -132,9 +173,16 @@ impl Drop for Recorder {
 }
 
 /// Writes whole lines, one at a time. A full disk or a closed pipe is said once, and the line that it cut short is ended before the next.
-fn write(mut writer: impl Write, mut torn: bool, lines: &Receiver<Vec<u8>>) {
+fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>) {
     let mut failing = false;
-    for line in lines {
+    for entry in entries {
+        let line = match entry {
+            Entry::Line(line) => line,
+            Entry::Flush(done) => {
+                let _ = done.send(());
+                continue;
+            }
+        };
         let end: &[u8] = if torn { b"\n" } else { b"" };
         let written = writer
             .write_all(end)
@@ -185,7 +233,7 @@ mod tests {
         let disk = Arc::new(Mutex::new(Vec::new()));
         let (lines, waiting) = sync_channel(3);
         for line in ["{\"a\":1}\n", "{\"b\":2}\n", "{\"c\":3}\n"] {
-            lines.send(line.as_bytes().to_vec()).unwrap();
+            lines.send(Entry::Line(line.as_bytes().to_vec())).unwrap();
         }
         drop(lines);
         write(FullOnce(Arc::clone(&disk), 0), false, &waiting);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Destination, HandlerConfig, QueueConfig};
+use crate::config::{Config, HandlerConfig, QueueConfig};
 use crate::consumer::{self, Consumer, Summary};
 use crate::decider::Decider;
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 use crate::policy::{LivePolicy, PolicyError, PolicySpec, Reload, Sandbox, WatchError, Watcher};
 use crate::queue::Connections;
-use crate::record::{Observer, Recorder};
+use crate::record::{Observer, RecordError, Recorder};
 
 /// Consumers that are ready to run.
 #[derive(Debug)]
@@ -28,14 +28,8 @@ pub enum StartError {
     #[error("can't set up the sandbox: {0}")]
     Sandbox(String),
     /// Records can't be written.
-    #[error("can't write decision records to {}", path.display())]
-    Records {
-        /// The file.
-        path: std::path::PathBuf,
-        /// Why.
-        #[source]
-        cause: std::io::Error,
-    },
+    #[error(transparent)]
+    Records(#[from] RecordError),
     /// Folders can't be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
@@ -80,7 +74,7 @@ impl Service {
     pub async fn prepare(config: Config, connections: &Connections) -> Result<Self, StartError> {
         let sandbox = Sandbox::new(config.limits)
             .map_err(|error| StartError::Sandbox(format!("{error:#}")))?;
-        let recorder = config.decisions.as_ref().map(recorder).transpose()?;
+        let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
         let mut policies: Vec<(PolicySpec, Arc<LivePolicy>)> = Vec::new();
         let mut consumers = Vec::new();
         let mut faults = Vec::new();
@@ -116,19 +110,6 @@ impl Service {
             async move { (name, consumer.run(stop).await) }
         });
         join_all(runs).await
-    }
-}
-
-fn recorder(destination: &Destination) -> Result<Arc<Recorder>, StartError> {
-    match destination {
-        Destination::Stdout => Recorder::to_stdout().map_err(|cause| StartError::Records {
-            path: "standard output".into(),
-            cause,
-        }),
-        Destination::File(path) => Recorder::to_file(path).map_err(|cause| StartError::Records {
-            path: path.clone(),
-            cause,
-        }),
     }
 }
 

@@ -11,6 +11,8 @@ pub mod emulator;
 pub mod lambda;
 pub mod policies;
 pub mod proxy;
+pub mod retries;
+pub mod retry_world;
 pub mod worker;
 
 use std::num::NonZeroU32;

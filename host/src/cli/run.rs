@@ -153,6 +153,13 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
     });
     if let Some(path) = &args.config {
         let mut config = Config::read(path)?;
+        if config.queues.is_empty() {
+            return Err(UsageError(format!(
+                "{} names no queue to serve: add a table such as [queues.orders]; [lambda] is for the Lambda retry handler",
+                path.display()
+            ))
+            .into());
+        }
         for queue in &mut config.queues {
             queue.options.grace = args.grace.unwrap_or(queue.options.grace);
         }
@@ -209,6 +216,7 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
         decisions,
         limits: Limits::default(),
         queues: vec![queue],
+        lambda: None,
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `raw` is the file's shape, this is its meaning. `host/docs/configuration.md` documents every key.
 
+mod lambda;
 mod raw;
 mod values;
 
@@ -15,6 +16,7 @@ use crate::failure::Milliseconds;
 use crate::policy::{Limits, PartSpec, PolicySpec, Source, SourceError};
 use crate::queue::VisibilityTimeout;
 
+pub use lambda::LambdaConfig;
 pub use values::{parse_settings, parse_span};
 
 /// Everything that `backstop run` needs to know.
@@ -26,8 +28,10 @@ pub struct Config {
     pub decisions: Option<Destination>,
     /// What each policy component may use.
     pub limits: Limits,
-    /// The queues to serve, at least one.
+    /// The queues to serve.
     pub queues: Vec<QueueConfig>,
+    /// What the Lambda retry handler does; its defaults where the file has no `[lambda]`.
+    pub lambda: Option<LambdaConfig>,
 }
 
 /// Where lines are written to.
@@ -111,20 +115,12 @@ pub enum ConfigError {
 impl Config {
     /// Reads a file. Paths in it are relative to its folder.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
-            path: path.to_owned(),
-            cause,
-        })?;
-        Self::parse(&text, path)
+        raw::Config::read(path)?.convert(path.parent().unwrap_or(Path::new("")))
     }
 
     /// The configuration that `text` says, as if it stood in the file `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let raw: raw::Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
-            path: path.to_owned(),
-            text: error.to_string().trim_end().to_owned(),
-        })?;
-        raw.convert(path.parent().unwrap_or(Path::new("")))
+        raw::Config::parse(text, path)?.convert(path.parent().unwrap_or(Path::new("")))
     }
 }
 
@@ -136,11 +132,26 @@ fn value(place: impl Into<String>, expected: impl Into<String>) -> ConfigError {
 }
 
 impl raw::Config {
+    fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
+            path: path.to_owned(),
+            cause,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| ConfigError::Syntax {
+            path: path.to_owned(),
+            text: error.to_string().trim_end().to_owned(),
+        })
+    }
+
     fn convert(self, folder: &Path) -> Result<Config, ConfigError> {
-        if self.queues.is_empty() {
+        if self.queues.is_empty() && self.lambda.is_none() {
             return Err(value(
                 "queues",
-                "expected at least one queue, in a table such as [queues.orders]",
+                "expected at least one queue, in a table such as [queues.orders], or a [lambda] table for the Lambda retry handler",
             ));
         }
         let queues = self
@@ -159,6 +170,10 @@ impl raw::Config {
             decisions,
             limits: self.limits.unwrap_or_default().convert()?,
             queues,
+            lambda: self
+                .lambda
+                .map(|lambda| lambda.convert(folder))
+                .transpose()?,
         })
     }
 }

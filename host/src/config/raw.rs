@@ -9,7 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 pub(super) use super::values::{Bytes, Command, Settings, Span};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Config {
     pub(super) endpoint_url: Option<String>,
@@ -17,6 +17,22 @@ pub(super) struct Config {
     pub(super) limits: Option<Limits>,
     #[serde(default)]
     pub(super) queues: BTreeMap<String, Queue>,
+    pub(super) lambda: Option<Lambda>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Lambda {
+    pub(super) retry_queue: Option<String>,
+    pub(super) dead_letter_queue: Option<String>,
+    pub(super) policy: Option<Policy>,
+    pub(super) settings: Option<Settings>,
+    pub(super) max_attempts: Option<u32>,
+    pub(super) max_age: Option<Span>,
+    pub(super) margin: Option<Span>,
+    pub(super) handler: Option<String>,
+    #[serde(default)]
+    pub(super) functions: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

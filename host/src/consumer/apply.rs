@@ -6,33 +6,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Ready;
-use super::batcher::{Batcher, Entry, GaveUp, Request};
-use super::dead_letter::dead_letter;
 use super::stats::Stats;
+use crate::dead_letter::{Cause, dead_letter};
 use crate::decider::Decided;
 use crate::failure::{Failure, Milliseconds};
-use crate::queue::{Description, Message, Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
+use crate::queue::{Batched, Description, GaveUp, Message, VisibilityTimeout};
 
 /// For how long an outcome is tried to be applied. A heartbeat keeps the message invisible meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-impl Entry for ReceiptHandle {
-    fn size(&self) -> usize {
-        self.0.len()
-    }
-}
-
-impl Entry for (ReceiptHandle, VisibilityTimeout) {
-    fn size(&self) -> usize {
-        self.0.0.len()
-    }
-}
-
-impl Entry for Outgoing {
-    fn size(&self) -> usize {
-        Outgoing::size(self)
-    }
-}
 
 /// When a message is tried again whose dead letter was not taken. Short, for it may be about to outlive its queue's retention.
 const SOON: Milliseconds = Milliseconds(30_000);
@@ -50,9 +31,7 @@ pub(super) enum Left {
 
 /// The three ways in which a message is acted upon.
 pub(super) struct Applier {
-    deletes: Batcher<ReceiptHandle>,
-    changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
-    dead_letters: Batcher<Outgoing>,
+    requests: Batched,
     dead_letter_queue: Option<Description>,
     stats: Arc<Stats>,
 }
@@ -60,18 +39,9 @@ pub(super) struct Applier {
 impl Applier {
     pub(super) fn start(ready: &Ready, linger: Duration, stats: Arc<Stats>) -> Self {
         let dead_letter_queue = ready.dead_letters.as_ref();
-        let sends_to = dead_letter_queue
-            .map_or_else(|| Arc::clone(&ready.queue), |(queue, _)| Arc::clone(queue));
+        let sends_to = dead_letter_queue.map_or(&ready.queue, |(queue, _)| queue);
         Self {
-            deletes: Batcher::start(
-                linger,
-                deletes(Arc::clone(&ready.queue), Arc::clone(&stats)),
-            ),
-            changes: Batcher::start(
-                linger,
-                changes(Arc::clone(&ready.queue), Arc::clone(&stats)),
-            ),
-            dead_letters: Batcher::start(linger, sends(sends_to, Arc::clone(&stats))),
+            requests: Batched::start(&ready.queue, sends_to, linger, &stats.requests),
             dead_letter_queue: dead_letter_queue.map(|(_, description)| description.clone()),
             stats,
         }
@@ -102,8 +72,8 @@ impl Applier {
         timeout: VisibilityTimeout,
         until: Instant,
     ) -> Result<(), GaveUp> {
-        self.changes
-            .submit((message.receipt_handle.clone(), timeout), until)
+        self.requests
+            .hide(&message.receipt_handle, timeout, until)
             .await
     }
 
@@ -120,11 +90,8 @@ impl Applier {
     }
 
     async fn delete(&self, message: &Message) -> bool {
-        match self
-            .deletes
-            .submit(message.receipt_handle.clone(), Instant::now() + PATIENCE)
-            .await
-        {
+        let until = Instant::now() + PATIENCE;
+        match self.requests.delete(&message.receipt_handle, until).await {
             Ok(()) => true,
             Err(error) => {
                 self.stats.unsettled.add(1);
@@ -149,9 +116,15 @@ impl Applier {
             );
             return Left::Here(SOON);
         };
-        let letter = dead_letter(message, failure, decided, reason, queue);
+        let cause = Cause {
+            reason,
+            id: &message.id,
+            first_sent: message.sent,
+            decided: Some((failure, decided)),
+        };
+        let letter = dead_letter(message, &cause, queue);
         let until = Instant::now() + PATIENCE;
-        if let Err(error) = self.dead_letters.submit(letter, until).await {
+        if let Err(error) = self.requests.send(letter, until).await {
             self.stats.unsettled.add(1);
             tracing::error!(%error, "a message could not be dead-lettered: it stays in its queue and is tried again soon");
             return Left::Here(SOON);
@@ -163,31 +136,4 @@ impl Applier {
             Left::Unsettled
         }
     }
-}
-
-fn deletes(queue: Arc<dyn Queue>, stats: Arc<Stats>) -> Request<ReceiptHandle> {
-    Arc::new(move |handles| {
-        let queue = Arc::clone(&queue);
-        stats.delete_requests.add(1);
-        Box::pin(async move { queue.delete(&handles).await })
-    })
-}
-
-fn changes(
-    queue: Arc<dyn Queue>,
-    stats: Arc<Stats>,
-) -> Request<(ReceiptHandle, VisibilityTimeout)> {
-    Arc::new(move |changes| {
-        let queue = Arc::clone(&queue);
-        stats.visibility_requests.add(1);
-        Box::pin(async move { queue.change_visibility(&changes).await })
-    })
-}
-
-fn sends(queue: Arc<dyn Queue>, stats: Arc<Stats>) -> Request<Outgoing> {
-    Arc::new(move |messages| {
-        let queue = Arc::clone(&queue);
-        stats.send_requests.add(1);
-        Box::pin(async move { queue.send(&messages).await })
-    })
 }

@@ -7,9 +7,9 @@ use futures::future::join_all;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::Shared;
-use super::batcher::GaveUp;
+
 use super::lane::room;
-use crate::queue::{Message, VisibilityTimeout};
+use crate::queue::{GaveUp, Message, VisibilityTimeout};
 
 /// For how long one renewal is tried; the next comes soon enough.
 const PATIENCE: Duration = Duration::from_secs(10);

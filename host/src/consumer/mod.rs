@@ -1,10 +1,8 @@
 //! The standalone consumer: receive, attempt, decide, apply, for one queue.
 //!
-//! [`Consumer::run`] is the loop; `lane` does the work and keeps messages invisible meanwhile; `apply` carries out what was decided; `batcher` makes few requests of many.
+//! [`Consumer::run`] is the loop; `lane` does the work and keeps messages invisible meanwhile; `apply` carries out what was decided.
 
 mod apply;
-mod batcher;
-mod dead_letter;
 mod heartbeat;
 mod history;
 mod lane;
@@ -25,10 +23,8 @@ use crate::queue::{Queue, VisibilityTimeout};
 use apply::Applier;
 use history::History;
 
-pub use batcher::GaveUp;
-pub use dead_letter::{ATTRIBUTES, dead_letter};
 pub use startup::{Fault, Ready, Warning, check};
-pub use stats::{Count, Stats, Summary};
+pub use stats::{Stats, Summary};
 
 /// How long the end waits, after the grace time, for what is in hand to be handed back.
 const LAST: Duration = Duration::from_secs(10);

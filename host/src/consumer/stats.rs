@@ -1,29 +1,16 @@
 //! What a consumer has done so far, counted.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use serde::Serialize;
 
-/// One number that only grows.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
-
-impl Count {
-    pub(super) fn add(&self, more: u64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    /// The number now.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::queue::{Count, Requests};
 
 /// The counts of one queue; readable while the consumer runs.
 #[derive(Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "documented in Summary, which has the same fields"
+    reason = "documented in Summary and Requests, which have the same fields"
 )]
 pub struct Stats {
     pub received: Count,
@@ -35,9 +22,7 @@ pub struct Stats {
     pub unsettled: Count,
     pub fallbacks: Count,
     pub receive_requests: Count,
-    pub delete_requests: Count,
-    pub visibility_requests: Count,
-    pub send_requests: Count,
+    pub requests: Arc<Requests>,
 }
 
 /// The counts of one queue at one point.
@@ -75,10 +60,12 @@ pub struct Summary {
 impl Stats {
     /// The counts now.
     pub fn summary(&self) -> Summary {
-        let requests = self.receive_requests.get()
-            + self.delete_requests.get()
-            + self.visibility_requests.get()
-            + self.send_requests.get();
+        let Requests {
+            deletes,
+            changes,
+            sends,
+        } = self.requests.as_ref();
+        let requests = self.receive_requests.get() + deletes.get() + changes.get() + sends.get();
         let left = self.succeeded.get() + self.dead_lettered.get() + self.discarded.get();
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let requests_per_message = if left == 0 {
@@ -96,9 +83,9 @@ impl Stats {
             unsettled: self.unsettled.get(),
             fallbacks: self.fallbacks.get(),
             receive_requests: self.receive_requests.get(),
-            delete_requests: self.delete_requests.get(),
-            visibility_requests: self.visibility_requests.get(),
-            send_requests: self.send_requests.get(),
+            delete_requests: deletes.get(),
+            visibility_requests: changes.get(),
+            send_requests: sends.get(),
             requests_per_message,
         }
     }

@@ -2,19 +2,15 @@
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
-use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::config::http::HttpResponse;
-use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 
-use super::{Handler, parse_retry_after, shaped};
-use crate::failure::{Error, Milliseconds};
+use super::{Handler, shaped};
+use crate::failure::Error;
+use crate::invocation::{self, invocation_error};
 use crate::queue::Message;
-use crate::text::chain;
 
 /// Invokes a function.
 #[derive(Debug)]
@@ -26,17 +22,10 @@ pub struct Lambda {
 impl Lambda {
     /// A handler that invokes `function`: a name or an ARN, with a version or an alias or without.
     pub fn new(config: &SdkConfig, function: impl Into<String>) -> Self {
-        // No retries of the SDK's own: the policy decides. No timeout but the attempt's: a function may take 15 minutes.
-        let config = aws_sdk_lambda::config::Builder::from(config)
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(
-                TimeoutConfig::builder()
-                    .connect_timeout(std::time::Duration::from_secs(3))
-                    .build(),
-            )
-            .build();
+        // No timeout but the attempt's: a function may take 15 minutes.
+        let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
         Self {
-            client: Client::from_conf(config),
+            client: invocation::client(config, timeouts.build()),
             function: function.into(),
         }
     }
@@ -83,39 +72,6 @@ fn payload(body: &str) -> Blob {
         Ok(_) => Blob::new(body),
         Err(_) => Blob::new(serde_json::Value::from(body).to_string()),
     }
-}
-
-/// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`.
-fn invocation_error(error: &SdkError<InvokeError, HttpResponse>) -> Error {
-    let SdkError::ServiceError(service) = error else {
-        let code = if matches!(error, SdkError::TimeoutError(_)) {
-            "ETIMEDOUT"
-        } else {
-            "ECONNRESET"
-        };
-        return Error::new(code, chain(error));
-    };
-    let raw = service.raw();
-    let header = |name: &str| raw.headers().get(name);
-    let mut failed = Error::new(
-        error.code().unwrap_or("ServiceException"),
-        error
-            .message()
-            .map_or_else(|| service.err().to_string(), str::to_owned),
-    );
-    failed.status = Some(raw.status().as_u16());
-    failed.retry_after = header("x-amz-retry-after")
-        .and_then(|value| value.parse().ok())
-        .map(Milliseconds)
-        .or_else(|| parse_retry_after(header("retry-after")?));
-    if let InvokeError::TooManyRequestsException(throttled) = service.err()
-        && let Some(reason) = &throttled.reason
-    {
-        failed
-            .details
-            .push(("reason".to_owned(), reason.to_string()));
-    }
-    failed
 }
 
 #[cfg(test)]

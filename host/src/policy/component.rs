@@ -113,9 +113,11 @@ impl fmt::Debug for Component {
 impl Component {
     /// Compiles a policy's file and checks that it asks for no more than it is granted. Nothing of the policy runs yet.
     pub fn load(sandbox: &Sandbox, name: &str, file: &[u8]) -> Result<Arc<Self>, ComponentError> {
-        let bytes = encoding::component(file, sandbox.limits.component)?;
-        let component = wasmtime::component::Component::from_binary(&sandbox.engine, &bytes)
-            .map_err(|error| ComponentError::Compile(format!("{error:#}")))?;
+        let digest = PolicyDigest::of(file);
+        let component = match sandbox.compiled.find(&sandbox.engine, digest) {
+            Some(component) => component,
+            None => compile(sandbox, file)?,
+        };
         component
             .initialize_copy_on_write_image()
             .map_err(|error| ComponentError::Compile(format!("{error:#}")))?;
@@ -125,7 +127,7 @@ impl Component {
             .map_err(|error| ComponentError::Link(format!("{error:#}")))?;
         let component = Self {
             name: name.to_owned(),
-            digest: PolicyDigest::of(file),
+            digest,
             settings: interface(&pre, INTERFACES[0], settings::GuestIndices::new)?,
             classifier: interface(&pre, INTERFACES[1], classifier::GuestIndices::new)?,
             backoff: interface(&pre, INTERFACES[2], backoff::GuestIndices::new)?,
@@ -163,6 +165,15 @@ impl Component {
             .zip(present)
             .filter_map(|(name, present)| present.then_some(name))
     }
+}
+
+fn compile(
+    sandbox: &Sandbox,
+    file: &[u8],
+) -> Result<wasmtime::component::Component, ComponentError> {
+    let bytes = encoding::component(file, sandbox.limits.component)?;
+    wasmtime::component::Component::from_binary(&sandbox.engine, &bytes)
+        .map_err(|error| ComponentError::Compile(format!("{error:#}")))
 }
 
 /// A linker with what this component imports, as far as a policy is granted it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use super::compiled::Compiled;
 use super::limits::Limits;
 
 /// How often the engine's epoch moves on: the grain of [`Limits::time`].
@@ -24,6 +25,7 @@ const INSTANCES: u32 = 3 * DECISIONS;
 pub struct Sandbox {
     pub(super) engine: Engine,
     pub(super) limits: Limits,
+    pub(super) compiled: Compiled,
     pooling: bool,
     slots: Arc<Slots>,
 }
@@ -59,9 +61,17 @@ impl Sandbox {
         Ok(Self {
             engine,
             limits,
+            compiled: Compiled::default(),
             pooling,
             slots: Arc::new(Slots::new(DECISIONS)),
         })
+    }
+
+    /// The same, taking policies that are compiled already from where they are.
+    #[must_use]
+    pub fn with_compiled(mut self, compiled: Compiled) -> Self {
+        self.compiled = compiled;
+        self
     }
 
     /// Whether instances come from a pool.
@@ -82,7 +92,7 @@ impl Sandbox {
 }
 
 /// Threads are left out of the build. What is not listed here is wasmtime's default of the pinned version; what could widen the sandbox or differ between machines is pinned.
-fn config(pool: Option<PoolingAllocationConfig>) -> Config {
+pub(super) fn config(pool: Option<PoolingAllocationConfig>) -> Config {
     let mut config = Config::new();
     config
         .consume_fuel(true)

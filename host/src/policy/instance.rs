@@ -34,6 +34,9 @@ pub enum Broken {
     /// It has no settings but was given some.
     #[error("takes no settings, but has {0}: it does not export backstop:policy/settings")]
     NoSettings(String),
+    /// It could not be put to work in the first place.
+    #[error("is not at work: {0}")]
+    NotLoaded(String),
     /// It answered what it can't mean.
     #[error("answered {0}")]
     Senseless(#[from] Senseless),

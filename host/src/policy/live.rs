@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
+use crate::text::chain;
+
 use super::{Policy, PolicyDigest, PolicyError, PolicySpec, Sandbox};
 
 /// What came of looking for a new version.
@@ -53,6 +55,24 @@ impl LivePolicy {
             sandbox: sandbox.clone(),
             spec,
         }))
+    }
+
+    /// As [`LivePolicy::load`]; where that fails, the fallback decides until a good version comes. For a host that must not stop for a bad policy.
+    pub fn load_or_stand_in(
+        sandbox: &Sandbox,
+        spec: PolicySpec,
+    ) -> (Arc<Self>, Option<PolicyError>) {
+        let (policy, error) = match spec.load(sandbox) {
+            Ok(policy) => (policy, None),
+            Err(error) => (Policy::absent(sandbox, chain(&error)), Some(error)),
+        };
+        let live = Arc::new(Self {
+            current: ArcSwap::from_pointee(policy),
+            refused: Mutex::new(None),
+            sandbox: sandbox.clone(),
+            spec,
+        });
+        (live, error)
     }
 
     /// The version that decides now.

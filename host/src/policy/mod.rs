@@ -2,6 +2,7 @@
 
 mod bindings;
 pub mod builtin;
+mod compiled;
 mod component;
 mod encoding;
 mod engine;
@@ -28,6 +29,7 @@ use crate::{clock, fallback};
 use bindings::{backoff, classifier, dead_lettering, types};
 use instance::Live;
 
+pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
 pub use component::{Component, ComponentError, PolicyDigest};
 pub use encoding::EncodingError;
 pub use engine::Sandbox;
@@ -56,6 +58,8 @@ pub struct Policy {
     sandbox: Sandbox,
     parts: Vec<Part>,
     roles: Roles,
+    /// Why there is nothing to ask.
+    absent: Option<String>,
 }
 
 /// For each question, the part that answers it: its index, and where its functions are.
@@ -124,6 +128,7 @@ impl Policy {
             sandbox: sandbox.clone(),
             parts: vec![part],
             roles,
+            absent: None,
         }
     }
 
@@ -138,6 +143,7 @@ impl Policy {
             sandbox: sandbox.clone(),
             parts: Vec::new(),
             roles: Roles::default(),
+            absent: None,
         };
         policy.roles.classifier = policy.add(classifier, "classifier", |component| {
             component.classifier.clone()
@@ -149,6 +155,16 @@ impl Policy {
         policy.roles.backoff =
             policy.add(backoff, "backoff", |component| component.backoff.clone())?;
         Ok(policy)
+    }
+
+    /// In place of a policy that could not be loaded: broken from the start, so that the fallback decides.
+    pub(super) fn absent(sandbox: &Sandbox, why: String) -> Self {
+        Self {
+            sandbox: sandbox.clone(),
+            parts: Vec::new(),
+            roles: Roles::default(),
+            absent: Some(why),
+        }
     }
 
     fn add<I>(
@@ -189,7 +205,10 @@ impl Policy {
                 )
             })
             .collect();
-        titles.join(" + ")
+        match titles.as_slice() {
+            [] => "the fallback".to_owned(),
+            titles => titles.join(" + "),
+        }
     }
 
     /// The digests of the files, in the order of the parts: what tells one version of a policy from another.
@@ -266,6 +285,9 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// Classify, judge; then, on `retry`, delay.
     fn answer(&mut self, failure: &Failure) -> Result<Answer, Broken> {
+        if let Some(why) = &self.policy.absent {
+            return Err(Broken::NotLoaded(why.clone()));
+        }
         let roles = &self.policy.roles;
         let told = types::Failure::from(failure);
         let class = match &roles.classifier {

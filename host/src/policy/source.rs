@@ -182,6 +182,21 @@ impl PolicySpec {
         })
     }
 
+    /// Shows each source to `change`.
+    pub(crate) fn for_each_source(&mut self, mut change: impl FnMut(&mut Source)) {
+        match self {
+            Self::Whole(part) => change(&mut part.source),
+            Self::Parts {
+                classifier,
+                backoff,
+                dead_lettering,
+            } => [classifier, backoff, dead_lettering]
+                .into_iter()
+                .flatten()
+                .for_each(|part| change(&mut part.source)),
+        }
+    }
+
     /// In the order of [`Policy::assembled`].
     fn parts(&self) -> impl Iterator<Item = &PartSpec> {
         let parts = match self {

@@ -26,6 +26,14 @@ impl VisibilityTimeout {
     /// Visible at once.
     pub const ZERO: Self = Self(0);
 
+    /// So many seconds, at most [`VisibilityTimeout::MAX`].
+    pub const fn from_seconds(seconds: u32) -> Self {
+        match seconds {
+            0..=43_200 => Self(seconds),
+            _ => Self::MAX,
+        }
+    }
+
     /// Rounds up to whole seconds, so that no wait is shorter than asked for; at most [`VisibilityTimeout::MAX`].
     pub fn rounded_up(span: Duration) -> Self {
         let seconds = span.as_nanos().div_ceil(1_000_000_000);

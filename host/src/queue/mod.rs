@@ -1,5 +1,7 @@
 //! A queue as the consumer needs it, and the two that there are: SQS, and one in the host's own memory with SQS's semantics.
 
+mod batched;
+mod batcher;
 mod connections;
 mod error;
 mod limits;
@@ -12,6 +14,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub(crate) use batched::Batched;
+pub use batched::{Count, Requests};
+pub use batcher::GaveUp;
 pub use connections::Connections;
 pub use error::{EntryError, QueueError};
 pub use limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};

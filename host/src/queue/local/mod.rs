@@ -54,6 +54,14 @@ impl LocalQueues {
         let queue = queues.entry(name.to_owned());
         Arc::clone(queue.or_insert_with(|| LocalQueue::new(name, LocalSettings::default())))
     }
+
+    /// An empty queue of this name (without `local:`) with these settings, in place of the one before.
+    pub fn set_up(&self, name: &str, settings: LocalSettings) -> Arc<LocalQueue> {
+        let queue = LocalQueue::new(name, settings);
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.insert(name.to_owned(), Arc::clone(&queue));
+        queue
+    }
 }
 
 /// One local queue. A name that ends in `.fifo` makes it a FIFO queue.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::decider::Decided;
-use crate::failure::Failure;
+use crate::failure::{Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
+use crate::text::cut;
 
 /// The attributes that a dead letter bears, in the order in which they are given up for want of room: the last goes first.
 ///
@@ -22,28 +23,45 @@ pub const ATTRIBUTES: [&str; 7] = [
 /// The longest text of an attribute of ours, in characters.
 const TEXT: usize = 1_000;
 
+/// Why a message is dead, and what it is known by.
+#[derive(Debug, Clone, Copy)]
+pub struct Cause<'a> {
+    /// The reason, for people.
+    pub reason: &'a str,
+    /// What identifies the message through all of its attempts.
+    pub id: &'a str,
+    /// When it was first sent or, where that is not known, when its first attempt failed.
+    pub first_sent: Timestamp,
+    /// What was decided on which failure; none for a message that no policy was asked about.
+    pub decided: Option<(&'a Failure, &'a Decided)>,
+}
+
 /// The dead letter of a message: its body, the sender's attributes, and ours as far as there is room for them in the dead-letter queue.
-pub fn dead_letter(
-    message: &Message,
-    failure: &Failure,
-    decided: &Decided,
-    reason: &str,
-    queue: &Description,
-) -> Outgoing {
+pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) -> Outgoing {
     // A message that was redriven before bears what it was at first.
     let at_first =
         |name: &str, now: Attribute| message.attributes.get(name).cloned().unwrap_or(now);
+    let of_decision = |value: fn(&Failure, &Decided) -> Attribute| {
+        cause
+            .decided
+            .map(|(failure, decided)| value(failure, decided))
+    };
     let values = [
-        Attribute::string(text(reason)),
-        at_first("BackstopMessageId", Attribute::string(text(&message.id))),
-        Attribute::number(failure.attempt),
-        Attribute::string(text(&decided.decision.class.to_string())),
-        Attribute::string(text(&failure.error.to_string())),
-        at_first("BackstopFirstSent", Attribute::number(message.sent.0)),
-        Attribute::string(text(&decided.policy)),
+        Some(Attribute::string(text(cause.reason))),
+        Some(at_first(
+            "BackstopMessageId",
+            Attribute::string(text(cause.id)),
+        )),
+        of_decision(|failure, _| Attribute::number(failure.attempt)),
+        of_decision(|_, decided| Attribute::string(text(&decided.decision.class.to_string()))),
+        of_decision(|failure, _| Attribute::string(text(&failure.error.to_string()))),
+        Some(at_first(
+            "BackstopFirstSent",
+            Attribute::number(cause.first_sent.0),
+        )),
+        of_decision(|_, decided| Attribute::string(text(&decided.policy))),
     ];
     // The rest of what it bears from then is out of date.
-    let is_ours = |name: &str| ATTRIBUTES.contains(&name);
     let attributes: BTreeMap<_, _> = message
         .attributes
         .iter()
@@ -60,12 +78,40 @@ pub fn dead_letter(
         trace_header: message.trace_header.clone(),
     };
     for (name, value) in ATTRIBUTES.into_iter().zip(values) {
-        let size = letter.size() + name.len() + value.size();
-        if letter.attributes.len() < MAX_ATTRIBUTES && size <= queue.max_message_bytes {
+        let Some(value) = value else { continue };
+        let room = queue
+            .max_message_bytes
+            .saturating_sub(letter.size() + name.len());
+        if letter.attributes.len() < MAX_ATTRIBUTES
+            && let Some(value) = within(value, room)
+        {
             letter.attributes.insert(name.to_owned(), value);
         }
     }
     letter
+}
+
+/// The value in at most so many bytes: a text is cut for that, as long as something of it is left.
+fn within(mut value: Attribute, room: usize) -> Option<Attribute> {
+    let over = value.size().saturating_sub(room);
+    if let Attribute::Text { data_type, value } = &mut value
+        && data_type == "String"
+        && value.len() > over
+    {
+        let most = value.len() - over;
+        cut(value, most);
+    }
+    let is_empty = value.to_text().is_empty();
+    (value.size() <= room && !is_empty).then_some(value)
+}
+
+/// Whether a message was dead-lettered before and has been moved back since.
+pub fn is_redriven(message: &Message) -> bool {
+    message.attributes.keys().any(|name| is_ours(name))
+}
+
+fn is_ours(name: &str) -> bool {
+    ATTRIBUTES.contains(&name)
 }
 
 /// A text that SQS takes for the value of an attribute: not empty, not too long, without forbidden characters.
@@ -86,7 +132,7 @@ fn text(value: &str) -> String {
 mod tests {
     use super::*;
     use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
-    use crate::failure::{Error, Milliseconds, Timestamp};
+    use crate::failure::{Error, Milliseconds};
     use crate::queue::{ReceiptHandle, VisibilityTimeout};
     use proptest::prelude::*;
     use std::num::NonZeroU32;
@@ -140,16 +186,17 @@ mod tests {
             },
             decided_by: DecidedBy::Policy,
         };
-        dead_letter(
-            message,
-            &failure,
-            &Decided {
-                decision,
-                policy: "sha256:00".to_owned(),
-            },
+        let decided = Decided {
+            decision,
+            policy: "sha256:00".to_owned(),
+        };
+        let cause = Cause {
             reason,
-            queue,
-        )
+            id: &message.id,
+            first_sent: message.sent,
+            decided: Some((&failure, &decided)),
+        };
+        dead_letter(message, &cause, queue)
     }
 
     #[test]
@@ -190,6 +237,28 @@ mod tests {
             let letter = letter(&message("body", theirs), "because", &queue(false, 1 << 20));
             assert_eq!(letter.attributes.len(), theirs + ours);
             assert_eq!(letter.attributes.contains_key("BackstopReason"), ours > 0);
+        }
+    }
+
+    #[test]
+    fn a_reason_is_cut_to_the_room_that_a_large_message_leaves() {
+        for (room, expected) in [
+            (40, Some("because it is so")),
+            (24, Some("beca")),
+            (20, None),
+        ] {
+            let body = "x".repeat((1 << 20) - room);
+            let letter = letter(
+                &message(&body, 0),
+                "because it is so",
+                &queue(false, 1 << 20),
+            );
+            let reason = letter.attributes.get("BackstopReason");
+            assert_eq!(
+                reason.map(Attribute::to_text).as_deref(),
+                expected,
+                "{room}"
+            );
         }
     }
 

@@ -9,7 +9,7 @@ use backstop_backoff::jitter;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::queue::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
+use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
 
 /// Batches under way at once.
 const CONCURRENT: usize = 16;
@@ -27,8 +27,8 @@ pub enum GaveUp {
     /// The whole request failed for good, or its time ran out.
     #[error(transparent)]
     Request(#[from] QueueError),
-    /// The consumer has ended.
-    #[error("the consumer has ended")]
+    /// Whoever sends the batches has ended.
+    #[error("the program is ending")]
     Ended,
 }
 

@@ -1,0 +1,95 @@
+//! The Lambda retry handler as a `provided.al2023` function: `make lambda` packs it.
+
+use std::env;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use backstop::clock;
+use backstop::config::Config;
+use backstop::failure::Timestamp;
+use backstop::lambda::start::{Started, compiled_folders, start};
+use backstop::queue::Connections;
+use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
+use tokio::time::Instant;
+
+fn main() -> ExitCode {
+    log();
+    let ended = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("can't start the async runtime")
+        .and_then(|runtime| runtime.block_on(serve()));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> anyhow::Result<()> {
+    anyhow::ensure!(
+        env::var_os("AWS_LAMBDA_RUNTIME_API").is_some(),
+        "this is the Lambda retry handler: Lambda runs it. `backstop run` serves queues anywhere else"
+    );
+    let config = Config::of_lambda(&|name| env::var(name).ok())?;
+    let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
+    let package = env::var("LAMBDA_TASK_ROOT").unwrap_or_default();
+    let started = Arc::new(start(&config, compiled_folders(&package), connections).await?);
+    let handler = service_fn(|event: LambdaEvent<SqsEvent>| handle(Arc::clone(&started), event));
+    Runtime::new(handler)
+        .run()
+        .await
+        .map_err(anyhow::Error::from_boxed)
+}
+
+async fn handle(
+    started: Arc<Started>,
+    event: LambdaEvent<SqsEvent>,
+) -> Result<SqsBatchResponse, Diagnostic> {
+    let left = Timestamp(event.context.deadline).since(clock::now());
+    let deadline = Instant::now() + left.max(Duration::from_secs(1));
+    let handled = started.handler.handle(event.payload, deadline).await;
+    if started.recorder.is_some() {
+        let flushing = tokio::task::spawn_blocking(move || {
+            if let Some(recorder) = &started.recorder {
+                recorder.flush();
+            }
+        });
+        if let Err(error) = flushing.await {
+            tracing::error!(%error, "the last decision records may not be written");
+        }
+    }
+    handled.map_err(|error| {
+        tracing::error!("{error}");
+        Diagnostic {
+            error_type: "BatchError".to_owned(),
+            error_message: error.to_string(),
+        }
+    })
+}
+
+/// Log lines as Lambda's advanced logging controls want them: JSON or text, from the level that they say.
+fn log() {
+    let level = env::var("AWS_LAMBDA_LOG_LEVEL").unwrap_or_else(|_| "INFO".to_owned());
+    let level = match level.to_ascii_uppercase().as_str() {
+        "FATAL" => "error".to_owned(),
+        level => level.to_ascii_lowercase(),
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .or_else(|_| tracing_subscriber::EnvFilter::try_new(format!("warn,backstop={level}")))
+        .unwrap_or_default();
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_target(false);
+    match env::var("AWS_LAMBDA_LOG_FORMAT").as_deref() {
+        Ok("Text" | "TEXT") => lines.init(),
+        _ => lines.json().flatten_event(true).init(),
+    }
+}

@@ -1,0 +1,179 @@
+//! What the Lambda retry handler is told: by the `[lambda]` table of a `backstop.toml` in its package, and by environment variables, which come before it.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{
+    Config, ConfigError, attempts, max_age, parse_settings, parse_span, policy, queue_url, raw,
+    value,
+};
+use crate::decision::{Bounds, LONGEST_DELAY};
+use crate::lambda::UNHINDERED_ATTEMPTS;
+use crate::policy::{PolicySpec, Source};
+use raw::{Settings, Span};
+
+/// Where layers are unpacked.
+const LAYERS: &str = "/opt";
+
+/// What is kept of an invocation's time by default.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// What the Lambda retry handler does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LambdaConfig {
+    /// The retry queue's URL; found by the mapping's ARN where none is given.
+    pub retry_queue: Option<String>,
+    /// The dead-letter queue's URL; that of the retry queue's redrive policy where none is given.
+    pub dead_letter_queue: Option<String>,
+    /// What decides.
+    pub policy: PolicySpec,
+    /// What holds whatever the policy says. Both are always set.
+    pub bounds: Bounds,
+    /// What is kept of an invocation's time.
+    pub margin: Duration,
+    /// The handler's own function, for `backstop doctor`.
+    pub handler: Option<String>,
+    /// The functions whose failures come here, for `backstop doctor` and for the check at the start.
+    pub functions: Vec<String>,
+}
+
+impl raw::Lambda {
+    pub(super) fn convert(self, folder: &Path) -> Result<LambdaConfig, ConfigError> {
+        let at = |key: &str| format!("lambda.{key}");
+        let standard = |key: &str, url: String| {
+            let url = queue_url(&at(key), url)?;
+            if url.ends_with(".fifo") {
+                return Err(value(
+                    at(key),
+                    "expected a standard queue: Lambda delivers no on-failure records to a FIFO queue, and a message that waits would hold up its group",
+                ));
+            }
+            Ok(url)
+        };
+        let most = self
+            .max_attempts
+            .map(|most| attempts(&at("max-attempts"), most))
+            .transpose()?;
+        let oldest = self
+            .max_age
+            .map(|span| max_age(&at("max-age"), span.0))
+            .transpose()?;
+        let margin = self.margin.map_or(MARGIN, |span| span.0);
+        if !(Duration::from_secs(1)..=Duration::from_secs(60)).contains(&margin) {
+            return Err(value(at("margin"), "expected 1s to 60s"));
+        }
+        Ok(LambdaConfig {
+            retry_queue: self
+                .retry_queue
+                .map(|url| standard("retry-queue", url))
+                .transpose()?,
+            dead_letter_queue: self
+                .dead_letter_queue
+                .map(|url| standard("dead-letter-queue", url))
+                .transpose()?,
+            policy: policy(self.policy, self.settings, folder, &at)?,
+            bounds: Bounds {
+                max_attempts: Some(most.unwrap_or(UNHINDERED_ATTEMPTS)),
+                max_age: Some(oldest.unwrap_or(LONGEST_DELAY)),
+                retention: None,
+            },
+            margin,
+            handler: self.handler,
+            functions: self.functions,
+        })
+    }
+
+    /// Takes what the environment says in place of what the file says.
+    fn overlaid(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let text = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
+        self.retry_queue = text("BACKSTOP_RETRY_QUEUE_URL").or(self.retry_queue);
+        self.dead_letter_queue = text("BACKSTOP_DEAD_LETTER_QUEUE_URL").or(self.dead_letter_queue);
+        if let Some(name) = text("BACKSTOP_POLICY") {
+            // The file's settings are those of the file's policy.
+            self.settings = None;
+            self.policy = Some(raw::Policy::Whole(name));
+        }
+        if let Some(pairs) = text("BACKSTOP_SETTINGS") {
+            let pairs = pairs
+                .split(',')
+                .map(parse_settings)
+                .collect::<Result<_, _>>();
+            self.settings = Some(Settings(
+                pairs.map_err(|error| value("BACKSTOP_SETTINGS", error))?,
+            ));
+        }
+        if let Some(most) = text("BACKSTOP_MAX_ATTEMPTS") {
+            let most: NonZeroU32 = most.trim().parse().map_err(|_| {
+                value(
+                    "BACKSTOP_MAX_ATTEMPTS",
+                    format!("`{most}` is not a whole number from 1"),
+                )
+            })?;
+            self.max_attempts = Some(most.get());
+        }
+        for (name, span) in [
+            ("BACKSTOP_MAX_AGE", &mut self.max_age),
+            ("BACKSTOP_MARGIN", &mut self.margin),
+        ] {
+            if let Some(text) = text(name) {
+                let parsed =
+                    parse_span(text.trim()).map_err(|error| value(name, error.to_string()))?;
+                *span = Some(Span(parsed));
+            }
+        }
+        if let Some(functions) = text("BACKSTOP_FUNCTIONS") {
+            self.functions = functions
+                .split(',')
+                .map(|name| name.trim().to_owned())
+                .collect();
+        }
+        self.handler = text("AWS_LAMBDA_FUNCTION_NAME").or(self.handler);
+        Ok(self)
+    }
+}
+
+impl Config {
+    /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; and the environment. Policies whose path is not in the package are looked for in the layers.
+    pub fn of_lambda(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let package = PathBuf::from(variable("LAMBDA_TASK_ROOT").unwrap_or_default());
+        let path = match variable("BACKSTOP_CONFIG") {
+            Some(path) => Some(package.join(path)),
+            None => [package.as_path(), Path::new(LAYERS)]
+                .map(|folder| folder.join("backstop.toml"))
+                .into_iter()
+                .find(|path| path.exists()),
+        };
+        let (mut raw, folder) = match &path {
+            Some(path) => (
+                raw::Config::read(path)?,
+                path.parent().unwrap_or(Path::new("")),
+            ),
+            None => (raw::Config::default(), package.as_path()),
+        };
+        let lambda = raw.lambda.take().unwrap_or_default();
+        raw.lambda = Some(lambda.overlaid(variable)?);
+        if let Some(record) = variable("BACKSTOP_DECISIONS") {
+            raw.decisions = Some(raw::Decisions { record });
+        }
+        let mut config = raw.convert(folder)?;
+        if let Some(lambda) = &mut config.lambda {
+            lambda.policy.for_each_source(|source| {
+                if let Source::File(path) = source
+                    && !path.exists()
+                    && let Ok(relative) = path.strip_prefix(folder)
+                {
+                    let in_layer = Path::new(LAYERS).join(relative);
+                    if in_layer.exists() {
+                        *path = in_layer;
+                    }
+                }
+            });
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+#[path = "lambda_tests.rs"]
+mod tests;

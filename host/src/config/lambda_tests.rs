@@ -1,0 +1,152 @@
+use std::collections::HashMap;
+use std::fs;
+
+use super::*;
+use crate::policy::PartSpec;
+
+fn config(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let variables: HashMap<_, _> = variables.iter().copied().collect();
+    Config::of_lambda(&|name| variables.get(name).map(|value| (*value).to_owned()))
+}
+
+fn lambda(variables: &[(&str, &str)]) -> LambdaConfig {
+    config(variables).unwrap().lambda.unwrap()
+}
+
+fn part(policy: &PolicySpec) -> &PartSpec {
+    match policy {
+        PolicySpec::Whole(part) => part,
+        PolicySpec::Parts { .. } => panic!("in parts"),
+    }
+}
+
+#[test]
+fn nothing_needs_to_be_set() {
+    let lambda = lambda(&[]);
+    assert_eq!(lambda.bounds.max_attempts, Some(UNHINDERED_ATTEMPTS));
+    assert_eq!(lambda.bounds.max_age, Some(LONGEST_DELAY));
+    assert_eq!(part(&lambda.policy).source, Source::Builtin("full-jitter"));
+    assert_eq!(lambda.margin, Duration::from_secs(5));
+}
+
+#[test]
+fn the_environment_comes_before_the_file_of_the_package() {
+    let package = tempfile::tempdir().unwrap();
+    let root = package.path().to_str().unwrap();
+    fs::write(package.path().join("mine.wasm"), "").unwrap();
+    fs::write(
+        package.path().join("backstop.toml"),
+        r#"
+        [lambda]
+        retry-queue = "https://sqs.eu-west-1.amazonaws.com/1/retries"
+        policy = "mine.wasm"
+        settings = { a = 1 }
+        max-attempts = 5
+        max-age = "3d"
+        margin = "2s"
+        functions = ["orders"]
+        "#,
+    )
+    .unwrap();
+    let root = ("LAMBDA_TASK_ROOT", root);
+    let of_file = lambda(&[root]);
+    let path = package.path().join("mine.wasm");
+    assert_eq!(part(&of_file.policy).source, Source::File(path));
+    assert_eq!(
+        part(&of_file.policy).settings,
+        [("a".to_owned(), "1".to_owned())]
+    );
+    assert_eq!(of_file.bounds.max_attempts.unwrap().get(), 5);
+    assert_eq!(
+        (of_file.margin, of_file.functions.len()),
+        (Duration::from_secs(2), 1)
+    );
+
+    let both = lambda(&[
+        root,
+        ("BACKSTOP_POLICY", "linear"),
+        ("BACKSTOP_SETTINGS", "base=30s, cap=6h"),
+        ("BACKSTOP_MAX_ATTEMPTS", "20"),
+        ("BACKSTOP_MAX_AGE", "12h"),
+        (
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL",
+            "https://sqs.eu-west-1.amazonaws.com/1/dead",
+        ),
+        ("BACKSTOP_FUNCTIONS", "a, b"),
+        ("AWS_LAMBDA_FUNCTION_NAME", "retry-handler"),
+    ]);
+    assert_eq!(part(&both.policy).source, Source::Builtin("linear"));
+    let settings = [("base", "30s"), ("cap", "6h")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    assert_eq!(part(&both.policy).settings, settings);
+    assert_eq!(both.bounds.max_attempts.unwrap().get(), 20);
+    assert_eq!(
+        both.bounds.max_age.unwrap().as_duration(),
+        Duration::from_secs(43_200)
+    );
+    assert!(both.retry_queue.unwrap().ends_with("/retries"));
+    assert_eq!(
+        (both.functions.len(), both.handler.as_deref()),
+        (2, Some("retry-handler"))
+    );
+    // The file's settings belong to the file's policy.
+    let other = lambda(&[root, ("BACKSTOP_POLICY", "linear")]);
+    assert_eq!(part(&other.policy).settings, []);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_its_name() {
+    let fifo = "https://sqs.eu-west-1.amazonaws.com/1/retries.fifo";
+    for (name, value, expected) in [
+        (
+            "BACKSTOP_RETRY_QUEUE_URL",
+            fifo,
+            "lambda.retry-queue: expected a standard queue",
+        ),
+        (
+            "BACKSTOP_RETRY_QUEUE_URL",
+            "retries",
+            "lambda.retry-queue: `retries` is not the URL",
+        ),
+        (
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL",
+            fifo,
+            "lambda.dead-letter-queue: expected a standard",
+        ),
+        (
+            "BACKSTOP_MAX_ATTEMPTS",
+            "0",
+            "BACKSTOP_MAX_ATTEMPTS: `0` is not a whole number from 1",
+        ),
+        (
+            "BACKSTOP_MAX_ATTEMPTS",
+            "many",
+            "BACKSTOP_MAX_ATTEMPTS: `many` is not",
+        ),
+        (
+            "BACKSTOP_MAX_AGE",
+            "15d",
+            "lambda.max-age: expected more than 0s and at most 14d",
+        ),
+        ("BACKSTOP_MAX_AGE", "soon", "BACKSTOP_MAX_AGE"),
+        ("BACKSTOP_MARGIN", "0s", "lambda.margin: expected 1s to 60s"),
+        (
+            "BACKSTOP_SETTINGS",
+            "base",
+            "BACKSTOP_SETTINGS: `base` is not a setting",
+        ),
+        ("BACKSTOP_POLICY", "fulljitter", "lambda.policy"),
+        (
+            "BACKSTOP_CONFIG",
+            "/no/such/file.toml",
+            "can't read the configuration",
+        ),
+    ] {
+        let error = config(&[(name, value)]).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{name}: {error}");
+    }
+    // An empty variable is one that is not set: templates leave them so.
+    assert_eq!(
+        lambda(&[("BACKSTOP_MAX_AGE", ""), ("BACKSTOP_POLICY", "")]),
+        lambda(&[])
+    );
+}

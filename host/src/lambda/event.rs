@@ -1,0 +1,158 @@
+//! One event on its way through its attempts: what is known of it from a record, and the envelope that its next attempt goes out in.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use backstop_envelope::{Envelope, LastError, Metadata, Redriven, wrap};
+use serde_json::value::RawValue;
+
+use super::record::Record;
+use crate::decider::Decided;
+use crate::failure::{Failure, Milliseconds, Timestamp, random};
+use crate::queue::Message;
+use crate::text::cut;
+
+/// The longest code and the longest text of the last error in an envelope, in bytes: it travels with every attempt.
+const CODE: usize = 100;
+const TEXT: usize = 400;
+
+/// An event whose attempt failed.
+#[derive(Debug)]
+pub(super) struct Event {
+    /// Identifies it through all of its attempts: the request id of the first.
+    pub(super) id: String,
+    /// When its first attempt failed.
+    pub(super) first_failed: Timestamp,
+    /// Why and when its last attempt failed.
+    pub(super) record: Record,
+    /// The event as it was at first, its JSON text byte for byte.
+    payload: Box<RawValue>,
+    /// Attempts made in all; 0 when it never ran.
+    made: u32,
+    metadata: Metadata,
+}
+
+impl Event {
+    /// The event of a record: taken out of its envelope, if it was in one.
+    pub(super) fn of(record: Record) -> Self {
+        let Some(Envelope {
+            mut metadata,
+            payload,
+        }) = Envelope::open(record.event.get())
+        else {
+            let seconds = record.failed_at.0 / 1_000;
+            return Self {
+                id: record.request_id.clone(),
+                first_failed: record.failed_at,
+                payload: record.event.clone(),
+                made: u32::from(record.ran),
+                metadata: Metadata::new(NonZeroU32::MIN, seconds),
+                record,
+            };
+        };
+        let (id, carried) = match &metadata.id {
+            Some(id) => (id.clone(), metadata.attempt.get()),
+            // Not ours: the plain pattern's, which counts retries and not attempts.
+            None => (
+                record.request_id.clone(),
+                metadata.attempt.get().saturating_add(1),
+            ),
+        };
+        metadata.id = Some(id.clone());
+        Self {
+            id,
+            first_failed: Timestamp(metadata.initial_timestamp.saturating_mul(1_000)),
+            payload: payload.to_owned(),
+            made: if record.ran { carried } else { carried - 1 },
+            metadata,
+            record,
+        }
+    }
+
+    /// The event's text, for a policy that looks into it.
+    pub(super) fn payload(&self) -> &str {
+        self.payload.get()
+    }
+
+    /// Which attempt the next one is, counted over all redrives.
+    pub(super) fn next_attempt(&self) -> NonZeroU32 {
+        NonZeroU32::MIN.saturating_add(self.made)
+    }
+
+    /// What the policy is told. Attempts and age count from the last redrive, if there was one.
+    pub(super) fn failure(&self, message: &Message) -> Failure {
+        let (before, since) = match self.metadata.redriven {
+            Some(Redriven {
+                attempts,
+                timestamp,
+            }) => (attempts, Timestamp(timestamp.saturating_mul(1_000))),
+            None => (0, self.first_failed),
+        };
+        let attempt = NonZeroU32::new(self.made.saturating_sub(before)).unwrap_or(NonZeroU32::MIN);
+        let failed_at = self.record.failed_at;
+        Failure {
+            message_id: self.id.clone(),
+            source: self.record.function.clone(),
+            attempt,
+            age: Milliseconds::from_duration(failed_at.since(since)),
+            failed_at,
+            previous_delay: self.metadata.previous_delay_ms.map(Milliseconds),
+            error: self.record.error.clone(),
+            attributes: message
+                .attributes
+                .iter()
+                .map(|(name, value)| (name.clone(), value.to_text()))
+                .collect(),
+            random: random(&self.id, attempt),
+        }
+    }
+
+    /// The next attempt's event, after `delay`.
+    pub(super) fn retried(&self, delay: Milliseconds, decided: &Decided) -> String {
+        let mut metadata = self.carried_on();
+        metadata.previous_delay_ms = Some(delay.0);
+        metadata.policy = Some(decided.policy.clone());
+        wrap(&metadata, self.payload())
+    }
+
+    /// The next attempt's event when a person moved the message back from the dead-letter queue: the policy counts from here.
+    pub(super) fn redriven(&self, now: Timestamp) -> String {
+        let mut metadata = self.carried_on();
+        metadata.previous_delay_ms = None;
+        metadata.policy = None;
+        metadata.redriven = Some(Redriven {
+            attempts: self.made,
+            timestamp: now.0 / 1_000,
+        });
+        wrap(&metadata, self.payload())
+    }
+
+    fn carried_on(&self) -> Metadata {
+        let mut last_error = LastError {
+            code: self.record.error.code.clone(),
+            message: self.record.error.message.clone(),
+        };
+        cut(&mut last_error.code, CODE);
+        cut(&mut last_error.message, TEXT);
+        let mut metadata = self.metadata.clone();
+        metadata.attempt = self.next_attempt();
+        metadata.id = Some(self.id.clone());
+        metadata.last_error = Some(last_error);
+        metadata
+    }
+
+    /// When the next attempt is due: measured from the failure and not from any receive, so that it does not move.
+    pub(super) fn due(&self, delay: Milliseconds) -> Timestamp {
+        self.record.failed_at.plus(delay.as_duration())
+    }
+
+    /// The longest delay that a queue can hold its message for, which drops it at `expires`.
+    pub(super) fn room(&self, expires: Timestamp) -> Milliseconds {
+        let room: Duration = expires.since(self.record.failed_at);
+        Milliseconds::from_duration(room)
+    }
+}
+
+#[cfg(test)]
+#[path = "event_tests.rs"]
+mod tests;

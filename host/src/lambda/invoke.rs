@@ -1,0 +1,246 @@
+//! What the handler asks of Lambda: to run a function again, and whether it would be cut off for recursion.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::{InvocationType, RecursiveLoop};
+use backstop_backoff::{Class, classify, jitter};
+
+use crate::failure::{Error, Milliseconds};
+use crate::invocation::{self, invocation_error};
+use crate::text::chain;
+
+/// The longest that one request may take. An asynchronous invocation is only queued.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// The waits before another invocation, in milliseconds: the first, the first for what is slow to pass, and the longest.
+const BASE: u32 = 2_000;
+const SLOW_BASE: u32 = 60_000;
+const CAP: u32 = 300_000;
+
+/// Errors of an invocation that pass, but not within seconds.
+const SLOW: [&str; 4] = [
+    "ENILimitReachedException",
+    "SubnetIPAddressLimitReachedException",
+    "EFSIOException",
+    "SnapStartRegenerationFailureException",
+];
+
+/// Errors that are the handler's own trouble and not that of the function or its event, although their status is 4xx.
+const OWN: [&str; 6] = [
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+    "RequestExpired",
+];
+
+/// Lambda, as far as the handler needs it.
+#[async_trait]
+pub trait Functions: Debug + Send + Sync {
+    /// Queues an invocation of `function`, an ARN with its version or alias. `Ok` means that Lambda has taken the event (202).
+    async fn invoke(&self, function: &str, event: String) -> Result<(), Error>;
+
+    /// Whether Lambda's recursion detection is on for a function: it ends a chain of about 16 invocations.
+    async fn detects_recursion(&self, function: &str) -> Result<bool, Error>;
+}
+
+/// Lambda over the AWS SDK.
+#[derive(Debug, Clone)]
+pub struct LambdaApi(Client);
+
+impl LambdaApi {
+    /// With the SDK's usual configuration, without retries of its own.
+    pub fn new(config: &SdkConfig) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(invocation::CONNECT)
+            .operation_attempt_timeout(REQUEST)
+            .build();
+        Self(invocation::client(config, timeouts))
+    }
+}
+
+#[async_trait]
+impl Functions for LambdaApi {
+    async fn invoke(&self, function: &str, event: String) -> Result<(), Error> {
+        let request = self
+            .0
+            .invoke()
+            .function_name(function)
+            .invocation_type(InvocationType::Event)
+            .payload(Blob::new(event));
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| invocation_error(&error))?;
+        match answer.status_code() {
+            202 => Ok(()),
+            status => Err(Error {
+                status: u16::try_from(status).ok(),
+                ..Error::new(
+                    "UnexpectedStatus",
+                    format!("Lambda answered {status} and not 202"),
+                )
+            }),
+        }
+    }
+
+    async fn detects_recursion(&self, function: &str) -> Result<bool, Error> {
+        let answer = self
+            .0
+            .get_function_recursion_config()
+            .function_name(unqualified(function))
+            .send()
+            .await
+            .map_err(|error| Error::new("GetFunctionRecursionConfig", chain(&error)))?;
+        Ok(answer.recursive_loop() != Some(&RecursiveLoop::Allow))
+    }
+}
+
+/// The function's ARN without a version or an alias; a name stays as it is.
+pub(crate) fn unqualified(function: &str) -> &str {
+    match function.match_indices(':').nth(6) {
+        Some((end, _)) if function.starts_with("arn:") => function.get(..end).unwrap_or(function),
+        _ => function,
+    }
+}
+
+/// When to try an invocation again that Lambda did not take; none when it never will. `tries` counts from 1, `random` is in [0, 1).
+pub(super) fn again(error: &Error, tries: u32, random: f64) -> Option<Milliseconds> {
+    let is_own = OWN.contains(&error.code.as_str());
+    if classify(&error.code, error.status) == Class::Permanent && !is_own {
+        return None;
+    }
+    let base = if SLOW.contains(&error.code.as_str()) {
+        SLOW_BASE
+    } else {
+        BASE
+    };
+    let ceiling = jitter::exponential(base, CAP, tries);
+    let delay = Milliseconds(jitter::full(base / 2, ceiling, random));
+    Some(delay.max(error.retry_after.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Table "Invoke" of the error codes of Lambda's API, with their HTTP statuses.
+    #[test]
+    fn what_may_pass_is_tried_again_and_nothing_else() {
+        let throttled = [
+            "TooManyRequestsException 429",
+            "CallerRateLimitExceeded 429",
+        ];
+        let transient = [
+            "ServiceException 500",
+            "EC2ThrottledException 502",
+            "EC2UnexpectedException 502",
+            "ENINotReadyException 502",
+            "ResourceNotReadyException 502",
+            "EFSMountConnectivityException 408",
+            "EFSMountTimeoutException 408",
+            "S3FilesMountConnectivityException 408",
+            "S3FilesMountTimeoutException 408",
+            "SnapStartTimeoutException 408",
+            "SnapStartNotReadyException 409",
+            "ResourceConflictException 409",
+            "CodeArtifactUserPendingException 409",
+            "ECONNRESET 0",
+            "ETIMEDOUT 0",
+            "UnexpectedStatus 200",
+            "ExpiredTokenException 403",
+            "InvalidSignatureException 403",
+        ];
+        let permanent = [
+            "InvalidRuntimeException 502",
+            "InvalidZipFileException 502",
+            "InvalidSubnetIDException 502",
+            "InvalidSecurityGroupIDException 502",
+            "EC2AccessDeniedException 502",
+            "KMSAccessDeniedException 502",
+            "KMSDisabledException 502",
+            "KMSInvalidStateException 502",
+            "KMSNotFoundException 502",
+            "ResourceNotFoundException 404",
+            "InvalidParameterValueException 400",
+            "InvalidRequestContentException 400",
+            "ModeNotSupportedException 400",
+            "NoPublishedVersionException 400",
+            "SnapStartException 400",
+            "RecursiveInvocationException 400",
+            "ServiceQuotaExceededException 402",
+            "EFSMountFailureException 403",
+            "S3FilesMountFailureException 403",
+            "AccessDeniedException 403",
+            "RuntimeAliasDeletedException 409",
+            "RuntimeVersionDeletedException 409",
+            "CodeArtifactUserFailedException 409",
+            "CodeArtifactUserDeletedException 409",
+            "DurableExecutionAlreadyStartedException 409",
+            "RequestTooLargeException 413",
+            "RequestEntityTooLargeException 413",
+            "UnsupportedMediaTypeException 415",
+        ];
+        let when = |row: &str| {
+            let (code, status) = row.split_once(' ').unwrap();
+            let error = Error {
+                status: status.parse().ok().filter(|status| *status > 0),
+                ..Error::new(code, "")
+            };
+            again(&error, 1, 0.0)
+        };
+        for row in throttled.iter().chain(&transient) {
+            assert_eq!(when(row), Some(Milliseconds(BASE / 2)), "{row}");
+        }
+        for code in SLOW {
+            assert_eq!(
+                when(&format!("{code} 502")),
+                Some(Milliseconds(SLOW_BASE / 2)),
+                "{code}"
+            );
+        }
+        for row in permanent {
+            assert_eq!(when(row), None, "{row}");
+        }
+    }
+
+    #[test]
+    fn the_wait_grows_to_five_minutes_and_is_no_shorter_than_asked_for() {
+        let error = Error::new("TooManyRequestsException", "");
+        let longest = |tries| again(&error, tries, 0.999_999).unwrap().0.div_ceil(1_000);
+        assert_eq!([1, 2, 3, 20].map(longest), [2, 4, 8, 300]);
+        let asked = Error {
+            retry_after: Some(Milliseconds(90_000)),
+            ..error
+        };
+        assert_eq!(again(&asked, 1, 0.0), Some(Milliseconds(90_000)));
+    }
+
+    #[test]
+    fn a_function_is_known_by_its_arn_without_a_version() {
+        for (given, expected) in [
+            (
+                "arn:aws:lambda:eu-west-1:1:function:f:$LATEST",
+                "arn:aws:lambda:eu-west-1:1:function:f",
+            ),
+            (
+                "arn:aws:lambda:eu-west-1:1:function:f:live",
+                "arn:aws:lambda:eu-west-1:1:function:f",
+            ),
+            (
+                "arn:aws:lambda:eu-west-1:1:function:f",
+                "arn:aws:lambda:eu-west-1:1:function:f",
+            ),
+            ("f", "f"),
+        ] {
+            assert_eq!(unqualified(given), expected);
+        }
+    }
+}

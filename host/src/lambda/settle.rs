@@ -1,0 +1,258 @@
+//! What becomes of one message: held until its time, its event invoked again, or moved to the dead-letter queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::event::Event;
+use super::open::Open;
+use super::record::{NoRecord, Record};
+use super::{RetryHandler, UNHINDERED_ATTEMPTS, invoke};
+use crate::dead_letter::{Cause, dead_letter, is_redriven};
+use crate::decider::Decided;
+use crate::decision::Action;
+use crate::failure::{Failure, Milliseconds};
+use crate::policy::Payload;
+use crate::queue::{BATCH_BYTES, GaveUp, Message, VisibilityTimeout};
+
+/// The longest that a message is hidden for at a time. SQS allows 12 hours from the receive by the poller: a batch window of 5 minutes and a function's 15 minutes may have gone by since.
+const STEP: Duration = Duration::from_secs(42_000);
+
+/// For how long a request is tried at most.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// When a message is tried again whose dead letter was not taken.
+const SOON: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
+
+/// The largest event that Lambda takes for an asynchronous invocation, in bytes.
+const EVENT_BYTES: usize = 1 << 20;
+
+/// Where a message is after it was handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// No longer in the queue, or to be deleted by the mapping: not to be reported.
+    Gone,
+    /// In the queue: reported, so that the mapping does not delete it.
+    Kept,
+}
+
+/// The message that is settled, and until when requests for it are tried.
+struct Case<'a> {
+    open: &'a Open,
+    message: &'a Message,
+    end: Instant,
+}
+
+impl RetryHandler {
+    /// Decides, and carries it out.
+    pub(super) async fn settle(&self, open: &Open, message: &Message, end: Instant) -> Settled {
+        let end = end.min(Instant::now() + PATIENCE);
+        let case = Case { open, message, end };
+        let event = match record(message) {
+            Ok(record) => Event::of(record),
+            Err(reason) => {
+                tracing::warn!(%reason, "dead-letter");
+                let cause = Cause {
+                    reason: &reason.to_string(),
+                    id: &message.id,
+                    first_sent: message.sent,
+                    decided: None,
+                };
+                return case.dead_letter(&cause).await;
+            }
+        };
+        if is_redriven(message) {
+            tracing::info!(
+                event = event.id,
+                attempt = event.next_attempt().get(),
+                "redriven: invoked at once"
+            );
+            let next = event.redriven(open.queue.now());
+            if let Some(reason) = self.obstacle(&case, &event, &next).await {
+                tracing::warn!(event = event.id, reason, "dead-letter");
+                return case.bury(&event, &reason, None).await;
+            }
+            return self.invoke(&case, &event, next, None).await;
+        }
+        let failure = event.failure(message);
+        let payload = Arc::new(Payload::new(event.payload()));
+        let room = event.room(open.expires(message));
+        let decided = self.decider.decide(failure.clone(), payload, room).await;
+        let said = Some((&failure, &decided));
+        let (error, class) = (&failure.error.code, &decided.decision.class);
+        match &decided.decision.action {
+            Action::Discard { reason } => {
+                tracing::warn!(event = event.id, %error, %class, reason, "discard");
+                case.delete().await;
+                Settled::Gone
+            }
+            Action::DeadLetter { reason } => {
+                tracing::warn!(event = event.id, %error, %class, reason, "dead-letter");
+                case.bury(&event, reason, said).await
+            }
+            Action::Retry { delay } => {
+                let next = event.retried(*delay, &decided);
+                if let Some(reason) = self.obstacle(&case, &event, &next).await {
+                    tracing::warn!(event = event.id, %error, %class, reason, "dead-letter");
+                    return case.bury(&event, &reason, said).await;
+                }
+                let (now, due) = (open.queue.now(), event.due(*delay));
+                if now < due {
+                    let wait = due.since(now);
+                    tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, %delay, left = %Milliseconds::from_duration(wait), "hold");
+                    case.hide(VisibilityTimeout::rounded_up(wait.min(STEP)))
+                        .await;
+                    return Settled::Kept;
+                }
+                self.invoke(&case, &event, next, said).await
+            }
+        }
+    }
+
+    /// What keeps an event from being invoked again, known before its time has come.
+    async fn obstacle(&self, case: &Case<'_>, event: &Event, next: &str) -> Option<String> {
+        if next.len() > EVENT_BYTES {
+            return Some(format!(
+                "the event has {} bytes in its envelope: Lambda takes at most {EVENT_BYTES}",
+                next.len()
+            ));
+        }
+        // Lambda would lose the record of the next failure, and the event with it.
+        let grown = next.len().saturating_sub(event.record.event.get().len());
+        let most = case.open.description.max_message_bytes.min(BATCH_BYTES);
+        if case.message.body.len() + grown > most {
+            return Some(format!(
+                "the record of another failure would have {} bytes: the retry queue takes at most {most}",
+                case.message.body.len() + grown
+            ));
+        }
+        let function = &event.record.function;
+        if !self.options.long_chains || event.next_attempt() <= UNHINDERED_ATTEMPTS {
+            return None;
+        }
+        match self.functions.detects_recursion(function).await {
+            Ok(false) => None,
+            Ok(true) => Some(format!(
+                "attempt {} would be cut off by recursion detection: set RecursiveLoop to Allow on {}",
+                event.next_attempt(),
+                invoke::unqualified(function)
+            )),
+            Err(error) => {
+                tracing::warn!(%error, function, "recursion detection can't be looked up: allow lambda:GetFunctionRecursionConfig");
+                None
+            }
+        }
+    }
+
+    /// Invokes the event's function. Only what Lambda has taken leaves the queue.
+    async fn invoke(
+        &self,
+        case: &Case<'_>,
+        event: &Event,
+        next: String,
+        decided: Option<(&Failure, &Decided)>,
+    ) -> Settled {
+        let (function, attempt) = (&event.record.function, event.next_attempt());
+        let error = match self.functions.invoke(function, next).await {
+            Ok(()) => {
+                tracing::info!(
+                    event = event.id,
+                    function,
+                    attempt = attempt.get(),
+                    "invoke"
+                );
+                case.delete().await;
+                return Settled::Gone;
+            }
+            Err(error) => error,
+        };
+        let tries = case.message.receive_count.get();
+        let Some(wait) = invoke::again(&error, tries, rand::random()) else {
+            tracing::warn!(event = event.id, function, %error, "the function can't be invoked: dead-letter");
+            let reason = format!(
+                "{} can't be invoked: {error}",
+                invoke::unqualified(function)
+            );
+            return case.bury(event, &reason, decided).await;
+        };
+        if case.open.queue.now().plus(wait.as_duration()) >= case.open.expires(case.message) {
+            tracing::warn!(event = event.id, function, %error, "not invoked before the retry queue's retention is over: dead-letter");
+            let reason =
+                format!("not invoked before the retry queue's retention was over: {error}");
+            return case.bury(event, &reason, decided).await;
+        }
+        tracing::warn!(event = event.id, function, %error, %wait, "not invoked: tried again");
+        case.hide(VisibilityTimeout::rounded_up(wait.as_duration()))
+            .await;
+        Settled::Kept
+    }
+}
+
+fn record(message: &Message) -> Result<Record, NoRecord> {
+    let is_of_function = ["RequestID", "ErrorCode"]
+        .iter()
+        .all(|name| message.attributes.contains_key(*name));
+    match Record::parse(&message.body) {
+        Err(NoRecord::Shape(_)) if is_of_function => Err(NoRecord::DeadLetterConfig),
+        parsed => parsed,
+    }
+}
+
+impl Case<'_> {
+    /// Deletes the message. The mapping does so too, for what is not reported: a failure is told and left at that.
+    async fn delete(&self) {
+        let handle = &self.message.receipt_handle;
+        if let Err(error) = self.open.requests.delete(handle, self.end).await {
+            tracing::warn!(%error, "a message could not be deleted: that is left to the mapping");
+        }
+    }
+
+    /// Hides the message. Where that fails it comes early, which does no harm.
+    async fn hide(&self, timeout: VisibilityTimeout) {
+        let handle = &self.message.receipt_handle;
+        match self.open.requests.hide(handle, timeout, self.end).await {
+            Ok(()) => {}
+            Err(GaveUp::Entry(error)) if error.message.contains("beyond the limit") => {
+                tracing::debug!(%error, "the message comes early");
+            }
+            Err(error) => tracing::warn!(%error, "a message could not be hidden: it comes early"),
+        }
+    }
+
+    /// Moves the message of an event to the dead-letter queue.
+    async fn bury(
+        &self,
+        event: &Event,
+        reason: &str,
+        decided: Option<(&Failure, &Decided)>,
+    ) -> Settled {
+        let cause = Cause {
+            reason,
+            id: &event.id,
+            first_sent: event.first_failed,
+            decided,
+        };
+        self.dead_letter(&cause).await
+    }
+
+    /// Sends the message to the dead-letter queue; it leaves this one only once that has it.
+    async fn dead_letter(&self, cause: &Cause<'_>) -> Settled {
+        let Some(queue) = &self.open.dead_letters else {
+            tracing::error!(
+                reason = cause.reason,
+                "there is no dead-letter queue: the message stays; set dead-letter-queue, or give the retry queue a redrive policy"
+            );
+            self.hide(SOON).await;
+            return Settled::Kept;
+        };
+        let letter = dead_letter(self.message, cause, queue);
+        if let Err(error) = self.open.requests.send(letter, self.end).await {
+            tracing::error!(%error, "a message could not be dead-lettered: it stays and is tried again soon");
+            self.hide(SOON).await;
+            return Settled::Kept;
+        }
+        self.delete().await;
+        Settled::Gone
+    }
+}

@@ -1,0 +1,112 @@
+//! The handler put to work: its policy loaded, its bounds checked against Lambda's recursion detection, its records opened.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Functions, LambdaApi, Options, RetryHandler, UNHINDERED_ATTEMPTS};
+use crate::config::{Config, LambdaConfig};
+use crate::decider::Decider;
+use crate::policy::{Compiled, LivePolicy, Sandbox};
+use crate::queue::{Connections, short_name};
+use crate::record::{Observer, RecordError, Recorder};
+use crate::text::chain;
+
+/// Why a handler does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is not of a handler.
+    #[error("the configuration has no [lambda] table")]
+    NoLambda,
+    /// No engine for policies on this machine.
+    #[error("can't set up the sandbox: {0}")]
+    Sandbox(String),
+    /// Records can't be written.
+    #[error(transparent)]
+    Records(#[from] RecordError),
+    /// More attempts than Lambda lets through.
+    #[error(
+        "max-attempts is {most}, but recursion detection is on for {function}: it cuts a chain off after about 16 invocations. Set RecursiveLoop to Allow on it (aws lambda put-function-recursion-config --function-name {function} --recursive-loop Allow), or max-attempts to at most {UNHINDERED_ATTEMPTS}"
+    )]
+    Recursion {
+        /// The bound.
+        most: std::num::NonZeroU32,
+        /// The function: the handler's own, or one of those that it retries.
+        function: String,
+    },
+}
+
+/// A handler that is ready, with what writes its records.
+#[derive(Debug)]
+pub struct Started {
+    /// Handles batches.
+    pub handler: Arc<RetryHandler>,
+    /// To be flushed when a batch is done: Lambda freezes the process then.
+    pub recorder: Option<Arc<Recorder>>,
+}
+
+/// Folders in which `make lambda` leaves compiled policies: in the package, and in a layer.
+pub fn compiled_folders(package: &str) -> Compiled {
+    let folders = [package, "/opt"].map(|folder| PathBuf::from(folder).join("compiled"));
+    Compiled::folders(folders)
+}
+
+/// Starts the handler. A policy that can't be loaded does not keep it from starting: the fallback decides, and the log says why.
+pub async fn start(
+    config: &Config,
+    compiled: Compiled,
+    connections: Arc<Connections>,
+) -> Result<Started, StartError> {
+    let lambda = config.lambda.as_ref().ok_or(StartError::NoLambda)?;
+    let sandbox = Sandbox::new(config.limits)
+        .map_err(|error| StartError::Sandbox(format!("{error:#}")))?
+        .with_compiled(compiled);
+    let (policy, refused) = LivePolicy::load_or_stand_in(&sandbox, lambda.policy.clone());
+    if let Some(error) = refused {
+        tracing::error!(
+            "{}: the fallback decides until the function has a policy that is good",
+            chain(&error)
+        );
+    }
+    let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
+    let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
+    let mut decider = Decider::new(name, policy, lambda.bounds);
+    if let Some(recorder) = &recorder {
+        decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
+    }
+    let functions = Arc::new(LambdaApi::new(connections.sdk().await));
+    let long_chains = check_recursion(lambda, functions.as_ref()).await?;
+    let options = Options {
+        retry_queue: lambda.retry_queue.clone(),
+        dead_letter_queue: lambda.dead_letter_queue.clone(),
+        margin: lambda.margin,
+        long_chains,
+    };
+    let handler = Arc::new(RetryHandler::new(connections, decider, functions, options));
+    Ok(Started { handler, recorder })
+}
+
+/// Refuses more attempts than recursion detection lets through. Asks Lambda only where there are more; whether there are.
+async fn check_recursion(
+    lambda: &LambdaConfig,
+    functions: &dyn Functions,
+) -> Result<bool, StartError> {
+    let most = match lambda.bounds.max_attempts {
+        Some(most) if most > UNHINDERED_ATTEMPTS => most,
+        _ => return Ok(false),
+    };
+    for function in lambda.handler.iter().chain(&lambda.functions) {
+        match functions.detects_recursion(function).await {
+            Ok(false) => {}
+            Ok(true) => {
+                return Err(StartError::Recursion {
+                    most,
+                    function: function.clone(),
+                });
+            }
+            Err(error) => {
+                tracing::warn!(function, %error, "recursion detection can't be looked up: allow lambda:GetFunctionRecursionConfig");
+            }
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,266 @@
+//! Policies that were compiled ahead of time: machine code beside the files that it was made from, so that a cold start does not compile.
+//!
+//! Machine code runs outside of the sandbox, so it is only taken from folders that the program itself comes with, and only as this module wrote it: whole, by an owner who could have replaced the program too, and of this version of the engine. Everything else is passed over, and the policy is compiled as usual.
+#![expect(
+    unsafe_code,
+    reason = "machine code can only be taken on trust; this is the module that says whose"
+)]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use wasmtime::{Config, Engine};
+
+use super::component::PolicyDigest;
+use super::encoding::{self, EncodingError};
+use super::engine;
+
+/// What a file of compiled code begins with; the SHA-256 of the code follows, and then the code.
+const MAGIC: &[u8] = b"backstop compiled 1\n";
+
+/// A processor that policies can be compiled for, with no features but those that each of its kind has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Architecture {
+    /// AWS Graviton and others.
+    Arm64,
+    /// Intel and AMD.
+    X86_64,
+}
+
+impl Architecture {
+    /// The name that Lambda gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Arm64 => "arm64",
+            Self::X86_64 => "x86_64",
+        }
+    }
+
+    /// The one that this program was built for, if policies can be compiled ahead of time for it.
+    pub fn of_this_program() -> Option<Self> {
+        match std::env::consts::ARCH {
+            "aarch64" => Some(Self::Arm64),
+            "x86_64" => Some(Self::X86_64),
+            _ => None,
+        }
+    }
+
+    fn triple(self) -> &'static str {
+        match self {
+            Self::Arm64 => "aarch64-unknown-linux-gnu",
+            Self::X86_64 => "x86_64-unknown-linux-gnu",
+        }
+    }
+}
+
+/// Why a policy could not be compiled ahead of time.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// See [`EncodingError`].
+    #[error(transparent)]
+    Encoding(#[from] EncodingError),
+    /// The engine can't be made for the architecture, or the policy is not valid.
+    #[error("it does not compile: {0}")]
+    Compile(String),
+    /// The code can't be written.
+    #[error("can't write {}", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// Folders with compiled code, in the order in which they are searched.
+#[derive(Debug, Clone, Default)]
+pub struct Compiled(Vec<PathBuf>);
+
+impl Compiled {
+    /// Looks into these folders. They need not exist.
+    pub fn folders(folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self(folders.into_iter().collect())
+    }
+
+    /// The component whose file has this digest, if it is there and fit for this engine.
+    pub(super) fn find(
+        &self,
+        engine: &Engine,
+        digest: PolicyDigest,
+    ) -> Option<wasmtime::component::Component> {
+        let architecture = Architecture::of_this_program()?;
+        self.0.iter().find_map(|folder| {
+            let path = folder.join(file_name(digest, architecture));
+            match load(engine, folder, &path) {
+                Ok(component) => component,
+                Err(reason) => {
+                    tracing::warn!(path = %path.display(), reason, "compiled code is passed over: the policy is compiled");
+                    None
+                }
+            }
+        })
+    }
+}
+
+/// Compiles a policy's file for an architecture and writes the code into `folder`, which is made where there is none. The path of the code.
+pub fn compile_ahead(
+    file: &[u8],
+    architecture: Architecture,
+    limit: usize,
+    folder: &Path,
+) -> Result<PathBuf, CompileError> {
+    let compile = |error: wasmtime::Error| CompileError::Compile(format!("{error:#}"));
+    let bytes = encoding::component(file, limit)?;
+    let mut config: Config = engine::config(None);
+    config.target(architecture.triple()).map_err(compile)?;
+    let code = Engine::new(&config)
+        .and_then(|engine| engine.precompile_component(&bytes))
+        .map_err(compile)?;
+    let path = folder.join(file_name(PolicyDigest::of(file), architecture));
+    write(&path, &code).map_err(|cause| CompileError::Unwritable {
+        path: path.clone(),
+        cause,
+    })?;
+    Ok(path)
+}
+
+fn file_name(digest: PolicyDigest, architecture: Architecture) -> String {
+    let digest = digest.to_string().replace("sha256:", "");
+    format!("{digest}.{}.compiled", architecture.name())
+}
+
+/// Whole or not at all: under another name first.
+fn write(path: &Path, code: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)?;
+    file.write_all(MAGIC)?;
+    file.write_all(&Sha256::digest(code))?;
+    file.write_all(code)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// The component in a file; none where there is no such file.
+fn load(
+    engine: &Engine,
+    folder: &Path,
+    path: &Path,
+) -> Result<Option<wasmtime::component::Component>, String> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let text = |error: io::Error| error.to_string();
+    trusted(&folder.metadata().map_err(text)?, "its folder")?;
+    trusted(&file.metadata().map_err(text)?, "it")?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(text)?;
+    let code = checked(&bytes).ok_or("it is cut short, changed, or of another program")?;
+    // SAFETY: the code is whole and as `write` wrote it, in a file and a folder that only root and this user can write to; either could replace the program itself. The engine refuses code of another version, of other settings and for features that this processor lacks.
+    unsafe { wasmtime::component::Component::deserialize(engine, code) }
+        .map(Some)
+        .map_err(|error| format!("{error:#}"))
+}
+
+/// Whether only root and this user may change it.
+fn trusted(metadata: &std::fs::Metadata, what: &str) -> Result<(), String> {
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(format!("{what} belongs to another user"));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(format!("{what} can be written to by others"));
+    }
+    Ok(())
+}
+
+/// The code in a file's bytes, if they are as they were written.
+fn checked(bytes: &[u8]) -> Option<&[u8]> {
+    let rest = bytes.strip_prefix(MAGIC)?;
+    let (digest, code) = rest.split_at_checked(32)?;
+    (Sha256::digest(code).as_slice() == digest).then_some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Limits, Sandbox, builtin};
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn compiled(folder: &Path) -> (PathBuf, PolicyDigest) {
+        let file = builtin::bytes("linear").unwrap();
+        let architecture = Architecture::of_this_program().unwrap();
+        let path = compile_ahead(file, architecture, usize::MAX, folder).unwrap();
+        (path, PolicyDigest::of(file))
+    }
+
+    fn is_found(folder: &Path, digest: PolicyDigest) -> bool {
+        let folders = Compiled::folders([folder.to_owned()]);
+        let sandbox = Sandbox::new(Limits::default()).unwrap();
+        let slow = Sandbox::on_demand(Limits::default()).unwrap();
+        let found = folders.find(&sandbox.engine, digest).is_some();
+        assert_eq!(folders.find(&slow.engine, digest).is_some(), found);
+        found
+    }
+
+    #[test]
+    fn code_is_taken_as_it_was_written_and_in_no_other_state() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let (path, digest) = compiled(folder.path());
+        assert!(is_found(folder.path(), digest));
+        assert!(!is_found(folder.path(), PolicyDigest::of(b"another")));
+        assert!(!is_found(&folder.path().join("nowhere"), digest));
+
+        let whole = std::fs::read(&path).unwrap();
+        let mut flipped = whole.clone();
+        *flipped.last_mut().unwrap() ^= 1;
+        let mut foreign = whole.clone();
+        foreign[0] ^= 1;
+        let bare = whole[MAGIC.len() + 32..].to_vec();
+        let half = whole[..whole.len() / 2].to_vec();
+        for bad in [flipped, foreign, bare, half, Vec::new(), MAGIC.to_vec()] {
+            std::fs::write(&path, bad).unwrap();
+            assert!(!is_found(folder.path(), digest));
+        }
+        std::fs::write(&path, &whole).unwrap();
+        assert!(is_found(folder.path(), digest));
+    }
+
+    #[test]
+    fn code_that_others_may_write_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let (path, digest) = compiled(folder.path());
+        for mode in [0o664, 0o646] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert!(!is_found(folder.path(), digest), "{mode:o}");
+        }
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(!is_found(folder.path(), digest));
+    }
+
+    #[test]
+    fn code_of_another_engine_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let file = builtin::bytes("linear").unwrap();
+        let bytes = encoding::component(file, usize::MAX).unwrap();
+        let without_fuel = Engine::new(&Config::new()).unwrap();
+        let code = without_fuel.precompile_component(&bytes).unwrap();
+        let digest = PolicyDigest::of(file);
+        let name = file_name(digest, Architecture::of_this_program().unwrap());
+        write(&folder.path().join(name), &code).unwrap();
+        assert!(!is_found(folder.path(), digest));
+    }
+}

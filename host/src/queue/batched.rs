@@ -1,0 +1,128 @@
+//! Deletes, changes of visibility and sends of single messages, made into few requests: ten entries each, every entry of the answer read, and what may still succeed tried again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::batcher::{Batcher, Entry, GaveUp, Request};
+use super::{Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
+
+/// One number that only grows.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// API requests made so far.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// `DeleteMessageBatch`.
+    pub deletes: Count,
+    /// `ChangeMessageVisibilityBatch`.
+    pub changes: Count,
+    /// `SendMessageBatch`.
+    pub sends: Count,
+}
+
+impl Entry for ReceiptHandle {
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Entry for (ReceiptHandle, VisibilityTimeout) {
+    fn size(&self) -> usize {
+        self.0.0.len()
+    }
+}
+
+impl Entry for Outgoing {
+    fn size(&self) -> usize {
+        Outgoing::size(self)
+    }
+}
+
+/// One queue, and another that messages of it are sent to, acted upon in batches.
+pub(crate) struct Batched {
+    deletes: Batcher<ReceiptHandle>,
+    changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
+    sends: Batcher<Outgoing>,
+}
+
+impl Batched {
+    /// A request waits for at most `linger` for others to go with it.
+    pub(crate) fn start(
+        queue: &Arc<dyn Queue>,
+        sends_to: &Arc<dyn Queue>,
+        linger: Duration,
+        requests: &Arc<Requests>,
+    ) -> Self {
+        Self {
+            deletes: Batcher::start(linger, deletes(Arc::clone(queue), Arc::clone(requests))),
+            changes: Batcher::start(linger, changes(Arc::clone(queue), Arc::clone(requests))),
+            sends: Batcher::start(linger, sends(Arc::clone(sends_to), Arc::clone(requests))),
+        }
+    }
+
+    /// Removes a message for good. Tried until `until`, as the others are.
+    pub(crate) async fn delete(
+        &self,
+        handle: &ReceiptHandle,
+        until: Instant,
+    ) -> Result<(), GaveUp> {
+        self.deletes.submit(handle.clone(), until).await
+    }
+
+    /// Makes a message visible again after another time, counted from now.
+    pub(crate) async fn hide(
+        &self,
+        handle: &ReceiptHandle,
+        timeout: VisibilityTimeout,
+        until: Instant,
+    ) -> Result<(), GaveUp> {
+        self.changes.submit((handle.clone(), timeout), until).await
+    }
+
+    /// Adds a message to the other queue.
+    pub(crate) async fn send(&self, message: Outgoing, until: Instant) -> Result<(), GaveUp> {
+        self.sends.submit(message, until).await
+    }
+}
+
+fn deletes(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<ReceiptHandle> {
+    Arc::new(move |handles| {
+        let queue = Arc::clone(&queue);
+        requests.deletes.add(1);
+        Box::pin(async move { queue.delete(&handles).await })
+    })
+}
+
+fn changes(
+    queue: Arc<dyn Queue>,
+    requests: Arc<Requests>,
+) -> Request<(ReceiptHandle, VisibilityTimeout)> {
+    Arc::new(move |changes| {
+        let queue = Arc::clone(&queue);
+        requests.changes.add(1);
+        Box::pin(async move { queue.change_visibility(&changes).await })
+    })
+}
+
+fn sends(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<Outgoing> {
+    Arc::new(move |messages| {
+        let queue = Arc::clone(&queue);
+        requests.sends.add(1);
+        Box::pin(async move { queue.send(&messages).await })
+    })
+}

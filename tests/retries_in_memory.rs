@@ -1,0 +1,513 @@
+//! The Lambda retry handler with the clock paused: days of retries in no time. The queue is the one in memory, the functions are simulated (`support/retry_world.rs`).
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::time::Duration;
+
+use backstop::decision::Bounds;
+use backstop::failure::{Error, Milliseconds};
+use backstop::lambda::BatchError;
+use backstop::policy::Reload;
+use backstop::queue::{Outgoing, Queue};
+use backstop_tests::policies::waits;
+use backstop_tests::retries::{corpus, event, record};
+use backstop_tests::retry_world::{FUNCTION, Plan, World};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+const HOUR: u64 = 3_600_000;
+
+fn bounds(most: u32, oldest: u32) -> Bounds {
+    Bounds {
+        max_attempts: Some(most.try_into().unwrap()),
+        max_age: Some(Milliseconds(oldest)),
+        retention: None,
+    }
+}
+
+/// Times of the invocations since `start`, in whole minutes.
+fn minutes(world: &World, start: backstop::failure::Timestamp) -> Vec<u64> {
+    let since = |at: backstop::failure::Timestamp| at.since(start).as_secs() / 60;
+    world
+        .invocations()
+        .iter()
+        .map(|invocation| since(invocation.at))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_held_until_it_is_due_and_invoked_until_it_succeeds() {
+    let world = Plan {
+        outcome: Box::new(|it| {
+            if it.attempt() < 4 {
+                Err("Upstream")
+            } else {
+                Ok(())
+            }
+        }),
+        ..Plan::default()
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!({"order": 1}), "Upstream").await;
+    world.run().await;
+    // Linear from an hour: after 1, 1 + 2 and 1 + 2 + 3 hours.
+    assert_eq!(minutes(&world, start), [60, 180, 360]);
+    let last = world.invocations().pop().unwrap();
+    assert_eq!(last.function, FUNCTION);
+    assert_eq!(last.event["_original_payload"], json!({"order": 1}));
+    assert_eq!(last.event["_retry_metadata"]["id"], "r-0");
+    assert_eq!(last.event["_retry_metadata"]["previous_delay_ms"], 3 * HOUR);
+    assert!(world.dead_letters.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_of_days_is_waited_for_in_steps_and_never_cut_short() {
+    let world = Plan {
+        settings: vec![("base", "30h"), ("cap", "14d")],
+        outcome: Box::new(|it| {
+            if it.attempt() < 4 {
+                Err("Upstream")
+            } else {
+                Ok(())
+            }
+        }),
+        ..Plan::default()
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run().await;
+    // 30 h, 60 h and 90 h one after the other: the last is waited for in eight steps.
+    assert_eq!(
+        minutes(&world, start),
+        [30, 90, 180].map(|hours| hours * 60)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_go_on_for_two_weeks_and_end_with_a_reason() {
+    let world = Plan {
+        settings: vec![("base", "24h"), ("cap", "24h")],
+        bounds: bounds(100, 14 * 86_400_000),
+        outcome: Box::new(|_| Err("Upstream")),
+        ..Plan::default()
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run().await;
+    let days: Vec<_> = minutes(&world, start).iter().map(|it| it / 1_440).collect();
+    assert_eq!(days, (1..=13).collect::<Vec<_>>());
+    let dead = world.take_dead().await;
+    let (reason, letter) = dead.first_key_value().unwrap();
+    assert_eq!(reason, "the queue's max-age of 14d reached: Upstream");
+    // The record as it was, so that a redrive just works; and what it was at first.
+    assert!(letter.body.contains("requestPayload"));
+    assert_eq!(letter.attributes["BackstopAttempt"].to_text(), "14");
+    assert_eq!(letter.attributes["BackstopMessageId"].to_text(), "r-0");
+    assert_eq!(
+        letter.attributes["BackstopError"].to_text(),
+        "Upstream: as told"
+    );
+    let first = letter.attributes["BackstopFirstSent"].to_text();
+    assert_eq!(first.parse::<u64>().unwrap() / 1_000, start.0 / 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_end_by_their_number_and_by_the_class() {
+    let world = Plan {
+        bounds: bounds(3, u32::MAX),
+        outcome: Box::new(|_| Err("Upstream")),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.fail("r-1", &json!(2), "ValidationException").await;
+    world.run().await;
+    assert_eq!(world.invocations().len(), 2);
+    let dead = world.take_dead().await;
+    let reasons: Vec<_> = dead.keys().map(String::as_str).collect();
+    assert_eq!(
+        reasons,
+        [
+            "permanent: ValidationException",
+            "the queue's max-attempts of 3 reached: Upstream"
+        ]
+    );
+}
+
+/// Visibility that can't be changed, as with an expired receipt handle: the message comes whenever it likes.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_comes_early_again_and_again_is_invoked_once_and_at_its_time() {
+    let world = Plan::default().build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    let mut message = world.receive().await.remove(0);
+    message.receipt_handle.0 = "of an earlier receive".to_owned();
+    for count in 1..=59 {
+        message.receive_count = count.try_into().unwrap();
+        assert_eq!(
+            world.hand_over(std::slice::from_ref(&message)).await,
+            [message.id.clone()]
+        );
+        sleep(Duration::from_secs(60)).await;
+    }
+    assert_eq!(world.invocations().len(), 0);
+    sleep(Duration::from_secs(60)).await;
+    assert!(
+        world
+            .hand_over(std::slice::from_ref(&message))
+            .await
+            .is_empty()
+    );
+    assert_eq!(minutes(&world, start), [60]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_comes_twice_is_invoked_twice_under_one_idempotency_key() {
+    let world = Plan {
+        settings: vec![("base", "1ms"), ("cap", "1ms")],
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    sleep(Duration::from_secs(1)).await;
+    let message = world.receive().await.remove(0);
+    let twice = [message.clone(), message];
+    assert!(world.hand_over(&twice).await.is_empty());
+    let made = world.invocations();
+    assert_eq!(made.len(), 2);
+    assert_eq!(made[0].event, made[1].event);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_swapped_while_a_message_waits_decides_from_then_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rule.wat");
+    std::fs::write(&path, waits(3_600_000)).unwrap();
+    let world = Plan {
+        policy: Box::leak(path.to_str().unwrap().to_owned().into_boxed_str()),
+        settings: vec![],
+        ..Plan::default()
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run_for(Duration::from_secs(60)).await;
+    // The message is hidden for an hour; its new time is earlier, and it goes when it comes.
+    std::fs::write(&path, waits(600_000)).unwrap();
+    assert!(matches!(world.policy.reload(), Reload::Swapped { .. }));
+    world.run().await;
+    assert_eq!(minutes(&world, start), [60]);
+    // A later time holds it once more.
+    world.fail("r-1", &json!(2), "Upstream").await;
+    world.run_for(Duration::from_secs(60)).await;
+    std::fs::write(&path, waits(7_200_000)).unwrap();
+    assert!(matches!(world.policy.reload(), Reload::Swapped { .. }));
+    world.run().await;
+    assert_eq!(minutes(&world, start), [60, 60 + 120]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_comes_before_the_queue_would_drop_it() {
+    let world = Plan {
+        settings: vec![("base", "3d"), ("cap", "14d")],
+        retention: Duration::from_secs(86_400),
+        ..Plan::default()
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run().await;
+    assert_eq!(minutes(&world, start), [24 * 60 - 15]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invocation_that_lambda_does_not_take_is_tried_again_soon() {
+    let throttled = || Error {
+        status: Some(429),
+        ..Error::new("TooManyRequestsException", "rate exceeded")
+    };
+    let world = Plan {
+        refusal: Box::new(move |tried| if tried < 5 { Err(throttled()) } else { Ok(()) }),
+        ..Plan::default()
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run().await;
+    assert_eq!((world.tries(), world.invocations().len()), (5, 1));
+    assert!((60..90).contains(&minutes(&world, start)[0]));
+    // It is still the second attempt.
+    assert_eq!(world.invocations()[0].attempt(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invocation_that_can_never_be_made_is_dead_lettered() {
+    let gone = || Error {
+        status: Some(404),
+        ..Error::new("ResourceNotFoundException", "function not found")
+    };
+    let world = Plan {
+        refusal: Box::new(move |_| Err(gone())),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run().await;
+    assert_eq!(world.tries(), 1);
+    let dead = world.take_dead().await;
+    let reason = dead.keys().next().unwrap();
+    assert_eq!(
+        reason,
+        "arn:aws:lambda:eu-west-1:123456789012:function:orders can't be invoked: ResourceNotFoundException: function not found"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_throttled_until_the_retention_ends_is_dead_lettered_before() {
+    let throttled = || Error::new("TooManyRequestsException", "rate exceeded");
+    let world = Plan {
+        retention: Duration::from_secs(2 * 3_600),
+        refusal: Box::new(move |_| Err(throttled())),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run().await;
+    let dead = world.take_dead().await;
+    let reason = dead.keys().next().unwrap();
+    assert_eq!(
+        reason,
+        "not invoked before the retry queue's retention was over: TooManyRequestsException: rate exceeded"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redrive_begins_anew_at_once() {
+    let world = Plan {
+        bounds: bounds(3, 86_400_000),
+        outcome: Box::new(|it| {
+            if it.attempt() < 6 {
+                Err("Upstream")
+            } else {
+                Ok(())
+            }
+        }),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!({"order": 1}), "Upstream").await;
+    world.run().await;
+    let letter = world.take_dead().await.into_values().next().unwrap();
+    sleep(Duration::from_secs(10 * 86_400)).await;
+    // As a redrive does it: body and attributes as they are.
+    let start = world.queue.now();
+    let moved = Outgoing {
+        attributes: letter.attributes,
+        ..Outgoing::new(letter.body)
+    };
+    world.queue.send(&[moved]).await.unwrap();
+    world.run().await;
+    let attempts: Vec<_> = world.invocations().iter().map(|it| it.attempt()).collect();
+    assert_eq!(attempts, [2, 3, 4, 5, 6]);
+    // At once, then after one hour and after two more, ten days after the bound of one day.
+    assert_eq!(minutes(&world, start)[2..], [0, 60, 180]);
+    assert!(world.dead_letters.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_grows_too_large_is_dead_lettered_with_the_reason() {
+    let world = Plan::default().build();
+    let of = |event: &str| {
+        record(
+            FUNCTION,
+            "r-0",
+            world.queue.now(),
+            &json!(event),
+            "Upstream",
+        )
+    };
+    // Nearly as large as a record may be.
+    let event = "x".repeat((1 << 20) - of("").len() - 150);
+    world.put(of(&event)).await;
+    world.run().await;
+    assert!(world.invocations().is_empty());
+    let dead = world.take_dead().await;
+    let reason = dead.keys().next().unwrap();
+    assert!(
+        reason.contains("the retry queue takes at most 1048576"),
+        "{reason}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_that_recursion_detection_would_cut_is_dead_lettered() {
+    for (detects_recursion, attempts) in [(true, 11), (false, 19)] {
+        let world = Plan {
+            settings: vec![("base", "1m")],
+            bounds: bounds(20, u32::MAX),
+            detects_recursion,
+            outcome: Box::new(|_| Err("Upstream")),
+            ..Plan::default()
+        }
+        .build();
+        world.fail("r-0", &json!(1), "Upstream").await;
+        world.run().await;
+        assert_eq!(world.invocations().len(), attempts);
+        let dead = world.take_dead().await;
+        let reason = dead.keys().next().unwrap();
+        assert_eq!(
+            reason.contains("attempt 13 would be cut off by recursion detection"),
+            detects_recursion
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_can_t_be_loaded_loses_nothing() {
+    let world = Plan {
+        policy: "/no/such/policy.wasm",
+        settings: vec![],
+        outcome: Box::new(|it| {
+            if it.attempt() < 3 {
+                Err("Upstream")
+            } else {
+                Ok(())
+            }
+        }),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "ValidationException").await;
+    world.run().await;
+    // The fallback never gives up by itself, not even on what its table calls permanent.
+    assert_eq!(world.invocations().len(), 2);
+    assert!(world.dead_letters.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_message_fails_nothing_but_itself() {
+    let world = Plan {
+        settings: vec![("base", "1ms"), ("cap", "1ms")],
+        refusal: Box::new(|tried| if tried == 2 { panic!("a bug") } else { Ok(()) }),
+        ..Plan::default()
+    }
+    .build();
+    for id in ["r-0", "r-1", "r-2"] {
+        world.fail(id, &json!(id), "Upstream").await;
+    }
+    world.put("garbage".to_owned()).await;
+    sleep(Duration::from_secs(1)).await;
+    let messages = world.receive().await;
+    let kept = world.hand_over(&messages).await;
+    assert_eq!(
+        (messages.len(), kept.len(), world.invocations().len()),
+        (4, 1, 2)
+    );
+    assert_eq!(world.take_dead().await.len(), 1);
+    assert!(messages.iter().any(|message| message.id == kept[0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_can_t_be_handled_is_refused_as_a_whole() {
+    let world = Plan::default().build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    let messages = world.receive().await;
+    let end = || Instant::now() + Duration::from_secs(60);
+    let fifo = event("arn:aws:sqs:eu-west-1:1:retries.fifo", &messages);
+    let refused = world.handler.handle(fifo, end()).await.unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("Lambda delivers no on-failure records to one")
+    );
+    // Without an id it can't be reported: an empty one would be taken for a failure of everything, or of nothing.
+    for id in [None, Some(String::new())] {
+        let mut unnamed = event("local:retries", &messages);
+        unnamed.records[0].message_id = id;
+        let refused = world.handler.handle(unnamed, end()).await.unwrap_err();
+        assert!(matches!(refused, BatchError::Unnamed(1)));
+    }
+    // What lacks a handle or a body is reported.
+    let mut lacking = event("local:retries", &messages);
+    lacking.records[0].receipt_handle = None;
+    let response = world.handler.handle(lacking, end()).await.unwrap();
+    assert_eq!(
+        response.batch_item_failures[0].item_identifier,
+        messages[0].id
+    );
+    let none = world
+        .handler
+        .handle(event("local:retries", &[]), end())
+        .await
+        .unwrap();
+    assert!(none.batch_item_failures.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_when_time_runs_short_is_reported() {
+    let world = Plan {
+        settings: vec![("base", "1ms"), ("cap", "1ms")],
+        ..Plan::default()
+    }
+    .build();
+    for id in ["r-0", "r-1"] {
+        world.fail(id, &json!(id), "Upstream").await;
+    }
+    let messages = world.receive().await;
+    let batch = event("local:retries", &messages);
+    let soon = Instant::now() + Duration::from_secs(4);
+    let response = world.handler.handle(batch, soon).await.unwrap();
+    assert_eq!(response.batch_item_failures.len(), 2);
+    assert_eq!(world.tries(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_record_of_the_corpus_is_invoked_or_dead_lettered_with_its_reason() {
+    let world = Plan {
+        settings: vec![("base", "1s")],
+        // The simulated Lambda knows no versions.
+        refusal: Box::new(|_| Ok(())),
+        ..Plan::default()
+    }
+    .build();
+    let cases = corpus(
+        "arn:aws:lambda:eu-west-1:123456789012:function:f",
+        world.queue.now(),
+    );
+    for case in &cases {
+        world.put(case.body.clone()).await;
+    }
+    world.run().await;
+    let dead = world.take_dead().await;
+    for case in cases
+        .iter()
+        .filter(|case| !case.is_invoked && !case.name.contains("gone"))
+    {
+        let found = dead
+            .iter()
+            .find(|(reason, _)| reason.starts_with(&case.reason));
+        let (_, letter) = found.unwrap_or_else(|| panic!("{}: {:?}", case.name, dead.keys()));
+        assert!(cases.iter().any(|case| *case.body == *letter.body));
+    }
+    let expected = cases
+        .iter()
+        .filter(|case| case.is_invoked || case.name.contains("gone"));
+    assert_eq!(world.invocations().len(), expected.count());
+    assert_eq!(dead.len() + world.invocations().len(), cases.len());
+    for invocation in world.invocations() {
+        assert_eq!(
+            invocation
+                .event
+                .to_string()
+                .matches("_original_payload\"")
+                .count(),
+            1 + usize::from(invocation.event.to_string().contains("mine"))
+        );
+    }
+}

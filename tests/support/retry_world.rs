@@ -1,0 +1,296 @@
+//! A retry queue in memory with a mapping, and functions that are none: Lambda itself can't be had with a clock that a test may move. Everything between them is the handler as it is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop::decider::Decider;
+use backstop::decision::{Bounds, LONGEST_DELAY};
+use backstop::failure::{Error, Timestamp};
+use backstop::lambda::{Functions, Options, RetryHandler, UNHINDERED_ATTEMPTS};
+use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
+use backstop::queue::{
+    Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::retries::{event, record};
+
+/// The function that fails, as it was invoked.
+pub const FUNCTION: &str = "arn:aws:lambda:eu-west-1:123456789012:function:orders:live";
+
+/// One invocation that was made.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    /// When.
+    pub at: Timestamp,
+    /// The function's ARN.
+    pub function: String,
+    /// The event in its envelope.
+    pub event: Value,
+}
+
+impl Invocation {
+    /// Which attempt it is.
+    pub fn attempt(&self) -> u64 {
+        self.event["_retry_metadata"]["attempt"].as_u64().unwrap()
+    }
+}
+
+type Outcome = dyn Fn(&Invocation) -> Result<(), &'static str> + Send + Sync;
+type Refusal = dyn Fn(usize) -> Result<(), Error> + Send + Sync;
+
+/// Functions that do as the test says; a failure is written to the retry queue as Lambda would.
+pub struct Simulated {
+    queue: Arc<LocalQueue>,
+    outcome: Box<Outcome>,
+    refusal: Box<Refusal>,
+    detects_recursion: bool,
+    invocations: Mutex<Vec<Invocation>>,
+    tries: Mutex<usize>,
+}
+
+impl fmt::Debug for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Simulated")
+    }
+}
+
+#[async_trait]
+impl Functions for Simulated {
+    async fn invoke(&self, function: &str, event: String) -> Result<(), Error> {
+        let tried = {
+            let mut tries = self.tries.lock().unwrap();
+            *tries += 1;
+            *tries
+        };
+        (self.refusal)(tried)?;
+        let invocation = Invocation {
+            at: self.queue.now(),
+            function: function.to_owned(),
+            event: serde_json::from_str(&event).unwrap(),
+        };
+        self.invocations.lock().unwrap().push(invocation.clone());
+        if let Err(code) = (self.outcome)(&invocation) {
+            let request = format!("r-{tried}");
+            let body = record(
+                function,
+                &request,
+                self.queue.now(),
+                &invocation.event,
+                code,
+            );
+            self.queue.send(&[Outgoing::new(body)]).await.unwrap();
+        }
+        Ok(())
+    }
+
+    async fn detects_recursion(&self, _: &str) -> Result<bool, Error> {
+        Ok(self.detects_recursion)
+    }
+}
+
+/// A world with one retry queue.
+#[derive(Debug)]
+pub struct World {
+    /// The retry queue.
+    pub queue: Arc<LocalQueue>,
+    /// Its dead-letter queue.
+    pub dead_letters: Arc<LocalQueue>,
+    /// What is invoked.
+    pub functions: Arc<Simulated>,
+    /// The handler.
+    pub handler: Arc<RetryHandler>,
+    /// What decides.
+    pub policy: Arc<LivePolicy>,
+}
+
+/// What a world is made with.
+pub struct Plan {
+    /// The policy's name or path.
+    pub policy: &'static str,
+    /// Its settings.
+    pub settings: Vec<(&'static str, &'static str)>,
+    /// What holds whatever it says.
+    pub bounds: Bounds,
+    /// The retry queue's retention.
+    pub retention: Duration,
+    /// Whether recursion detection is on.
+    pub detects_recursion: bool,
+    /// What a function does.
+    pub outcome: Box<Outcome>,
+    /// What Lambda says to the n-th invocation, from 1.
+    pub refusal: Box<Refusal>,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plan")
+    }
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            policy: "linear",
+            settings: vec![("base", "1h")],
+            bounds: Bounds {
+                max_attempts: Some(UNHINDERED_ATTEMPTS),
+                max_age: Some(LONGEST_DELAY),
+                retention: None,
+            },
+            retention: Duration::from_secs(14 * 86_400),
+            detects_recursion: false,
+            outcome: Box::new(|_| Ok(())),
+            refusal: Box::new(|_| Ok(())),
+        }
+    }
+}
+
+/// How long the mapping hides what it receives, and what the function's timeout is.
+const VISIBILITY: Duration = Duration::from_secs(360);
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Plan {
+    /// The world that it is the plan of.
+    pub fn build(self) -> World {
+        let connections = Connections::default();
+        let dead_letters = connections.local.named("dead");
+        let settings = LocalSettings {
+            retention: self.retention,
+            visibility_timeout: VisibilityTimeout::rounded_up(VISIBILITY),
+            redrive: Some((Arc::clone(&dead_letters), 1_000.try_into().unwrap())),
+        };
+        let queue = connections.local.set_up("retries", settings);
+        let functions = Arc::new(Simulated {
+            queue: Arc::clone(&queue),
+            outcome: self.outcome,
+            refusal: self.refusal,
+            detects_recursion: self.detects_recursion,
+            invocations: Mutex::default(),
+            tries: Mutex::default(),
+        });
+        let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
+        let spec = PolicySpec::Whole(PartSpec {
+            source: Source::parse(self.policy, std::path::Path::new("/")).unwrap(),
+            settings: self
+                .settings
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        });
+        let (policy, _) = LivePolicy::load_or_stand_in(&sandbox, spec);
+        let decider = Decider::new("retries", Arc::clone(&policy), self.bounds);
+        let options = Options {
+            retry_queue: None,
+            dead_letter_queue: None,
+            margin: Duration::from_secs(5),
+            long_chains: self.bounds.max_attempts > Some(UNHINDERED_ATTEMPTS),
+        };
+        let invoked: Arc<dyn Functions> = Arc::clone(&functions) as _;
+        let handler = RetryHandler::new(Arc::new(connections), decider, invoked, options);
+        World {
+            queue,
+            dead_letters,
+            functions,
+            handler: Arc::new(handler),
+            policy,
+        }
+    }
+}
+
+impl World {
+    /// The first failure of an event: what Lambda writes to the retry queue.
+    pub async fn fail(&self, request_id: &str, event: &Value, code: &str) {
+        self.put(record(FUNCTION, request_id, self.queue.now(), event, code))
+            .await;
+    }
+
+    /// A message on the retry queue.
+    pub async fn put(&self, body: String) {
+        let sent = self.queue.send(&[Outgoing::new(body)]).await.unwrap();
+        assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+    }
+
+    /// Hands batches to the handler as a mapping does, until the retry queue is empty.
+    pub async fn run(&self) {
+        tokio::select! {
+            () = self.queue.emptied() => {}
+            () = self.map() => {}
+        }
+    }
+
+    /// Hands batches to the handler as a mapping does, for this long.
+    pub async fn run_for(&self, span: Duration) {
+        let _ = tokio::time::timeout(span, self.map()).await;
+    }
+
+    async fn map(&self) {
+        loop {
+            let messages = self.receive().await;
+            if !messages.is_empty() {
+                self.hand_over(&messages).await;
+            }
+        }
+    }
+
+    /// What is visible, as the mapping's poller takes it.
+    pub async fn receive(&self) -> Vec<Message> {
+        let wait = Duration::from_secs(20);
+        let visibility = VisibilityTimeout::rounded_up(VISIBILITY);
+        self.queue.receive(10, wait, visibility).await.unwrap()
+    }
+
+    /// One invocation of the handler: the ids that it reports. What it does not report is deleted, as the mapping does.
+    pub async fn hand_over(&self, messages: &[Message]) -> Vec<String> {
+        let batch = event("local:retries", messages);
+        let response = self.handler.handle(batch, Instant::now() + TIMEOUT).await;
+        let failures = response.unwrap().batch_item_failures;
+        let kept: Vec<_> = failures
+            .into_iter()
+            .map(|failure| failure.item_identifier)
+            .collect();
+        for message in messages
+            .iter()
+            .filter(|message| !kept.contains(&message.id))
+        {
+            let _ = self
+                .queue
+                .delete(std::slice::from_ref(&message.receipt_handle))
+                .await;
+        }
+        kept
+    }
+
+    /// Every invocation so far.
+    pub fn invocations(&self) -> Vec<Invocation> {
+        self.functions.invocations.lock().unwrap().clone()
+    }
+
+    /// How often an invocation was asked for, those that were refused included.
+    pub fn tries(&self) -> usize {
+        *self.functions.tries.lock().unwrap()
+    }
+
+    /// Takes every dead letter: its reason and itself.
+    pub async fn take_dead(&self) -> BTreeMap<String, Message> {
+        let mut taken = BTreeMap::new();
+        while !self.dead_letters.is_empty() {
+            let visibility = VisibilityTimeout::rounded_up(VISIBILITY);
+            let received = self
+                .dead_letters
+                .receive(10, Duration::ZERO, visibility)
+                .await;
+            for message in received.unwrap() {
+                let handle = std::slice::from_ref(&message.receipt_handle);
+                self.dead_letters.delete(handle).await.unwrap();
+                let reason = message.attributes.get("BackstopReason");
+                taken.insert(reason.map(|it| it.to_text()).unwrap_or_default(), message);
+            }
+        }
+        taken
+    }
+}
