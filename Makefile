@@ -1,10 +1,11 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
 # They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later.
-.PHONY: help build demo test check lint bench toolchain services clean
+.PHONY: help build demo test check lint bench lambda toolchain services clean
 
 help:
 	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
 	@echo "make test    run every test, against emulators of SQS that it installs and starts itself"
+	@echo "make lambda  build the package of the Lambda retry handler, for arm64 and x86-64"
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
 	@echo "make bench   measure decisions, requests per message, throughput and memory"
 
@@ -30,6 +31,9 @@ lint: toolchain
 bench: toolchain services
 	cargo build --locked --release --package backstop
 	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 cargo bench --locked --package backstop-tests
+
+lambda: build
+	host/package-lambda.sh
 
 toolchain:
 	@rustc --print target-libdir --target wasm32-unknown-unknown | xargs test -d || rustup target add wasm32-unknown-unknown

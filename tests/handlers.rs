@@ -11,6 +11,7 @@ use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, read_records, serve};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
+use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function};
 use backstop_tests::worker::{Worker, status};
 
 #[tokio::test]
@@ -114,7 +115,9 @@ async fn a_command_fails_by_its_exit_code_its_errors_and_its_last_line() {
 #[tokio::test]
 async fn a_function_is_invoked_for_each_message_and_its_error_is_put_before_the_policy() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
-    backstop_tests::lambda::make_function(&queues.endpoint, "orders").await;
+    Function::python(FAILS_WHEN_TOLD)
+        .make(&queues.endpoint, "orders")
+        .await;
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("decisions.jsonl");
     queues

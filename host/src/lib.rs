@@ -7,6 +7,7 @@ pub mod consumer;
 pub mod dead_letter;
 pub mod decider;
 pub mod decision;
+pub mod doctor;
 pub mod failure;
 pub mod fallback;
 pub mod handler;

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, HandlerConfig, QueueConfig};
-use crate::consumer::{self, Consumer, Summary};
+use crate::consumer::{self, Consumer, Summary, Warning};
 use crate::decider::Decider;
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 use crate::policy::{LivePolicy, PolicyError, PolicySpec, Reload, Sandbox, WatchError, Watcher};
@@ -89,7 +89,12 @@ impl Service {
             )
             .await
             {
-                Ok(consumer) => consumers.push((name, consumer)),
+                Ok((consumer, warnings)) => {
+                    for warning in warnings {
+                        tracing::warn!(queue = name, "{warning}");
+                    }
+                    consumers.push((name, consumer));
+                }
                 Err(fault) => faults.push((name, fault)),
             }
         }
@@ -113,13 +118,23 @@ impl Service {
     }
 }
 
+/// Checks one queue as [`Service::prepare`] does; what will not work out as expected.
+pub async fn examine(
+    queue: QueueConfig,
+    sandbox: &Sandbox,
+    connections: &Connections,
+) -> Result<Vec<Warning>, QueueFault> {
+    let prepared = prepare(queue, sandbox, &mut Vec::new(), None, connections).await?;
+    Ok(prepared.1)
+}
+
 async fn prepare(
     queue: QueueConfig,
     sandbox: &Sandbox,
     policies: &mut Vec<(PolicySpec, Arc<LivePolicy>)>,
     recorder: Option<&Arc<Recorder>>,
     connections: &Connections,
-) -> Result<Consumer, QueueFault> {
+) -> Result<(Consumer, Vec<Warning>), QueueFault> {
     let policy = match policies.iter().find(|(spec, _)| *spec == queue.policy) {
         Some((_, policy)) => Arc::clone(policy),
         None => {
@@ -149,9 +164,6 @@ async fn prepare(
         &queue.bounds,
     )
     .await?;
-    for warning in warnings {
-        tracing::warn!(queue = queue.name, "{warning}");
-    }
     tracing::info!(
         queue = queue.name,
         url = queue.url,
@@ -162,13 +174,8 @@ async fn prepare(
             .map_or("none", |(dead_letters, _)| dead_letters.url()),
         "ready"
     );
-    Ok(Consumer::new(
-        queue.name,
-        ready,
-        handler,
-        decider,
-        queue.options,
-    ))
+    let consumer = Consumer::new(queue.name, ready, handler, decider, queue.options);
+    Ok((consumer, warnings))
 }
 
 /// Says once what became of a new version.

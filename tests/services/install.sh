@@ -5,7 +5,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 target=${1:-$here/../../.services}
 mkdir -p "$target"
 target=$(cd "$target" && pwd)
-stamp=$(cat "$here/requirements.txt" "$here/package.json" "$here/install.sh" | sha256sum)
+# The CDK app of the examples, as its own package.json asks for it.
+cdk=$here/../../examples/lambda/cdk/package.json
+stamp=$(cat "$here/requirements.txt" "$here/package.json" "$cdk" "$here/install.sh" | sha256sum)
 [ "$(cat "$target/stamp" 2>/dev/null || true)" = "$stamp" ] && exit 0
 for tool in python3 npm; do
     command -v "$tool" >/dev/null || { echo "the tests need $tool: install Python 3.10 and Node.js 20 or later" >&2; exit 1; }
@@ -14,6 +16,10 @@ echo "installing the test services into $target (two minutes, once)"
 rm -f "$target/stamp"
 python3 -m venv "$target/python"
 "$target/python/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
+mkdir -p "$target/cdk"
 cp "$here/package.json" "$target/package.json"
-npm install --prefix "$target" --silent --no-audit --no-fund --no-package-lock
+cp "$cdk" "$target/cdk/package.json"
+for folder in "$target" "$target/cdk"; do
+    npm install --prefix "$folder" --silent --no-audit --no-fund --no-package-lock
+done
 echo "$stamp" > "$target/stamp"

@@ -91,6 +91,11 @@ impl Queues {
         ]
     }
 
+    /// The queue's ARN.
+    pub async fn arn(&self) -> String {
+        attribute(&self.client, &self.url, Q::QueueArn).await
+    }
+
     /// Has the queue move what was received too often to the dead-letter queue.
     pub async fn redrive_after(&self, max_receive_count: u32) {
         let arn = attribute(&self.client, &self.dead_letters, Q::QueueArn).await;

@@ -25,7 +25,11 @@ pub fn ministack() -> &'static Emulator {
     RUNNING.get_or_init(|| {
         start("ministack", "/_ministack/health", |command, port| {
             command
-                .arg(services().join("python/bin/ministack"))
+                .arg(services().join("python/bin/python"))
+                .arg(concat!(
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/services/start_ministack.py"
+                ))
                 .env("BIND_HOST", "127.0.0.1")
                 .env("GATEWAY_PORT", port);
         })

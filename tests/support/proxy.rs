@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Response};
+use axum::http::{HeaderMap, Method, Response, Uri};
 use bytes::Bytes;
 use futures::stream;
 use serde_json::{Value, json};
@@ -95,29 +95,45 @@ impl Proxy {
     }
 }
 
-async fn forward(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response<Body> {
+async fn forward(
+    State(shared): State<Shared>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     let target = headers
         .get("x-amz-target")
         .and_then(|target| target.to_str().ok())
         .unwrap_or_default();
-    let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+    // SQS names the operation in a header, Lambda by the path.
+    let operation = match target.rsplit('.').next().unwrap_or_default() {
+        "" if uri.path().ends_with("/invocations") => "Invoke".to_owned(),
+        "" => format!("{method} {}", uri.path()),
+        operation => operation.to_owned(),
+    };
+    let to = Upstream {
+        url: format!("{}{uri}", shared.upstream),
+        method,
+        client: shared.client.clone(),
+    };
     match (shared.plan)(&operation, number) {
         Fault::Throttled => error(400, "RequestThrottled"),
         Fault::Denied => error(403, "AccessDeniedException"),
         Fault::ServerError => error(500, "InternalFailure"),
-        Fault::None => shared.carry_out(&headers, body).await,
+        Fault::None => to.carry_out(&headers, body).await,
         Fault::Slow => {
-            let answer = shared.carry_out(&headers, body).await;
+            let answer = to.carry_out(&headers, body).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             answer
         }
         Fault::LateServerError => {
-            shared.carry_out(&headers, body).await;
+            to.carry_out(&headers, body).await;
             error(500, "InternalFailure")
         }
         Fault::Cut => {
-            shared.carry_out(&headers, body).await;
+            to.carry_out(&headers, body).await;
             let cut = stream::iter([
                 Ok(Bytes::from_static(b"{\"Succ")),
                 Err(std::io::Error::other("cut")),
@@ -128,27 +144,32 @@ async fn forward(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) 
                 .unwrap()
         }
         Fault::FailedInPart => {
-            shared
-                .carry_out_half(&headers, &body, Some(("InternalError", false)))
+            to.carry_out_half(&headers, &body, Some(("InternalError", false)))
                 .await
         }
         Fault::ThrottledInPart => {
-            shared
-                .carry_out_half(&headers, &body, Some(("RequestThrottled", true)))
+            to.carry_out_half(&headers, &body, Some(("RequestThrottled", true)))
                 .await
         }
-        Fault::Unanswered => shared.carry_out_half(&headers, &body, None).await,
+        Fault::Unanswered => to.carry_out_half(&headers, &body, None).await,
     }
 }
 
-impl Shared {
+/// Where one request goes to.
+struct Upstream {
+    url: String,
+    method: Method,
+    client: reqwest::Client,
+}
+
+impl Upstream {
     async fn carry_out(&self, headers: &HeaderMap, body: Bytes) -> Response<Body> {
         let mut headers = headers.clone();
         headers.remove("host");
         headers.remove("content-length");
         match self
             .client
-            .post(&self.upstream)
+            .request(self.method.clone(), &self.url)
             .headers(headers)
             .body(body)
             .send()

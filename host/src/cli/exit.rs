@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use super::doctor::Ill;
 use crate::config::ConfigError;
-use crate::policy::PolicyError;
+use crate::policy::{CompileError, PolicyError, SourceError};
 use crate::service::{QueueFault, StartError};
 
 /// The exit codes, as `--help` lists them.
@@ -15,6 +16,7 @@ Exit codes:
   3    the configuration is wrong
   4    a policy is refused
   5    a queue, a dead-letter queue or a handler can't be used
+  6    `backstop doctor` found something that is wrong
   130  ended at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
@@ -28,6 +30,7 @@ pub(super) enum Exit {
     Config = 3,
     Policy = 4,
     Queue = 5,
+    Ill = 6,
     Interrupted = 130,
 }
 
@@ -47,10 +50,13 @@ impl Exit {
         if error.is::<UsageError>() {
             return Self::Usage;
         }
+        if error.is::<Ill>() {
+            return Self::Ill;
+        }
         if error.is::<ConfigError>() {
             return Self::Config;
         }
-        if error.is::<PolicyError>() {
+        if error.is::<PolicyError>() || error.is::<CompileError>() || error.is::<SourceError>() {
             return Self::Policy;
         }
         match error.downcast_ref::<StartError>() {

@@ -2,8 +2,10 @@
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 mod demo;
+mod doctor;
 mod exit;
 mod log;
+mod policy;
 mod run;
 mod signals;
 
@@ -55,6 +57,8 @@ enum LogFormat {
 enum Command {
     Demo(demo::Args),
     Run(Box<run::Args>),
+    Policy(policy::Args),
+    Doctor(doctor::Args),
 }
 
 /// Runs the command that was typed.
@@ -74,6 +78,8 @@ pub fn main() -> ExitCode {
         match cli.command {
             Command::Demo(args) => demo::run(args).await,
             Command::Run(args) => run::run(*args).await,
+            Command::Doctor(args) => doctor::run(args).await,
+            Command::Policy(args) => policy::run(args),
         }
     });
     // What still blocks (a policy that is being compiled) is not waited for.

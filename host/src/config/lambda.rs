@@ -13,6 +13,9 @@ use crate::lambda::UNHINDERED_ATTEMPTS;
 use crate::policy::{PolicySpec, Source};
 use raw::{Settings, Span};
 
+/// The environment: what a variable is set to.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// Where layers are unpacked.
 const LAYERS: &str = "/opt";
 
@@ -85,7 +88,7 @@ impl raw::Lambda {
     }
 
     /// Takes what the environment says in place of what the file says.
-    fn overlaid(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    pub(super) fn overlaid(mut self, variable: Variables<'_>) -> Result<Self, ConfigError> {
         let text = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
         self.retry_queue = text("BACKSTOP_RETRY_QUEUE_URL").or(self.retry_queue);
         self.dead_letter_queue = text("BACKSTOP_DEAD_LETTER_QUEUE_URL").or(self.dead_letter_queue);
@@ -135,7 +138,7 @@ impl raw::Lambda {
 
 impl Config {
     /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; and the environment. Policies whose path is not in the package are looked for in the layers.
-    pub fn of_lambda(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    pub fn of_lambda(variable: Variables<'_>) -> Result<Self, ConfigError> {
         let package = PathBuf::from(variable("LAMBDA_TASK_ROOT").unwrap_or_default());
         let path = match variable("BACKSTOP_CONFIG") {
             Some(path) => Some(package.join(path)),

@@ -16,7 +16,7 @@ use crate::failure::Milliseconds;
 use crate::policy::{Limits, PartSpec, PolicySpec, Source, SourceError};
 use crate::queue::VisibilityTimeout;
 
-pub use lambda::LambdaConfig;
+pub use lambda::{LambdaConfig, Variables};
 pub use values::{parse_settings, parse_span};
 
 /// Everything that `backstop run` needs to know.
@@ -115,7 +115,16 @@ pub enum ConfigError {
 impl Config {
     /// Reads a file. Paths in it are relative to its folder.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        raw::Config::read(path)?.convert(path.parent().unwrap_or(Path::new("")))
+        Self::read_with(path, None)
+    }
+
+    /// As [`Config::read`], with what `variable` says of a Lambda retry handler in place of what the file says.
+    pub fn read_with(path: &Path, variable: Option<Variables<'_>>) -> Result<Self, ConfigError> {
+        let mut raw = raw::Config::read(path)?;
+        if let Some(variable) = variable {
+            raw.lambda = Some(raw.lambda.unwrap_or_default().overlaid(variable)?);
+        }
+        raw.convert(path.parent().unwrap_or(Path::new("")))
     }
 
     /// The configuration that `text` says, as if it stood in the file `path`.

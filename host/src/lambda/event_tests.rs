@@ -15,7 +15,7 @@ fn record(event: &str, count: u32, seconds_later: u64) -> Record {
         r#"{{"version": "1.0", "timestamp": "{time}", "requestContext": {{"requestId": "r-1", "functionArn": "arn:aws:lambda:eu-west-1:1:function:f:live", "condition": "RetriesExhausted", "approximateInvokeCount": {count}}},
             "requestPayload": {event}, "responsePayload": {{"errorType": "OutOfStock", "errorMessage": "none left"}}}}"#
     );
-    Record::parse(&body).unwrap()
+    Record::parse(&body, "m-1", Timestamp(0)).unwrap()
 }
 
 fn message() -> Message {

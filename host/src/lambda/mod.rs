@@ -10,7 +10,7 @@ mod record;
 mod settle;
 pub mod start;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,7 +146,7 @@ impl RetryHandler {
             .checked_sub(self.options.margin / 5)
             .unwrap_or(deadline);
         let total = given.len();
-        let mut left: Vec<Option<String>> = given
+        let ids: Vec<Option<String>> = given
             .iter()
             .map(|message| message.message_id.clone().filter(|id| !id.is_empty()))
             .collect();
@@ -156,34 +156,18 @@ impl RetryHandler {
                 messages = total,
                 "the retry queue can't be reached: its messages come again"
             );
-            return left;
+            return ids;
         };
-        let places = Arc::new(Semaphore::new(CONCURRENT));
-        let mut work = JoinSet::new();
-        for (position, given) in given.into_iter().enumerate() {
-            let (handler, open, places) =
-                (Arc::clone(self), Arc::clone(&open), Arc::clone(&places));
-            let id = given.message_id.clone().unwrap_or_default();
-            let span = tracing::info_span!("message", id);
-            let one = async move {
-                let _place = places.acquire_owned().await;
-                let settled = handler.handle_one(&open, given, begin_until, end).await;
-                (position, settled)
-            };
-            work.spawn(one.instrument(span));
-        }
-        let mut done = 0;
+        let mut work = self.begin(&open, given, begin_until, end);
+        let mut gone = BTreeSet::new();
         while let Ok(Some(ended)) = timeout_at(end, work.join_next()).await {
             match ended {
                 Ok((position, Settled::Gone)) => {
-                    if let Some(id) = left.get_mut(position) {
-                        *id = Some(String::new());
-                    }
-                    done += 1;
+                    gone.insert(position);
                 }
                 Ok((_, Settled::Kept)) => {}
                 Err(error) => {
-                    tracing::error!(%error, "the work on a message failed: it comes again")
+                    tracing::error!(%error, "the work on a message failed: it comes again");
                 }
             }
         }
@@ -194,15 +178,43 @@ impl RetryHandler {
                 "time is short: what is still under way comes again"
             );
         }
+        let left = total - gone.len();
         tracing::info!(
             queue = arn,
             received = total,
-            gone = done,
-            kept = total - done,
+            gone = gone.len(),
+            left,
             "batch handled"
         );
-        left.retain(|id| id.as_deref() != Some(""));
-        left
+        ids.into_iter()
+            .enumerate()
+            .filter(|(position, _)| !gone.contains(position))
+            .map(|(_, id)| id)
+            .collect()
+    }
+
+    /// Begins the work on each message, with its position in the batch: a task for each, so that a panic is the end of nothing else.
+    fn begin(
+        self: &Arc<Self>,
+        open: &Arc<Open>,
+        given: Vec<SqsMessage>,
+        begin_until: Instant,
+        end: Instant,
+    ) -> JoinSet<(usize, Settled)> {
+        let places = Arc::new(Semaphore::new(CONCURRENT));
+        let mut work = JoinSet::new();
+        for (position, given) in given.into_iter().enumerate() {
+            let (handler, open, places) = (Arc::clone(self), Arc::clone(open), Arc::clone(&places));
+            let id = given.message_id.clone().unwrap_or_default();
+            let span = tracing::info_span!("message", id);
+            let one = async move {
+                let _place = places.acquire_owned().await;
+                let settled = handler.handle_one(&open, given, begin_until, end).await;
+                (position, settled)
+            };
+            work.spawn(one.instrument(span));
+        }
+        work
     }
 
     async fn handle_one(

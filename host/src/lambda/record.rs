@@ -53,7 +53,8 @@ pub enum NoRecord {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Shape<'a> {
-    timestamp: String,
+    #[serde(default)]
+    timestamp: Option<String>,
     request_context: RequestContext,
     #[serde(default, borrow, deserialize_with = "present")]
     request_payload: Option<&'a RawValue>,
@@ -68,6 +69,7 @@ struct Shape<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RequestContext {
+    #[serde(default)]
     request_id: String,
     function_arn: String,
     #[serde(default)]
@@ -106,8 +108,8 @@ fn present<'de, D: serde::Deserializer<'de>>(
 }
 
 impl Record {
-    /// Reads a message's body.
-    pub fn parse(body: &str) -> Result<Self, NoRecord> {
+    /// Reads a message's body. What identifies the message and when it was sent stand in for a request id and a time that a record does not have: both are the same at every receive.
+    pub fn parse(body: &str, message_id: &str, sent: Timestamp) -> Result<Self, NoRecord> {
         let shape: Shape =
             serde_json::from_str(body).map_err(|error| NoRecord::Shape(error.to_string()))?;
         let error = shape.error();
@@ -117,8 +119,8 @@ impl Record {
             condition,
             approximate_invoke_count,
         } = shape.request_context;
-        if function.is_empty() || request_id.is_empty() {
-            let shape = "requestContext.functionArn or requestId is empty";
+        if function.is_empty() {
+            let shape = "requestContext.functionArn is empty";
             return Err(NoRecord::Shape(shape.to_owned()));
         }
         if condition == "Success" {
@@ -126,23 +128,19 @@ impl Record {
         }
         let failed_at = shape
             .timestamp
-            .parse()
-            .ok()
+            .and_then(|time| time.parse().ok())
             .and_then(|time: Instant| u64::try_from(time.as_millisecond()).ok())
-            .map(Timestamp)
-            .ok_or_else(|| {
-                NoRecord::Shape(format!(
-                    "`{}` is not a timestamp such as 2026-01-01T00:00:00.000Z",
-                    shape.timestamp
-                ))
-            })?;
+            .map_or(sent, Timestamp);
         let Some(event) = shape.request_payload else {
             return Err(NoRecord::NoPayload(function));
         };
         Ok(Self {
             ran: approximate_invoke_count != Some(0),
             event: event.to_owned(),
-            request_id,
+            request_id: match request_id.as_str() {
+                "" => message_id.to_owned(),
+                _ => request_id,
+            },
             function,
             failed_at,
             error,

@@ -193,7 +193,7 @@ fn record(message: &Message) -> Result<Record, NoRecord> {
     let is_of_function = ["RequestID", "ErrorCode"]
         .iter()
         .all(|name| message.attributes.contains_key(*name));
-    match Record::parse(&message.body) {
+    match Record::parse(&message.body, &message.id, message.sent) {
         Err(NoRecord::Shape(_)) if is_of_function => Err(NoRecord::DeadLetterConfig),
         parsed => parsed,
     }

@@ -68,7 +68,7 @@ impl Source {
     }
 
     /// The whole file.
-    fn read(&self) -> Result<Vec<u8>, SourceError> {
+    pub(crate) fn read(&self) -> Result<Vec<u8>, SourceError> {
         match self {
             Self::Builtin(name) => Ok(builtin::bytes(name).unwrap_or_default().to_vec()),
             Self::File(path) => std::fs::read(path).map_err(|cause| SourceError::Unreadable {

@@ -24,6 +24,14 @@ impl Connections {
         }
     }
 
+    /// With a configuration of the SDK's that was made already.
+    pub fn with_sdk(sdk: aws_config::SdkConfig) -> Self {
+        Self {
+            sdk: OnceCell::new_with(Some(sdk)),
+            ..Self::default()
+        }
+    }
+
     /// Credentials, region and endpoint by the SDK's usual environment and profiles.
     pub async fn sdk(&self) -> &aws_config::SdkConfig {
         self.sdk

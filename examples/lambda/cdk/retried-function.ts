@@ -1,0 +1,206 @@
+import { Duration, Names, RemovalPolicy, Stack } from "aws-cdk-lib";
+import * as cloudwatch from "aws-cdk-lib/aws-cloudwatch";
+import { SnsAction } from "aws-cdk-lib/aws-cloudwatch-actions";
+import * as iam from "aws-cdk-lib/aws-iam";
+import * as lambda from "aws-cdk-lib/aws-lambda";
+import * as logs from "aws-cdk-lib/aws-logs";
+import * as sns from "aws-cdk-lib/aws-sns";
+import * as sqs from "aws-cdk-lib/aws-sqs";
+import { Construct } from "constructs";
+
+const TIMEOUT = Duration.seconds(60);
+const RETENTION = Duration.days(14);
+const MAX_MESSAGE_BYTES = 1024 * 1024;
+
+export interface RetriedFunctionProps {
+  /** The function whose failed asynchronous invocations are tried again. */
+  readonly function: lambda.Function;
+  /** The path of the handler's package, as `make lambda` makes it. */
+  readonly handlerZip: string;
+  /** The processor that the package is for; ARM_64 by default. */
+  readonly architecture?: lambda.Architecture;
+  /** The name of a policy, or its path in the package; full-jitter by default. */
+  readonly policy?: string;
+  /** The settings of the policy, separated by commas; base=30s,cap=6h by default. */
+  readonly policySettings?: string;
+  /** No event has more attempts, the first included, whatever the policy says; 12 by default. */
+  readonly maxAttempts?: number;
+  /** No event is tried again from this age, such as 6h or 3d; 14d by default, and at most. */
+  readonly maxAge?: string;
+  /** For how long Lambda itself goes on with one attempt that it throttles, before the policy decides; an hour by default. */
+  readonly maxEventAge?: Duration;
+  /** An alarm is raised when so many attempts fail within five minutes; 100 by default. */
+  readonly manyFailures?: number;
+  /** A topic that hears of every alarm. Without one, alarms show in CloudWatch alone. */
+  readonly alarmTopic?: sns.ITopic;
+}
+
+/** Tries the failed asynchronous invocations of a function again under a Backstop policy. */
+export class RetriedFunction extends Construct {
+  /** A record lies here, hidden, until its retry is due. */
+  readonly retryQueue: sqs.Queue;
+  readonly deadLetterQueue: sqs.Queue;
+  readonly handler: lambda.Function;
+
+  constructor(scope: Construct, id: string, private readonly props: RetriedFunctionProps) {
+    super(scope, id);
+    // Named, since each of the queues names the other.
+    const name = Names.uniqueResourceName(this, { maxLength: 60, separator: "-" });
+    const retries = `${name}-retries`;
+    const retriesArn = Stack.of(this).formatArn({ service: "sqs", resource: retries });
+    this.deadLetterQueue = new sqs.Queue(this, "DeadLetterQueue", {
+      queueName: `${name}-dead-letters`,
+      retentionPeriod: RETENTION,
+      maxMessageSizeBytes: MAX_MESSAGE_BYTES,
+      encryption: sqs.QueueEncryption.SQS_MANAGED,
+      redriveAllowPolicy: {
+        redrivePermission: sqs.RedrivePermission.BY_QUEUE,
+        sourceQueues: [sqs.Queue.fromQueueArn(this, "RetryQueueByName", retriesArn)],
+      },
+    });
+    this.retryQueue = new sqs.Queue(this, "RetryQueue", {
+      queueName: retries,
+      // At least six times the handler's timeout plus the mapping's batching window (none here).
+      visibilityTimeout: Duration.seconds(6 * TIMEOUT.toSeconds()),
+      retentionPeriod: RETENTION,
+      maxMessageSizeBytes: MAX_MESSAGE_BYTES,
+      encryption: sqs.QueueEncryption.SQS_MANAGED,
+      // Receives are not attempts: a record is received again and again while it waits, and each failed attempt is a new
+      // message. The handler ends retries. This is for a record that the handler can't handle at all.
+      deadLetterQueue: { queue: this.deadLetterQueue, maxReceiveCount: 1000 },
+    });
+    this.retry(props.function);
+    this.handler = this.makeHandler();
+    this.alarms();
+  }
+
+  /** Has the failed events of the function written to the retry queue. */
+  private retry(target: lambda.Function): void {
+    // Not SqsDestination: it grants more than this.
+    target.addToRolePolicy(allow(["sqs:SendMessage"], [this.retryQueue.queueArn]));
+    target.configureAsyncInvoke({
+      // The policy decides on retries, not Lambda.
+      retryAttempts: 0,
+      // Zero retries do not bound throttles and errors of Lambda itself: it goes on with those until this age.
+      maxEventAge: this.props.maxEventAge ?? Duration.hours(1),
+      onFailure: { bind: () => ({ destination: this.retryQueue.queueArn }) },
+    });
+    // Lambda would cut the loop from function to queue to handler to function after about 16 rounds.
+    // The handler bounds attempts and age in its place.
+    (target.node.defaultChild as lambda.CfnFunction).recursiveLoop = lambda.RecursiveLoop.ALLOW;
+  }
+
+  private makeHandler(): lambda.Function {
+    const target = this.props.function.functionArn;
+    const handler = loggedFunction(this, "Handler", {
+      code: lambda.Code.fromAsset(this.props.handlerZip),
+      handler: "bootstrap",
+      runtime: lambda.Runtime.PROVIDED_AL2023,
+      architecture: this.props.architecture ?? lambda.Architecture.ARM_64,
+      memorySize: 256,
+      timeout: TIMEOUT,
+      recursiveLoop: lambda.RecursiveLoop.ALLOW,
+      environment: {
+        BACKSTOP_RETRY_QUEUE_URL: this.retryQueue.queueUrl,
+        BACKSTOP_DEAD_LETTER_QUEUE_URL: this.deadLetterQueue.queueUrl,
+        BACKSTOP_POLICY: this.props.policy ?? "full-jitter",
+        BACKSTOP_SETTINGS: this.props.policySettings ?? "base=30s,cap=6h",
+        BACKSTOP_MAX_ATTEMPTS: String(this.props.maxAttempts ?? 12),
+        BACKSTOP_MAX_AGE: this.props.maxAge ?? "14d",
+        // Looked at once, at the start, where maxAttempts is more than recursion detection lets through.
+        BACKSTOP_FUNCTIONS: this.props.function.functionName,
+      },
+    });
+    const receives = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"];
+    handler.addToRolePolicy(allow(receives, [this.retryQueue.queueArn]));
+    handler.addToRolePolicy(allow(["sqs:SendMessage", "sqs:GetQueueAttributes"], [this.deadLetterQueue.queueArn]));
+    // A record names the version or alias that failed, and that one is invoked again.
+    handler.addToRolePolicy(allow(["lambda:InvokeFunction"], [target, `${target}:*`]));
+    // Apart from the role: it names the handler, which needs the role first.
+    const recursion = new iam.Policy(this, "Recursion", {
+      statements: [allow(["lambda:GetFunctionRecursionConfig"], [target, handler.functionArn])],
+      roles: [handler.role!],
+    });
+    // Not SqsEventSource: it grants more than this.
+    const mapping = new lambda.EventSourceMapping(this, "Mapping", {
+      target: handler,
+      eventSourceArn: this.retryQueue.queueArn,
+      batchSize: 10,
+      // Only what the handler reports goes back to the queue; the rest of its batch is done.
+      reportBatchItemFailures: true,
+      maxConcurrency: 10,
+    });
+    mapping.node.addDependency(recursion);
+    return handler;
+  }
+
+  private alarms(): void {
+    const target = this.props.function;
+    this.alarm("TooManyHidden", {
+      alarmDescription:
+        "SQS hides at most 120000 messages of a queue, and hands out no more beyond that. Use a shorter cap, or another retry queue for some of the functions.",
+      metric: this.retryQueue.metricApproximateNumberOfMessagesNotVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
+      threshold: 100_000,
+    });
+    this.alarm("Backlog", {
+      alarmDescription:
+        "Records wait for the handler. See whether its event source mapping is enabled, and whether the handler is throttled.",
+      metric: this.retryQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MINIMUM }),
+      threshold: 100,
+      evaluationPeriods: 3,
+    });
+    this.alarm("DeadLetter", {
+      alarmDescription: "An event was given up. The attributes of its dead letter say why.",
+      metric: this.deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
+    });
+    this.alarm("HandlerError", {
+      alarmDescription:
+        "The handler itself failed or ran out of time. Its logs say why. The records of that batch come again.",
+      metric: this.handler.metricErrors(),
+    });
+    this.alarm("LostEvent", {
+      alarmDescription:
+        "Lambda could not write the record of a failed event to the retry queue, and the event is lost. See to the function's sqs:SendMessage, and to the size of its events and answers.",
+      metric: target.metric("DestinationDeliveryFailures", { statistic: cloudwatch.Stats.SUM }),
+    });
+    // Lambda counts an event as dropped after it has written its record to the retry queue, too: each failed attempt is one.
+    this.alarm("ManyFailures", {
+      alarmDescription: "Many attempts fail. What the function depends on may be down.",
+      metric: target.metric("AsyncEventsDropped", { statistic: cloudwatch.Stats.SUM }),
+      threshold: this.props.manyFailures ?? 100,
+    });
+  }
+
+  private alarm(
+    id: string,
+    about: Pick<cloudwatch.AlarmProps, "alarmDescription" | "metric"> & Partial<cloudwatch.AlarmProps>,
+  ): void {
+    const alarm = new cloudwatch.Alarm(this, `${id}Alarm`, {
+      threshold: 1,
+      evaluationPeriods: 1,
+      comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+      treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
+      ...about,
+    });
+    if (this.props.alarmTopic) alarm.addAlarmAction(new SnsAction(this.props.alarmTopic));
+  }
+}
+
+/** A function that may write its own logs, and nothing else: the role that CDK makes may write to any log group. */
+export function loggedFunction(
+  scope: Construct,
+  id: string,
+  props: Omit<lambda.FunctionProps, "role" | "logGroup" | "loggingFormat">,
+): lambda.Function {
+  const logGroup = new logs.LogGroup(scope, `${id}Logs`, {
+    retention: logs.RetentionDays.ONE_MONTH,
+    removalPolicy: RemovalPolicy.DESTROY,
+  });
+  const role = new iam.Role(scope, `${id}Role`, { assumedBy: new iam.ServicePrincipal("lambda.amazonaws.com") });
+  logGroup.grantWrite(role);
+  return new lambda.Function(scope, id, { ...props, role, logGroup, loggingFormat: lambda.LoggingFormat.JSON });
+}
+
+function allow(actions: string[], resources: string[]): iam.PolicyStatement {
+  return new iam.PolicyStatement({ actions, resources });
+}

@@ -1,0 +1,168 @@
+//! `doctor`: looks at a deployment before it runs, and says what will not work out as its operator expects.
+//!
+//! `look` asks AWS, `retries` judges what was seen of a Lambda retry handler against the traps of the pattern; the consumer's queues are judged as `backstop run` does at its start.
+
+mod look;
+mod retries;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::config::{Config, LambdaConfig, QueueConfig};
+use crate::policy::{PolicySpec, Sandbox};
+use crate::queue::{Connections, short_name};
+use crate::service;
+use crate::text::chain;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// Could not be looked at.
+    Unknown,
+    /// Works, but not as one may expect.
+    Warning,
+    /// Will not work, or will lose something.
+    Wrong,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about: a queue, a function, a mapping, a policy.
+    pub subject: String,
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// What was found and, where it is not good, what to change.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.subject, self.text)
+    }
+}
+
+/// Findings about one subject.
+struct Findings {
+    subject: String,
+    found: Vec<Finding>,
+}
+
+impl Findings {
+    fn about(subject: impl Into<String>) -> Self {
+        Self {
+            subject: subject.into(),
+            found: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, verdict: Verdict, text: impl Into<String>) {
+        self.found.push(Finding {
+            subject: self.subject.clone(),
+            verdict,
+            text: text.into(),
+        });
+    }
+
+    /// Good if it `holds`, else this bad with this advice.
+    fn expect(&mut self, holds: bool, good: &str, verdict: Verdict, advice: impl Into<String>) {
+        if holds {
+            self.add(Verdict::Good, good);
+        } else {
+            self.add(verdict, advice);
+        }
+    }
+}
+
+/// Looks at everything that the configuration names. Changes nothing.
+pub async fn examine(config: &Config, connections: &Arc<Connections>) -> Vec<Finding> {
+    let sandbox = match Sandbox::new(config.limits) {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            let mut findings = Findings::about("this machine");
+            findings.add(
+                Verdict::Wrong,
+                format!("can't set up the sandbox: {error:#}"),
+            );
+            return findings.found;
+        }
+    };
+    let mut found = Vec::new();
+    for queue in &config.queues {
+        found.extend(examine_queue(queue, &sandbox, connections).await);
+    }
+    if let Some(lambda) = &config.lambda {
+        found.extend(examine_lambda(lambda, &sandbox, connections).await);
+    }
+    found
+}
+
+async fn examine_queue(
+    queue: &QueueConfig,
+    sandbox: &Sandbox,
+    connections: &Connections,
+) -> Vec<Finding> {
+    let mut findings = Findings::about(format!("queue {}", queue.name));
+    match service::examine(queue.clone(), sandbox, connections).await {
+        Ok(warnings) => {
+            findings.add(
+                Verdict::Good,
+                "queue, dead-letter queue, handler and policy fit each other",
+            );
+            for warning in warnings {
+                findings.add(Verdict::Warning, warning.to_string());
+            }
+        }
+        Err(fault) => findings.add(Verdict::Wrong, chain(&fault)),
+    }
+    findings.found
+}
+
+async fn examine_lambda(
+    lambda: &LambdaConfig,
+    sandbox: &Sandbox,
+    connections: &Connections,
+) -> Vec<Finding> {
+    let mut found = vec![policy(&lambda.policy, sandbox)];
+    let Some(url) = &lambda.retry_queue else {
+        let mut findings = Findings::about("retry queue");
+        findings.add(
+            Verdict::Unknown,
+            "not named: set retry-queue in [lambda] (--retry-queue), and this looks at the whole way of a failed event",
+        );
+        found.extend(findings.found);
+        return found;
+    };
+    match look::at(lambda, url, connections).await {
+        Ok(seen) => found.extend(retries::judge(&seen, lambda)),
+        Err(error) => {
+            let mut findings = Findings::about(format!("retry queue {}", short_name(url)));
+            findings.add(Verdict::Wrong, chain(&error));
+            found.extend(findings.found);
+        }
+    }
+    found
+}
+
+fn policy(spec: &PolicySpec, sandbox: &Sandbox) -> Finding {
+    let mut findings = Findings::about("policy");
+    match spec.load(sandbox) {
+        Ok(policy) => findings.add(
+            Verdict::Good,
+            format!(
+                "{} loads, takes its settings and stands the probe",
+                policy.title()
+            ),
+        ),
+        Err(error) => findings.add(
+            Verdict::Wrong,
+            format!("{}: the fallback would decide in its place", chain(&error)),
+        ),
+    }
+    findings.found.remove(0)
+}

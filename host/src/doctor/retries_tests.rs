@@ -1,0 +1,338 @@
+use std::num::NonZeroU32;
+
+use super::super::look::Settings;
+use super::*;
+use crate::config::Config;
+use crate::failure::Milliseconds;
+use crate::queue::{Redrive, VisibilityTimeout};
+
+fn queue(name: &str) -> Description {
+    Description {
+        arn: format!("arn:aws:sqs:eu-west-1:1:{name}"),
+        fifo: false,
+        visibility_timeout: VisibilityTimeout::from_seconds(360),
+        retention: LONGEST_DELAY,
+        max_message_bytes: BATCH_BYTES,
+        redrive: None,
+    }
+}
+
+fn function(name: &str) -> Function {
+    Function {
+        name: format!("arn:aws:lambda:eu-west-1:1:function:{name}"),
+        settings: Ok(Settings {
+            timeout: 60,
+            ..Settings::default()
+        }),
+        detects_recursion: Ok(false),
+        events: Ok(Some(Events {
+            retries: Some(0),
+            max_age: Some(3_600),
+            on_failure: Some(queue("retries").arn),
+        })),
+    }
+}
+
+/// A deployment without a fault.
+fn good() -> Seen {
+    let mut retry_queue = queue("retries");
+    retry_queue.redrive = Some(Redrive {
+        dead_letter_arn: queue("dead").arn,
+        max_receive_count: NonZeroU32::new(1_000).unwrap(),
+    });
+    Seen {
+        retry_queue,
+        dead_letters: Some(Ok(queue("dead"))),
+        mappings: Ok(vec![Mapping {
+            function: function("handler").name,
+            state: "Enabled".to_owned(),
+            reports_failures: true,
+            ..Mapping::default()
+        }]),
+        handler: Some(function("handler")),
+        functions: vec![function("orders")],
+    }
+}
+
+fn lambda(max_attempts: &str) -> LambdaConfig {
+    let variable = |name: &str| (name == "BACKSTOP_MAX_ATTEMPTS").then(|| max_attempts.to_owned());
+    Config::of_lambda(&variable).unwrap().lambda.unwrap()
+}
+
+/// What is not good after the change, with how bad it is.
+fn after(change: impl Fn(&mut Seen)) -> Vec<(Verdict, String)> {
+    let mut seen = good();
+    change(&mut seen);
+    let found = judge(&seen, &lambda("20")).into_iter();
+    let bad = found.filter(|finding| finding.verdict != Verdict::Good);
+    bad.map(|finding| (finding.verdict, finding.to_string()))
+        .collect()
+}
+
+#[test]
+fn a_deployment_without_a_fault_is_told_so() {
+    assert_eq!(after(|_| {}), []);
+    assert!(judge(&good(), &lambda("20")).len() > 12);
+}
+
+#[test]
+fn each_trap_is_found_and_says_what_to_change() {
+    type Change = fn(&mut Seen);
+    let traps: [(&str, Change, Verdict, &str); 23] = [
+        (
+            "fifo",
+            |it| it.retry_queue.fifo = true,
+            Wrong,
+            "use a standard queue",
+        ),
+        (
+            "retention",
+            |it| it.retry_queue.retention = Milliseconds(4 * 86_400_000),
+            Warning,
+            "MessageRetentionPeriod to 1209600",
+        ),
+        (
+            "receives",
+            |it| {
+                it.retry_queue.redrive.as_mut().unwrap().max_receive_count =
+                    NonZeroU32::new(50).unwrap()
+            },
+            Wrong,
+            "maxReceiveCount to at least 51",
+        ),
+        (
+            "no redrive",
+            |it| it.retry_queue.redrive = None,
+            Warning,
+            "has no redrive policy",
+        ),
+        (
+            "small records",
+            |it| it.retry_queue.max_message_bytes = 262_144,
+            Warning,
+            "MaximumMessageSize to 1048576",
+        ),
+        (
+            "no dead letters",
+            |it| it.dead_letters = None,
+            Wrong,
+            "there is none: name one",
+        ),
+        (
+            "itself",
+            |it| it.dead_letters = Some(Ok(it.retry_queue.clone())),
+            Wrong,
+            "is the retry queue itself",
+        ),
+        (
+            "short dead letters",
+            |it| {
+                it.dead_letters
+                    .as_mut()
+                    .unwrap()
+                    .as_mut()
+                    .unwrap()
+                    .retention = Milliseconds(1)
+            },
+            Warning,
+            "the most that SQS allows",
+        ),
+        (
+            "small dead letters",
+            |it| {
+                it.dead_letters
+                    .as_mut()
+                    .unwrap()
+                    .as_mut()
+                    .unwrap()
+                    .max_message_bytes = 1_024
+            },
+            Wrong,
+            "can't be dead-lettered",
+        ),
+        (
+            "no mapping",
+            |it| it.mappings = Ok(Vec::new()),
+            Wrong,
+            "nothing takes records",
+        ),
+        (
+            "two mappings",
+            |it| {
+                let one = it.mappings.clone().unwrap();
+                it.mappings.as_mut().unwrap().extend(one);
+            },
+            Wrong,
+            "2 mappings take records",
+        ),
+        (
+            "no partial responses",
+            |it| it.mappings.as_mut().unwrap()[0].reports_failures = false,
+            Wrong,
+            "ReportBatchItemFailures",
+        ),
+        (
+            "disabled",
+            |it| it.mappings.as_mut().unwrap()[0].state = "Disabled".to_owned(),
+            Wrong,
+            "is Disabled",
+        ),
+        (
+            "filters",
+            |it| it.mappings.as_mut().unwrap()[0].filters = true,
+            Wrong,
+            "filter criteria",
+        ),
+        (
+            "short visibility",
+            |it| it.retry_queue.visibility_timeout = VisibilityTimeout::from_seconds(120),
+            Warning,
+            "VisibilityTimeout to at least 360",
+        ),
+        (
+            "shorter visibility",
+            |it| it.retry_queue.visibility_timeout = VisibilityTimeout::from_seconds(59),
+            Wrong,
+            "while it is being handled",
+        ),
+        (
+            "a window",
+            |it| it.mappings.as_mut().unwrap()[0].window = 30,
+            Warning,
+            "VisibilityTimeout to at least 390",
+        ),
+        (
+            "no destination",
+            |it| it.functions[0].events = Ok(None),
+            Wrong,
+            "has no event-invoke configuration",
+        ),
+        (
+            "another destination",
+            |it| {
+                it.functions[0]
+                    .events
+                    .as_mut()
+                    .unwrap()
+                    .as_mut()
+                    .unwrap()
+                    .on_failure = None
+            },
+            Wrong,
+            "sends its failures to nowhere",
+        ),
+        (
+            "lambda's retries",
+            |it| {
+                it.functions[0]
+                    .events
+                    .as_mut()
+                    .unwrap()
+                    .as_mut()
+                    .unwrap()
+                    .retries = Some(2)
+            },
+            Warning,
+            "MaximumRetryAttempts to 0",
+        ),
+        (
+            "event age",
+            |it| {
+                it.functions[0]
+                    .events
+                    .as_mut()
+                    .unwrap()
+                    .as_mut()
+                    .unwrap()
+                    .max_age = None
+            },
+            Warning,
+            "MaximumEventAgeInSeconds",
+        ),
+        (
+            "recursion",
+            |it| it.functions[0].detects_recursion = Ok(true),
+            Wrong,
+            "--function-name orders --recursive-loop Allow",
+        ),
+        (
+            "dead-letter config",
+            |it| {
+                it.functions[0]
+                    .settings
+                    .as_mut()
+                    .unwrap()
+                    .dead_letter_config = Some(it.retry_queue.arn.clone())
+            },
+            Wrong,
+            "as the on-failure destination instead",
+        ),
+    ];
+    for (name, change, verdict, advice) in traps {
+        let found = after(change);
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        assert!(
+            found[0].0 == verdict && found[0].1.contains(advice),
+            "{name}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_handler_that_can_t_keep_up_is_told() {
+    let found = after(|it| {
+        it.handler
+            .as_mut()
+            .unwrap()
+            .settings
+            .as_mut()
+            .unwrap()
+            .reserved_concurrency = Some(5);
+        it.mappings.as_mut().unwrap()[0].max_concurrency = Some(10);
+    });
+    assert!(
+        found.len() == 1 && found[0].1.contains("MaximumConcurrency to at most 5"),
+        "{found:?}"
+    );
+    let found = after(|it| {
+        it.handler
+            .as_mut()
+            .unwrap()
+            .settings
+            .as_mut()
+            .unwrap()
+            .reserved_concurrency = Some(0)
+    });
+    assert!(
+        found.len() == 1 && found[0].1.contains("it never runs"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn recursion_detection_is_no_fault_for_a_few_attempts() {
+    let mut seen = good();
+    seen.handler.as_mut().unwrap().detects_recursion = Ok(true);
+    let worst = |most| {
+        judge(&seen, &lambda(most))
+            .into_iter()
+            .map(|it| it.verdict)
+            .max()
+    };
+    assert_eq!((worst("12"), worst("13")), (Some(Warning), Some(Wrong)));
+}
+
+#[test]
+fn what_can_t_be_looked_at_is_told_apart() {
+    let found = after(|it| {
+        it.mappings = Err("AccessDeniedException".to_owned());
+        it.dead_letters = Some(Err("AccessDenied".to_owned()));
+        it.functions[0].detects_recursion = Err("AccessDeniedException".to_owned());
+        it.functions[0].events = Err("AccessDeniedException".to_owned());
+    });
+    assert_eq!(found.len(), 4);
+    assert!(
+        found.iter().all(|(verdict, _)| *verdict == Unknown),
+        "{found:?}"
+    );
+}

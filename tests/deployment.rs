@@ -1,0 +1,379 @@
+//! The deployment of the Lambda retry handler in `examples/lambda`: the SAM template and the CDK app are without findings, have the settings that it takes, and make the same of it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+#[path = "deployment/template.rs"]
+mod template;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use backstop_tests::emulator::services;
+use serde_json::json;
+use template::Template;
+
+/// What AWS makes of a SAM template, by the library that AWS makes it with. The code is not uploaded.
+const TRANSFORM: &str = r#"
+import json, sys
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
+
+class NoManagedPolicies:
+    def load(self):
+        return {}
+
+with open(sys.argv[1]) as file:
+    template = yaml_parse(file.read())
+for resource in template["Resources"].values():
+    if resource["Type"] == "AWS::Serverless::Function":
+        resource["Properties"]["CodeUri"] = "s3://bucket/key"
+print(json.dumps(transform(template, {}, NoManagedPolicies())))
+"#;
+
+/// The first attempt, a retry that fails, and one that does not.
+const ATTEMPTS: &str = r#"
+import app
+
+def envelope(attempt):
+    return {"_retry_metadata": {"attempt": attempt, "initial_timestamp": 1767225600}, "_original_payload": {"succeed_at": 3}}
+
+assert app.handler({"order": 1}, None) == {"attempt": 1}
+assert app.handler(envelope(3), None) == {"attempt": 3}
+for event in ({"succeed_at": 3}, envelope(2)):
+    try:
+        app.handler(event, None)
+    except ConnectionError:
+        continue
+    raise SystemExit(f"{event} did not fail")
+"#;
+
+const DAY: u64 = 24 * 60 * 60;
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/lambda")
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}:\n{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+fn python() -> Command {
+    let mut python = Command::new(services().join("python/bin/python"));
+    python
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("AWS_DEFAULT_REGION", "eu-west-1");
+    python
+}
+
+fn cfn_lint(arguments: &[&str], template: &Path) {
+    let mut lint = Command::new(services().join("python/bin/cfn-lint"));
+    run(lint.args(arguments).arg("--template").arg(template));
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+}
+
+/// The CDK app in a folder of its own, with a stand-in where `make lambda` leaves the handler.
+struct CdkApp(tempfile::TempDir);
+
+impl CdkApp {
+    fn new() -> Self {
+        let this = Self(tempfile::tempdir().unwrap());
+        copy_files(&example().join("cdk"), &this.folder());
+        copy_files(
+            &example().join("function"),
+            &this.0.path().join("examples/lambda/function"),
+        );
+        let packages = this.0.path().join("target/lambda");
+        std::fs::create_dir_all(&packages).unwrap();
+        std::fs::write(packages.join("backstop-lambda-arm64.zip"), "a stand-in").unwrap();
+        let modules = services().join("cdk/node_modules");
+        std::os::unix::fs::symlink(modules, this.folder().join("node_modules")).unwrap();
+        this
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.path().join("examples/lambda/cdk")
+    }
+
+    fn template(&self) -> PathBuf {
+        self.folder().join("cdk.out/backstop-lambda.template.json")
+    }
+
+    /// `cdk synth`, which compiles the app first. Nothing of this machine's AWS configuration or home reaches it.
+    fn synth(&self, arguments: &[&str]) -> Command {
+        let mut cdk = Command::new(services().join("cdk/node_modules/.bin/cdk"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("AWS_") {
+                cdk.env_remove(name);
+            }
+        }
+        cdk.current_dir(self.folder())
+            .args(["synth", "--quiet", "--no-notices"])
+            .args(arguments)
+            .env("HOME", self.0.path())
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("CDK_DISABLE_CLI_TELEMETRY", "true")
+            .env("CI", "true");
+        cdk
+    }
+
+    fn synthesized(&self, arguments: &[&str]) -> Template {
+        run(&mut self.synth(arguments));
+        let template = std::fs::read(self.template()).unwrap();
+        Template::of(&serde_json::from_slice(&template).unwrap())
+    }
+}
+
+fn sam() -> &'static Template {
+    static SAM: OnceLock<Template> = OnceLock::new();
+    SAM.get_or_init(|| {
+        let mut transform = python();
+        transform.args(["-c", TRANSFORM]);
+        let template = run(transform.arg(example().join("template.yaml")));
+        Template::of(&serde_json::from_str(&template).unwrap())
+    })
+}
+
+fn cdk() -> &'static Template {
+    static CDK: OnceLock<Template> = OnceLock::new();
+    CDK.get_or_init(|| CdkApp::new().synthesized(&[]))
+}
+
+fn both() -> [&'static Template; 2] {
+    [sam(), cdk()]
+}
+
+#[test]
+fn cfn_lint_finds_nothing_in_the_sam_template() {
+    cfn_lint(&[], &example().join("template.yaml"));
+}
+
+#[test]
+fn the_cdk_app_compiles_and_synthesizes_without_an_account_to_what_cfn_lint_finds_nothing_in() {
+    let app = CdkApp::new();
+    app.synthesized(&[]);
+    // A function depends on its role twice in whatever CDK makes.
+    cfn_lint(&["--ignore-checks", "W3005"], &app.template());
+}
+
+#[test]
+fn the_cdk_app_hands_on_what_its_context_says() {
+    let app = CdkApp::new();
+    let zip = app.0.path().join("other.zip");
+    std::fs::write(&zip, "another stand-in").unwrap();
+    let zip = format!("handlerZip={}", zip.display());
+    let topic = "arn:aws:sns:eu-west-1:123456789012:on-call";
+    let topic_context = format!("alarmTopicArn={topic}");
+    let context = [
+        &zip,
+        &topic_context,
+        "policy=linear",
+        "policySettings=base=1m,cap=12h",
+    ];
+    let arguments: Vec<_> = context
+        .into_iter()
+        .flat_map(|value| ["--context", value])
+        .collect();
+    let template = app.synthesized(&arguments);
+    let handler = template.named("handler");
+    let variables = &handler["Environment"]["Variables"];
+    assert_eq!(variables["BACKSTOP_POLICY"], "linear");
+    assert_eq!(variables["BACKSTOP_SETTINGS"], "base=1m,cap=12h");
+    assert_ne!(handler["Code"], cdk().named("handler")["Code"]);
+    for alarm in template.of_kind("AWS::CloudWatch::Alarm") {
+        assert_eq!(alarm["AlarmActions"], json!([topic]));
+    }
+}
+
+#[test]
+fn the_cdk_app_says_what_makes_the_package_that_is_not_there() {
+    let app = CdkApp::new();
+    let output = app
+        .synth(&["--context", "handlerZip=nowhere.zip"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("nowhere.zip is not there: `make lambda` makes it"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn both_deployments_have_the_same_settings() {
+    assert_eq!(sam().settings(), cdk().settings());
+}
+
+#[test]
+fn a_failed_event_goes_to_the_retry_queue_and_lambda_does_not_retry_it() {
+    for template in both() {
+        let config = template.only("AWS::Lambda::EventInvokeConfig");
+        assert_eq!(config["MaximumRetryAttempts"], 0);
+        assert_eq!(config["Qualifier"], "$LATEST");
+        let age = template.text(&config["MaximumEventAgeInSeconds"]);
+        assert!(
+            (60..=21_600).contains(&age.parse::<u32>().unwrap()),
+            "{age}"
+        );
+        let destination = &config["DestinationConfig"]["OnFailure"]["Destination"];
+        assert_eq!(template.text(destination), "retries.Arn");
+    }
+}
+
+#[test]
+fn the_handler_reports_each_record_and_has_its_time_before_one_comes_again() {
+    for template in both() {
+        let mapping = template.only("AWS::Lambda::EventSourceMapping");
+        let reports = json!(["ReportBatchItemFailures"]);
+        assert_eq!(mapping["FunctionResponseTypes"], reports);
+        let timeout = template.named("handler")["Timeout"].as_u64().unwrap();
+        let window = mapping["MaximumBatchingWindowInSeconds"].as_u64();
+        let visibility = template.named("retries")["VisibilityTimeout"].as_u64();
+        assert!(visibility.unwrap() >= 6 * timeout + window.unwrap_or(0));
+    }
+}
+
+#[test]
+fn lambda_cuts_the_loop_of_function_and_handler_off_at_neither() {
+    for template in both() {
+        for name in ["function", "handler"] {
+            assert_eq!(template.named(name)["RecursiveLoop"], "Allow", "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_queues_keep_a_message_for_14_days_and_do_not_give_one_up_that_waits() {
+    for template in both() {
+        for name in ["retries", "dead letters"] {
+            let queue = template.named(name);
+            assert_eq!(queue["MessageRetentionPeriod"], 14 * DAY, "{name}");
+            assert_eq!(queue["MaximumMessageSize"], 1_048_576, "{name}");
+            assert_eq!(queue["SqsManagedSseEnabled"], true, "{name}");
+        }
+        let retries = template.named("retries");
+        assert_eq!(retries["RedrivePolicy"]["maxReceiveCount"], 1_000);
+        // Each queue names the other, and one of the two names is put together.
+        let allow = &template.named("dead letters")["RedriveAllowPolicy"];
+        assert_eq!(allow["redrivePermission"], "byQueue");
+        let name = template.text(&retries["QueueName"]);
+        let arn =
+            format!("arn:${{AWS::Partition}}:sqs:${{AWS::Region}}:${{AWS::AccountId}}:{name}");
+        assert_eq!(template.plain(&allow["sourceQueueArns"]), json!([arn]));
+    }
+}
+
+#[test]
+fn the_handler_runs_as_make_lambda_builds_it_and_is_told_all_that_it_asks_for() {
+    for template in both() {
+        let handler = template.named("handler");
+        assert_eq!(handler["Runtime"], "provided.al2023");
+        assert_eq!(handler["Architectures"], json!(["arm64"]));
+        assert_eq!(handler["LoggingConfig"]["LogFormat"], "JSON");
+        let variables = template.plain(&handler["Environment"]["Variables"]);
+        let expected = json!({
+            "BACKSTOP_RETRY_QUEUE_URL": "retries",
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL": "dead letters",
+            "BACKSTOP_POLICY": "full-jitter",
+            "BACKSTOP_SETTINGS": "base=30s,cap=6h",
+            "BACKSTOP_MAX_ATTEMPTS": "12",
+            "BACKSTOP_MAX_AGE": "14d",
+            "BACKSTOP_FUNCTIONS": "function",
+        });
+        assert_eq!(variables, expected);
+    }
+    let zip = "CodeUri: ../../target/lambda/backstop-lambda-arm64.zip";
+    let template = std::fs::read_to_string(example().join("template.yaml")).unwrap();
+    assert!(template.contains(zip));
+}
+
+/// No managed policy, and no wildcard but for the versions of the function.
+#[test]
+fn the_roles_may_do_what_they_must_and_nothing_else() {
+    let expected = [
+        "role of function: logs:CreateLogStream on logs of function.Arn",
+        "role of function: logs:PutLogEvents on logs of function.Arn",
+        "role of function: sqs:SendMessage on retries.Arn",
+        "role of handler: lambda:GetFunctionRecursionConfig on function.Arn",
+        "role of handler: lambda:GetFunctionRecursionConfig on handler.Arn",
+        "role of handler: lambda:InvokeFunction on function.Arn",
+        "role of handler: lambda:InvokeFunction on function.Arn:*",
+        "role of handler: logs:CreateLogStream on logs of handler.Arn",
+        "role of handler: logs:PutLogEvents on logs of handler.Arn",
+        "role of handler: sqs:ChangeMessageVisibility on retries.Arn",
+        "role of handler: sqs:DeleteMessage on retries.Arn",
+        "role of handler: sqs:GetQueueAttributes on dead letters.Arn",
+        "role of handler: sqs:GetQueueAttributes on retries.Arn",
+        "role of handler: sqs:ReceiveMessage on retries.Arn",
+        "role of handler: sqs:SendMessage on dead letters.Arn",
+    ];
+    for template in both() {
+        let permissions = template.permissions();
+        let found: Vec<_> = permissions.iter().map(String::as_str).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn an_alarm_watches_what_may_go_wrong_unseen() {
+    let expected = [
+        "AWS/Lambda AsyncEventsDropped of function: Sum from 100 for 1 x 300 s",
+        "AWS/Lambda DestinationDeliveryFailures of function: Sum from 1 for 1 x 300 s",
+        "AWS/Lambda Errors of handler: Sum from 1 for 1 x 300 s",
+        "AWS/SQS ApproximateNumberOfMessagesNotVisible of retries.QueueName: Maximum from 100000 for 1 x 300 s",
+        "AWS/SQS ApproximateNumberOfMessagesVisible of dead letters.QueueName: Maximum from 1 for 1 x 300 s",
+        "AWS/SQS ApproximateNumberOfMessagesVisible of retries.QueueName: Minimum from 100 for 3 x 300 s",
+    ];
+    for template in both() {
+        let alarms = template.alarms();
+        let found: Vec<_> = alarms.iter().map(String::as_str).collect();
+        assert_eq!(found, expected);
+    }
+    let topic =
+        json!({"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]});
+    for alarm in sam().of_kind("AWS::CloudWatch::Alarm") {
+        assert_eq!(alarm["AlarmActions"], topic);
+    }
+}
+
+#[test]
+fn the_readme_names_every_alarm_and_every_parameter() {
+    let readme = std::fs::read_to_string(example().join("README.md")).unwrap();
+    let parameters = sam().parameters.as_object().unwrap().keys();
+    let alarms = sam()
+        .resources
+        .iter()
+        .filter(|(_, resource)| resource["Type"] == "AWS::CloudWatch::Alarm")
+        .map(|(id, _)| id);
+    for name in parameters.chain(alarms) {
+        assert!(readme.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+#[test]
+fn the_example_function_takes_the_envelope_off() {
+    let mut attempts = python();
+    attempts.current_dir(example().join("function"));
+    run(attempts.args(["-c", ATTEMPTS]));
+}

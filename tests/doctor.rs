@@ -1,0 +1,154 @@
+//! `backstop doctor` against an emulator: what it finds of a deployment, and how it ends.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use aws_sdk_lambda::types::RecursiveLoop;
+use aws_sdk_sqs::types::QueueAttributeName as Q;
+use backstop_tests::aws::{Queues, config};
+use backstop_tests::backstop::{run, text};
+use backstop_tests::emulator::ministack;
+use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function, map, send_failures};
+use serde_json::Value;
+
+const TWO_WEEKS: (Q, &str) = (Q::MessageRetentionPeriod, "1209600");
+
+/// The findings and the exit code.
+async fn findings(arguments: &[&str]) -> (Vec<Value>, Option<i32>) {
+    let output = run(&[&["doctor", "--json"], arguments].concat()).await;
+    let shown = text(&output.stdout);
+    let found = shown
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    (found, output.status.code())
+}
+
+/// The texts of those that are as bad as this.
+fn texts(found: &[Value], verdict: &str) -> Vec<String> {
+    let of_kind = found.iter().filter(|finding| finding["verdict"] == verdict);
+    of_kind
+        .map(|finding| finding["text"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+async fn set(queues: &Queues, url: &str, (name, value): (Q, &str)) {
+    let change = queues
+        .client
+        .set_queue_attributes()
+        .queue_url(url)
+        .attributes(name, value);
+    change.send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_deployment_is_looked_at_from_its_queue_to_its_functions() {
+    let endpoint = &ministack().endpoint;
+    let client = aws_sdk_lambda::Client::new(&config(endpoint).await);
+    let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, "360"), TWO_WEEKS]).await;
+    Function::python(FAILS_WHEN_TOLD)
+        .make(endpoint, "checked")
+        .await;
+    Function::python(FAILS_WHEN_TOLD)
+        .make(endpoint, "checker")
+        .await;
+    let arguments = [
+        "--retry-queue",
+        &queues.url,
+        "--function",
+        "checked",
+        "--max-attempts",
+        "20",
+        "--endpoint-url",
+        endpoint,
+    ];
+
+    // As somebody leaves it who has not read the documents.
+    let (found, code) = findings(&arguments).await;
+    let wrong = texts(&found, "wrong").join("\n");
+    for part in [
+        "there is none: name one",
+        "nothing takes records",
+        "has no event-invoke configuration",
+        "--function-name checked --recursive-loop Allow",
+    ] {
+        assert!(wrong.contains(part), "{part:?} is not in:\n{wrong}");
+    }
+    assert_eq!(code, Some(6));
+
+    // As it should be.
+    queues.redrive_after(1_000).await;
+    set(&queues, &queues.dead_letters, TWO_WEEKS).await;
+    let arn = queues.arn().await;
+    send_failures(endpoint, "checked", &arn).await;
+    map(endpoint, "checker", &arn).await;
+    for function in ["checked", "checker"] {
+        let change = client
+            .put_function_recursion_config()
+            .function_name(function);
+        change
+            .recursive_loop(RecursiveLoop::Allow)
+            .send()
+            .await
+            .unwrap();
+    }
+    let (found, code) = findings(&arguments).await;
+    let bad: Vec<_> = found
+        .iter()
+        .filter(|finding| finding["verdict"] != "good")
+        .collect();
+    assert!(bad.is_empty() && found.len() > 15, "{bad:?}");
+    assert_eq!(code, Some(0));
+
+    // And spoilt again.
+    set(&queues, &queues.url, (Q::VisibilityTimeout, "40")).await;
+    queues.redrive_after(5).await;
+    let (found, code) = findings(&arguments).await;
+    assert!(texts(&found, "wrong")[0].contains("maxReceiveCount to at least 51"));
+    assert!(texts(&found, "warning")[0].contains("VisibilityTimeout to at least 180"));
+    assert_eq!(code, Some(6));
+}
+
+#[tokio::test]
+async fn the_queues_of_a_consumer_are_looked_at_as_at_its_start() {
+    let endpoint = &ministack().endpoint;
+    let queues = Queues::standard(endpoint, &[]).await;
+    queues.redrive_after(3).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backstop.toml");
+    let missing = format!("{}-missing", queues.url);
+    let text = format!(
+        "endpoint-url = \"{endpoint}\"\n[queues.orders]\nurl = \"{}\"\nhandler = {{ exec = \"cat\" }}\n[queues.gone]\nurl = \"{missing}\"\nhandler = {{ exec = \"cat\" }}\n",
+        queues.url
+    );
+    std::fs::write(&path, text).unwrap();
+    let (found, code) = findings(&["--config", path.to_str().unwrap()]).await;
+    assert!(
+        texts(&found, "wrong")[0].contains("does not exist: create it"),
+        "{found:?}"
+    );
+    assert!(
+        texts(&found, "warning")[0].contains("Set max-attempts to at most 3"),
+        "{found:?}"
+    );
+    assert_eq!((texts(&found, "good").len(), code), (1, Some(6)));
+}
+
+#[tokio::test]
+async fn what_it_says_can_be_read() {
+    let output = run(&[
+        "doctor",
+        "--retry-queue",
+        "http://127.0.0.1:9/1/retries",
+        "--endpoint-url",
+        "http://127.0.0.1:9",
+    ])
+    .await;
+    let shown = text(&output.stdout);
+    assert!(shown.contains("good      policy: full-jitter ("), "{shown}");
+    assert!(shown.contains("wrong     retry queue retries: "), "{shown}");
+    assert!(text(&output.stderr).contains("1 of 2 findings are wrong"));
+    assert!(!shown.contains('\u{1b}'));
+}

@@ -1,0 +1,517 @@
+//! The Lambda retry handler end to end: real functions, a real mapping and real queues of an emulator; time is compressed by settings.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::SqsEvent;
+
+use aws_sdk_sqs::types::QueueAttributeName as Q;
+use backstop::clock;
+use backstop::config::Config;
+use backstop::failure::Timestamp;
+use backstop::lambda::start::start;
+use backstop::policy::Compiled;
+use backstop::queue::{Connections, Queue, Sqs, VisibilityTimeout};
+use backstop_tests::aws::{self, Queues, config, text};
+use backstop_tests::emulator::{ministack, moto};
+use backstop_tests::lambda::{Function, ORDERS, invoke, map, send_failures, unmap};
+use backstop_tests::proxy::{Fault, Proxy};
+use backstop_tests::retries::{corpus, event, record, rfc3339};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+/// A function that fails, its retry queue, and the handler behind it.
+struct Pipeline {
+    queues: Queues,
+    function: String,
+    mapping: String,
+    folder: TempDir,
+}
+
+impl Pipeline {
+    /// Everything for one test, with these variables for the handler besides its queues.
+    async fn start(name: &str, variables: &[(&str, &str)]) -> Self {
+        // Longer than any batch takes on a busy machine: no record comes twice.
+        Self::start_at(name, &ministack().endpoint, "60", variables).await
+    }
+
+    /// As [`Pipeline::start`], with the handler's requests going to `handler_endpoint`, and this visibility timeout.
+    async fn start_at(
+        name: &str,
+        handler_endpoint: &str,
+        visibility: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let endpoint = &ministack().endpoint;
+        let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, visibility)]).await;
+        queues.redrive_after(1_000).await;
+        let folder = tempfile::tempdir().unwrap();
+        let function = format!("orders-{name}");
+        Function::python(ORDERS)
+            .with("LOG", log(folder.path()).to_str().unwrap())
+            .make(endpoint, &function)
+            .await;
+        let arn = queues.arn().await;
+        send_failures(endpoint, &function, &arn).await;
+        let handler = format!("retries-{name}");
+        let mut package = Function::retry_handler()
+            .with("AWS_ENDPOINT_URL", handler_endpoint)
+            .with("BACKSTOP_RETRY_QUEUE_URL", &queues.url)
+            .with(
+                "BACKSTOP_DECISIONS",
+                records(folder.path()).to_str().unwrap(),
+            )
+            .with("BACKSTOP_POLICY", "linear")
+            .with("BACKSTOP_SETTINGS", "base=1s,cap=2s");
+        for (name, value) in variables {
+            package = package.with(name, value);
+        }
+        package.make(endpoint, &handler).await;
+        let mapping = map(endpoint, &handler, &arn).await;
+        Self {
+            queues,
+            function,
+            mapping,
+            folder,
+        }
+    }
+
+    async fn order(&self, order: &str, fails: Value) {
+        let event = json!({"order": order, "fails": fails});
+        invoke(&self.queues.endpoint, &self.function, &event).await;
+    }
+
+    /// The attempts so far, in order, by order.
+    fn attempts(&self) -> BTreeMap<String, Vec<Value>> {
+        let mut attempts: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for line in lines(&log(self.folder.path())) {
+            let order = line["order"].as_str().unwrap().to_owned();
+            attempts.entry(order).or_default().push(line);
+        }
+        attempts
+    }
+
+    /// Waits until nothing is left to do for so many orders: each has succeeded or is dead.
+    async fn settled(&self, orders: usize) {
+        let end = Instant::now() + Duration::from_secs(120);
+        loop {
+            let attempts = self.attempts();
+            let is_done = |lines: &Vec<Value>| lines.iter().any(|line| line["failed"].is_null());
+            let done = attempts.values().filter(|lines| is_done(lines)).count();
+            let (dead, held) = (self.queues.dead().await, self.queues.held().await);
+            if done + dead >= orders && held == 0 {
+                return;
+            }
+            assert!(
+                Instant::now() < end,
+                "after two minutes {done} of {orders} orders are done, {dead} dead and {held} in the queue: {attempts:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn stop(&self) {
+        unmap(&self.queues.endpoint, &self.mapping).await;
+    }
+}
+
+fn log(folder: &Path) -> PathBuf {
+    folder.join("attempts.jsonl")
+}
+
+fn records(folder: &Path) -> PathBuf {
+    folder.join("decisions.jsonl")
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn failed_events_are_held_retried_and_dead_lettered_and_none_is_lost() {
+    let pipeline = Pipeline::start("main", &[("BACKSTOP_MAX_ATTEMPTS", "4")]).await;
+    for number in 0..5 {
+        pipeline.order(&format!("fine-{number}"), json!([])).await;
+        pipeline
+            .order(&format!("flaky-{number}"), json!([["Upstream", 2]]))
+            .await;
+        pipeline
+            .order(
+                &format!("wrong-{number}"),
+                json!([["ValidationException", 9]]),
+            )
+            .await;
+        pipeline
+            .order(&format!("broken-{number}"), json!([["Upstream", 99]]))
+            .await;
+        pipeline
+            .order(
+                &format!("turning-{number}"),
+                json!([["Upstream", 1], ["AccessDeniedException", 9]]),
+            )
+            .await;
+    }
+    let gone = "arn:aws:lambda:us-east-1:000000000000:function:gone:live";
+    pipeline
+        .queues
+        .send([record(
+            gone,
+            "r-1",
+            Timestamp(0),
+            &json!({"order": "gone"}),
+            "Upstream",
+        )])
+        .await;
+    pipeline.settled(26).await;
+    pipeline.stop().await;
+
+    let dead = pipeline.queues.take_dead().await;
+    let reasons_of = |order: &str| -> Vec<String> {
+        let is_of = |body: &&String| body.contains(&format!("\"{order}\""));
+        let found = dead.iter().filter(|(body, _)| is_of(body));
+        found
+            .map(|(_, letter)| text(letter, "BackstopReason").unwrap().to_owned())
+            .collect()
+    };
+
+    // Exact counts: no attempt too many, none too few, each with its number and the id of the first.
+    let attempts = pipeline.attempts();
+    assert_eq!(attempts.len(), 25);
+    for (order, lines) in &attempts {
+        let expected = match order.split('-').next().unwrap() {
+            "fine" | "wrong" => 1,
+            "turning" => 2,
+            "flaky" => 3,
+            _ => 4,
+        };
+        let numbers: Vec<_> = lines
+            .iter()
+            .map(|line| line["attempt"].as_u64().unwrap())
+            .collect();
+        assert_eq!(
+            numbers,
+            (1..=expected).collect::<Vec<_>>(),
+            "{order}: {:?}",
+            reasons_of(order)
+        );
+        // The emulator's records lack the request id of the first attempt: its retries have one id in common.
+        let ids: BTreeSet<_> = lines
+            .iter()
+            .skip(1)
+            .map(|line| line["id"].to_string())
+            .collect();
+        assert!(ids.len() <= 1, "{order}: {ids:?}");
+    }
+
+    let mut reasons = BTreeMap::<_, usize>::new();
+    for letter in dead.values() {
+        // The record itself, ready to be moved back.
+        let record: Value = serde_json::from_str(letter.body().unwrap()).unwrap();
+        assert!(
+            record["requestPayload"].is_object()
+                && record["requestContext"]["functionArn"].is_string()
+        );
+        *reasons
+            .entry(text(letter, "BackstopReason").unwrap().to_owned())
+            .or_default() += 1;
+        assert!(
+            text(letter, "BackstopPolicy")
+                .unwrap()
+                .starts_with("sha256:")
+        );
+    }
+    let unknown = reasons
+        .keys()
+        .find(|reason| reason.contains("can't be invoked"))
+        .cloned();
+    assert!(reasons.remove(&unknown.unwrap()).is_some());
+    let expected = [
+        ("permanent: AccessDeniedException", 5),
+        ("permanent: ValidationException", 5),
+        ("the queue's max-attempts of 4 reached: Upstream", 5),
+    ];
+    assert_eq!(
+        reasons,
+        expected
+            .map(|(reason, count)| (reason.to_owned(), count))
+            .into()
+    );
+
+    // Held before it was retried, and decided alike at each receive.
+    let mut delays: BTreeMap<(String, u64), BTreeSet<u64>> = BTreeMap::new();
+    for record in lines(&records(pipeline.folder.path())) {
+        let attempt = record["failure"]["attempt"].as_u64().unwrap();
+        let id = record["failure"]["message-id"].as_str().unwrap().to_owned();
+        if let Some(delay) = record["delay"].as_u64() {
+            delays.entry((id, attempt)).or_default().insert(delay);
+        }
+    }
+    // And once for the function that is gone.
+    assert_eq!(delays.len(), 5 * (2 + 3 + 1) + 1);
+    for ((_, attempt), delays) in delays {
+        assert_eq!(delays, [(attempt * 1_000).min(2_000)].into());
+    }
+}
+
+/// Kills whatever runs with this text in its environment, on the spot.
+fn kill(text: &str) -> usize {
+    let mut killed = 0;
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        let id = process.file_name().to_str().and_then(|id| id.parse().ok());
+        let is_meant = String::from_utf8_lossy(&environment).contains(text);
+        if let (true, Some(id)) = (is_meant, id.and_then(Pid::from_raw)) {
+            killed += usize::from(kill_process(id, Signal::KILL).is_ok());
+        }
+    }
+    killed
+}
+
+/// What the proxy knows of the handler that it kills.
+#[derive(Default)]
+struct Crashes {
+    mark: String,
+    holds: usize,
+    invocations: usize,
+    killed: usize,
+}
+
+#[tokio::test]
+async fn a_handler_that_crashes_in_the_middle_of_a_batch_loses_nothing() {
+    let crashes: &Mutex<Crashes> = Box::leak(Box::default());
+    let proxy = Proxy::start(&ministack().endpoint, |operation, _| {
+        let mut crashes = crashes.lock().unwrap();
+        match operation {
+            // Before the first batch is held: nothing of it is carried out.
+            "ChangeMessageVisibilityBatch" => {
+                crashes.holds += 1;
+                if crashes.holds == 1 {
+                    crashes.killed += kill(&crashes.mark);
+                    return Fault::ServerError;
+                }
+            }
+            // Between an invocation and the delete of its message: the invocation is carried out.
+            "Invoke" => {
+                crashes.invocations += 1;
+                if crashes.invocations == 3 {
+                    crashes.killed += kill(&crashes.mark);
+                }
+            }
+            _ => {}
+        }
+        Fault::None
+    })
+    .await;
+    let mark = format!("BACKSTOP_TEST={}", proxy.endpoint);
+    crashes.lock().unwrap().mark.clone_from(&mark);
+    let variables = [("BACKSTOP_TEST", proxy.endpoint.as_str())];
+    let pipeline = Pipeline::start_at("crash", &proxy.endpoint, "10", &variables).await;
+    for number in 0..10 {
+        pipeline
+            .order(&number.to_string(), json!([["Upstream", 2]]))
+            .await;
+    }
+    pipeline.settled(10).await;
+    pipeline.stop().await;
+
+    // Twice, and every environment that there was of it.
+    assert!(crashes.lock().unwrap().killed >= 2);
+    assert_eq!(pipeline.queues.dead().await, 0);
+    let attempts = pipeline.attempts();
+    assert_eq!(attempts.len(), 10);
+    let mut twice = 0;
+    for (order, lines) in &attempts {
+        let numbers: BTreeSet<_> = lines
+            .iter()
+            .map(|line| line["attempt"].as_u64().unwrap())
+            .collect();
+        assert_eq!(numbers, [1, 2, 3].into(), "{order}");
+        twice += lines.len() - numbers.len();
+    }
+    // At least once: what was invoked and not yet deleted comes again, under the same id and attempt.
+    assert!(twice <= 20, "{twice}");
+}
+
+#[tokio::test]
+async fn more_attempts_than_recursion_detection_lets_through_are_refused_until_it_is_off() {
+    let endpoint = &ministack().endpoint;
+    let client = aws_sdk_lambda::Client::new(&config(endpoint).await);
+    let invoke = || call(&client, "retries-chain", json!({"Records": []}));
+    Function::python(ORDERS)
+        .make(endpoint, "orders-chain")
+        .await;
+    Function::retry_handler()
+        .with("AWS_ENDPOINT_URL", endpoint)
+        .with("BACKSTOP_MAX_ATTEMPTS", "20")
+        .with("BACKSTOP_FUNCTIONS", "orders-chain")
+        .make(endpoint, "retries-chain")
+        .await;
+    assert!(invoke().await.0.is_some());
+    for function in ["retries-chain", "orders-chain"] {
+        assert!(invoke().await.0.is_some());
+        client
+            .put_function_recursion_config()
+            .function_name(function)
+            .recursive_loop(aws_sdk_lambda::types::RecursiveLoop::Allow)
+            .send()
+            .await
+            .unwrap();
+    }
+    assert_eq!(invoke().await, (None, json!({"batchItemFailures": []})));
+}
+
+/// Invokes a function and waits for its answer: the error, if there is one, and what it says.
+async fn call(
+    client: &aws_sdk_lambda::Client,
+    name: &str,
+    event: Value,
+) -> (Option<String>, Value) {
+    let event = aws_sdk_lambda::primitives::Blob::new(event.to_string());
+    let answer = client
+        .invoke()
+        .function_name(name)
+        .payload(event)
+        .send()
+        .await
+        .unwrap();
+    let said = answer
+        .payload
+        .map(|said| said.into_inner())
+        .unwrap_or_default();
+    (
+        answer.function_error,
+        serde_json::from_slice(&said).unwrap_or_default(),
+    )
+}
+
+#[tokio::test]
+async fn a_function_in_rust_sees_the_same_event_at_each_attempt() {
+    let endpoint = &ministack().endpoint;
+    let client = aws_sdk_lambda::Client::new(&config(endpoint).await);
+    Function::of_program("rust-function")
+        .make(endpoint, "rust")
+        .await;
+    let order = json!({"order": 7, "answers_from": 2});
+    let (error, said) = call(&client, "rust", order.clone()).await;
+    assert!(error.is_some());
+    assert_eq!(said["errorType"], "PaymentServiceAway");
+    let retried = json!({
+        "_retry_metadata": {"attempt": 2, "initial_timestamp": 1_767_225_600, "id": "first"},
+        "_original_payload": order,
+    });
+    let (error, said) = call(&client, "rust", retried).await;
+    let expected =
+        json!({"order": 7, "attempt": 2, "first_seen": 1_767_225_600, "idempotency_key": "first"});
+    assert_eq!((error, said), (None, expected));
+    // A first attempt has its own request id.
+    let (_, said) = call(&client, "rust", json!({"order": 8})).await;
+    assert_eq!(
+        (&said["attempt"], &said["first_seen"]),
+        (&json!(1), &Value::Null)
+    );
+    assert_eq!(said["idempotency_key"].as_str().unwrap().len(), 36);
+}
+
+/// Lambda of moto takes invocations and runs nothing: what became of each record shows in the queues.
+#[tokio::test]
+async fn every_record_of_the_corpus_goes_through_against_another_emulator() {
+    let endpoint = &moto().endpoint;
+    let function = simple_function(endpoint, "corpus").await;
+    let queues = Queues::standard(endpoint, &[]).await;
+    queues.redrive_after(1_000).await;
+    let variables = HashMap::from([
+        ("BACKSTOP_RETRY_QUEUE_URL", queues.url.as_str()),
+        ("BACKSTOP_POLICY", "linear"),
+        ("BACKSTOP_SETTINGS", "base=1h"),
+    ]);
+    let variable = |name: &str| variables.get(name).map(|value| (*value).to_owned());
+    let config = Config::of_lambda(&variable).unwrap();
+    let connections = Arc::new(Connections::with_sdk(aws::config(endpoint).await));
+    let started = start(&config, Compiled::default(), connections)
+        .await
+        .unwrap();
+
+    // As if each had failed yesterday, so that its retry is due; but for two that are to be held.
+    let yesterday = Timestamp(clock::now().0 - 86_400_000);
+    let cases = corpus(&function, yesterday);
+    let held = corpus(&function, clock::now());
+    let held = &held[..2];
+    let bodies = cases.iter().chain(held).map(|case| case.body.clone());
+    queues.send(bodies).await;
+    let arn = queues.arn().await;
+    let (mut handled, mut kept) = (0, Vec::new());
+    while handled < cases.len() + held.len() {
+        let batch = receive(&queues, &arn).await;
+        handled += batch.records.len();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let response = started.handler.handle(batch, deadline).await.unwrap();
+        kept.extend(response.batch_item_failures);
+    }
+
+    // What has no time of its own has failed when its message was sent, just now.
+    let has_time = |body: &str| body.contains(&rfc3339(yesterday));
+    let timeless = cases
+        .iter()
+        .filter(|case| case.is_invoked && !has_time(&case.body));
+    let waiting = held.len() + timeless.count();
+    assert_eq!(kept.len(), waiting);
+    // The handler deletes what is done by itself: only what waits is left.
+    assert_eq!(queues.held().await, waiting);
+    let dead = queues.take_dead().await;
+    // Lambda of this emulator takes an invocation of whatever there is not.
+    for case in cases.iter().filter(|case| !case.name.contains("gone")) {
+        let letter = dead.get(&case.body);
+        assert_eq!(letter.is_none(), case.is_invoked, "{}", case.name);
+        if let Some(letter) = letter {
+            let reason = text(letter, "BackstopReason").unwrap();
+            assert!(reason.starts_with(&case.reason), "{}: {reason}", case.name);
+        }
+    }
+}
+
+/// A function that answers without running, and its ARN.
+async fn simple_function(endpoint: &str, name: &str) -> String {
+    let http = reqwest::Client::new();
+    let off = json!({"lambda": {"use_docker": false}});
+    let set = http
+        .post(format!("{endpoint}/moto-api/config"))
+        .json(&off)
+        .send()
+        .await;
+    assert!(set.unwrap().status().is_success());
+    let trust = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}]}"#;
+    let role = http
+        .post(endpoint)
+        .header("authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=x")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("Action=CreateRole&Version=2010-05-08&RoleName=test&AssumeRolePolicyDocument={trust}"))
+        .send()
+        .await;
+    assert!(role.unwrap().status().is_success());
+    Function::python(ORDERS)
+        .make_as(endpoint, name, "arn:aws:iam::123456789012:role/test")
+        .await
+}
+
+/// The next batch, as a mapping hands it over.
+async fn receive(queues: &Queues, arn: &str) -> SqsEvent {
+    let queue = Sqs::new(&aws::config(&queues.endpoint).await).queue(&queues.url);
+    let visibility = VisibilityTimeout::rounded_up(Duration::from_secs(60));
+    let messages = queue
+        .receive(10, Duration::from_secs(1), visibility)
+        .await
+        .unwrap();
+    event(arn, &messages)
+}
