@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use backstop::config::Config;
+use backstop_envelope::Envelope;
 use backstop_tests::backstop::{command, program, text};
 use serde_json::Value;
 
@@ -68,10 +69,11 @@ fn every_key_of_the_configuration_is_documented_and_no_other() {
         &example["decisions"],
         &example["limits"],
         &example["queues"]["orders"],
+        &example["lambda"],
     ] {
         keys.extend(table.as_table().unwrap().keys().cloned());
     }
-    for section in ["decisions", "limits", "queues"] {
+    for section in ["decisions", "lambda", "limits", "queues"] {
         keys.remove(section);
     }
     keys.insert("record".to_owned());
@@ -151,6 +153,32 @@ async fn every_field_of_a_decision_record_is_documented_and_no_other() {
 }
 
 #[test]
+fn every_variable_of_the_retry_handler_is_documented_and_no_other() {
+    let variables = |text: &str| -> BTreeSet<String> {
+        let is_of_name = |c: char| c.is_ascii_uppercase() || c == '_';
+        text.match_indices("BACKSTOP_")
+            .map(|(at, _)| text[at..].chars().take_while(|c| is_of_name(*c)).collect())
+            .collect()
+    };
+    assert_eq!(
+        variables(&document("host/docs/lambda.md")),
+        variables(&document("host/src/config/lambda.rs"))
+    );
+}
+
+#[test]
+fn the_envelope_in_the_documents_is_one_and_each_of_its_fields_is_explained() {
+    let text = document("host/docs/lambda.md");
+    let shown = &blocks(&text, "json")[0];
+    assert!(Envelope::open(shown).is_some());
+    let envelope: Value = serde_json::from_str(shown).unwrap();
+    let documented = names_in_tables(&text);
+    for name in envelope["_retry_metadata"].as_object().unwrap().keys() {
+        assert!(documented.contains(name), "{name}");
+    }
+}
+
+#[test]
 fn the_policy_in_the_readme_is_the_one_that_the_sdk_tests() {
     let sdk = document("policies/sdk/src/lib.rs");
     let snippet: String = sdk
@@ -223,7 +251,9 @@ fn every_link_in_the_documents_leads_somewhere() {
         "CONTRIBUTING.md",
         "host/docs/configuration.md",
         "host/docs/decision-record.md",
+        "host/docs/lambda.md",
         "host/docs/policies.md",
+        "examples/lambda/README.md",
     ] {
         let text = document(name);
         let folder = top().join(name).parent().unwrap().to_owned();
