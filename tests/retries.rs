@@ -17,11 +17,12 @@ use backstop::clock;
 use backstop::config::Config;
 use backstop::failure::Timestamp;
 use backstop::lambda::start::start;
-use backstop::policy::Compiled;
+use backstop::policy::{Compiled, PolicyDigest};
 use backstop::queue::{Connections, Queue, Sqs, VisibilityTimeout};
 use backstop_tests::aws::{self, Queues, config, text};
 use backstop_tests::emulator::{ministack, moto};
 use backstop_tests::lambda::{Function, ORDERS, invoke, map, send_failures, unmap};
+use backstop_tests::policies::waits;
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::retries::{corpus, event, record, rfc3339};
 use rustix::process::{Pid, Signal, kill_process};
@@ -51,6 +52,18 @@ impl Pipeline {
         visibility: &str,
         variables: &[(&str, &str)],
     ) -> Self {
+        let mut handler = Function::retry_handler()
+            .with("AWS_ENDPOINT_URL", handler_endpoint)
+            .with("BACKSTOP_POLICY", "linear")
+            .with("BACKSTOP_SETTINGS", "base=1s,cap=2s");
+        for (name, value) in variables {
+            handler = handler.with(name, value);
+        }
+        Self::with_handler(name, visibility, handler).await
+    }
+
+    /// Everything for one test, with this handler. Its queues and its records are set here.
+    async fn with_handler(name: &str, visibility: &str, handler: Function) -> Self {
         let endpoint = &ministack().endpoint;
         let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, visibility)]).await;
         queues.redrive_after(1_000).await;
@@ -62,21 +75,14 @@ impl Pipeline {
             .await;
         let arn = queues.arn().await;
         send_failures(endpoint, &function, &arn).await;
-        let handler = format!("retries-{name}");
-        let mut package = Function::retry_handler()
-            .with("AWS_ENDPOINT_URL", handler_endpoint)
+        let name = format!("retries-{name}");
+        let records = records(folder.path());
+        handler
             .with("BACKSTOP_RETRY_QUEUE_URL", &queues.url)
-            .with(
-                "BACKSTOP_DECISIONS",
-                records(folder.path()).to_str().unwrap(),
-            )
-            .with("BACKSTOP_POLICY", "linear")
-            .with("BACKSTOP_SETTINGS", "base=1s,cap=2s");
-        for (name, value) in variables {
-            package = package.with(name, value);
-        }
-        package.make(endpoint, &handler).await;
-        let mapping = map(endpoint, &handler, &arn).await;
+            .with("BACKSTOP_DECISIONS", records.to_str().unwrap())
+            .make(endpoint, &name)
+            .await;
+        let mapping = map(endpoint, &name, &arn).await;
         Self {
             queues,
             function,
@@ -263,6 +269,35 @@ async fn failed_events_are_held_retried_and_dead_lettered_and_none_is_lost() {
     for ((_, attempt), delays) in delays {
         assert_eq!(delays, [(attempt * 1_000).min(2_000)].into());
     }
+}
+
+#[tokio::test]
+async fn a_policy_of_ones_own_in_the_package_decides() {
+    let endpoint = &ministack().endpoint;
+    let rule = waits(1_500);
+    let handler = Function::retry_handler()
+        .with("AWS_ENDPOINT_URL", endpoint)
+        .with_file(
+            "backstop.toml",
+            "[lambda]\npolicy = \"rules/mine.wat\"\nmax-attempts = 3\n",
+        )
+        .with_file("rules/mine.wat", &rule);
+    let pipeline = Pipeline::with_handler("own", "60", handler).await;
+    pipeline.order("broken", json!([["Upstream", 99]])).await;
+    pipeline.settled(1).await;
+    pipeline.stop().await;
+    assert_eq!(pipeline.attempts()["broken"].len(), 3);
+    let dead = pipeline.queues.take_dead().await;
+    let letter = dead.values().next().unwrap();
+    let digest = PolicyDigest::of(rule.as_bytes()).to_string();
+    assert_eq!(text(letter, "BackstopPolicy"), Some(digest.as_str()));
+    let delays = lines(&records(pipeline.folder.path()));
+    assert!(
+        delays
+            .iter()
+            .filter_map(|record| record["delay"].as_u64())
+            .all(|delay| delay == 1_500)
+    );
 }
 
 /// Kills whatever runs with this text in its environment, on the spot.

@@ -104,6 +104,13 @@ impl Function {
         self
     }
 
+    /// With another file in its package.
+    #[must_use]
+    pub fn with_file(mut self, name: &str, text: &str) -> Self {
+        self.files.push((name.to_owned(), text.as_bytes().to_vec()));
+        self
+    }
+
     /// Makes it, waits until it can be invoked, and tells its ARN.
     pub async fn make(self, endpoint: &str, name: &str) -> String {
         let role = "arn:aws:iam::000000000000:role/test";

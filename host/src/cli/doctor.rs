@@ -100,10 +100,11 @@ fn config(args: Args) -> anyhow::Result<Config> {
         "BACKSTOP_FUNCTIONS" => (!args.functions.is_empty()).then(|| args.functions.join(",")),
         _ => None,
     };
-    let has_lambda_flags = args.retry_queue.is_some() || !args.functions.is_empty();
+    let has_lambda_flags =
+        args.retry_queue.is_some() || args.max_attempts.is_some() || !args.functions.is_empty();
     let mut config = match &args.config {
-        Some(path) => Config::read_with(path, has_lambda_flags.then_some(&variable as _))?,
-        None => Config::of_lambda(&variable)?,
+        Some(path) if !has_lambda_flags => Config::read(path)?,
+        path => Config::with_lambda(path.as_deref(), &variable)?,
     };
     config.endpoint_url = args.endpoint_url.or(config.endpoint_url);
     Ok(config)

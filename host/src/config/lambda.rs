@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    Config, ConfigError, attempts, max_age, parse_settings, parse_span, policy, queue_url, raw,
-    value,
+    Config, ConfigError, attempts, folder_of, max_age, parse_settings, parse_span, policy,
+    queue_url, raw, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::lambda::UNHINDERED_ATTEMPTS;
@@ -88,7 +88,7 @@ impl raw::Lambda {
     }
 
     /// Takes what the environment says in place of what the file says.
-    pub(super) fn overlaid(mut self, variable: Variables<'_>) -> Result<Self, ConfigError> {
+    fn overlaid(mut self, variable: Variables<'_>) -> Result<Self, ConfigError> {
         let text = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
         self.retry_queue = text("BACKSTOP_RETRY_QUEUE_URL").or(self.retry_queue);
         self.dead_letter_queue = text("BACKSTOP_DEAD_LETTER_QUEUE_URL").or(self.dead_letter_queue);
@@ -136,7 +136,19 @@ impl raw::Lambda {
     }
 }
 
+/// The file, or one that says nothing.
+fn read_or_nothing(path: Option<&Path>) -> Result<raw::Config, ConfigError> {
+    path.map_or_else(|| Ok(raw::Config::default()), raw::Config::read)
+}
+
 impl Config {
+    /// The configuration in a file, if one is given, with what `variable` says of a Lambda retry handler in place of what the file says.
+    pub fn with_lambda(path: Option<&Path>, variable: Variables<'_>) -> Result<Self, ConfigError> {
+        let mut raw = read_or_nothing(path)?;
+        raw.lambda = Some(raw.lambda.unwrap_or_default().overlaid(variable)?);
+        raw.convert(path.map_or(Path::new(""), folder_of))
+    }
+
     /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; and the environment. Policies whose path is not in the package are looked for in the layers.
     pub fn of_lambda(variable: Variables<'_>) -> Result<Self, ConfigError> {
         let package = PathBuf::from(variable("LAMBDA_TASK_ROOT").unwrap_or_default());
@@ -147,15 +159,9 @@ impl Config {
                 .into_iter()
                 .find(|path| path.exists()),
         };
-        let (mut raw, folder) = match &path {
-            Some(path) => (
-                raw::Config::read(path)?,
-                path.parent().unwrap_or(Path::new("")),
-            ),
-            None => (raw::Config::default(), package.as_path()),
-        };
-        let lambda = raw.lambda.take().unwrap_or_default();
-        raw.lambda = Some(lambda.overlaid(variable)?);
+        let folder = path.as_deref().map_or(package.as_path(), folder_of);
+        let mut raw = read_or_nothing(path.as_deref())?;
+        raw.lambda = Some(raw.lambda.unwrap_or_default().overlaid(variable)?);
         if let Some(record) = variable("BACKSTOP_DECISIONS") {
             raw.decisions = Some(raw::Decisions { record });
         }

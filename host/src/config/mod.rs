@@ -115,22 +115,18 @@ pub enum ConfigError {
 impl Config {
     /// Reads a file. Paths in it are relative to its folder.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        Self::read_with(path, None)
-    }
-
-    /// As [`Config::read`], with what `variable` says of a Lambda retry handler in place of what the file says.
-    pub fn read_with(path: &Path, variable: Option<Variables<'_>>) -> Result<Self, ConfigError> {
-        let mut raw = raw::Config::read(path)?;
-        if let Some(variable) = variable {
-            raw.lambda = Some(raw.lambda.unwrap_or_default().overlaid(variable)?);
-        }
-        raw.convert(path.parent().unwrap_or(Path::new("")))
+        raw::Config::read(path)?.convert(folder_of(path))
     }
 
     /// The configuration that `text` says, as if it stood in the file `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        raw::Config::parse(text, path)?.convert(path.parent().unwrap_or(Path::new("")))
+        raw::Config::parse(text, path)?.convert(folder_of(path))
     }
+}
+
+/// What paths in a file are relative to.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
 }
 
 fn value(place: impl Into<String>, expected: impl Into<String>) -> ConfigError {
