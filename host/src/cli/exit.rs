@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use super::doctor::Ill;
+use super::policy::BrokenPolicy;
 use crate::config::ConfigError;
 use crate::policy::{CompileError, PolicyError, SourceError};
 use crate::service::{QueueFault, StartError};
@@ -56,7 +57,11 @@ impl Exit {
         if error.is::<ConfigError>() {
             return Self::Config;
         }
-        if error.is::<PolicyError>() || error.is::<CompileError>() || error.is::<SourceError>() {
+        if error.is::<PolicyError>()
+            || error.is::<CompileError>()
+            || error.is::<BrokenPolicy>()
+            || error.is::<SourceError>()
+        {
             return Self::Policy;
         }
         match error.downcast_ref::<StartError>() {

@@ -152,6 +152,14 @@ impl Component {
         self.digest
     }
 
+    /// What it imports: our interfaces, which it is granted, and WASI's, which grant nothing.
+    pub fn imports(&self) -> Vec<String> {
+        let component = self.pre.component();
+        let ty = component.component_type();
+        let imports = ty.imports(component.engine());
+        imports.map(|(name, _)| name.to_owned()).collect()
+    }
+
     /// The interfaces of ours that it exports, in the order of the contract.
     pub fn exports(&self) -> impl Iterator<Item = &'static str> {
         let present = [

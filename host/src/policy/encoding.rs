@@ -8,7 +8,7 @@ use wit_parser::{Resolve, WorldId};
 const CONTRACT: &str = include_str!("../../../wit/policy.wit");
 
 /// The interfaces of which a policy exports at least one, as a core module names them: followed by `#` and the function.
-pub(super) const INTERFACES: [&str; 4] = [
+pub const INTERFACES: [&str; 4] = [
     "backstop:policy/settings@0.1.0",
     "backstop:policy/classifier@0.1.0",
     "backstop:policy/backoff@0.1.0",

@@ -60,6 +60,11 @@ impl Meter {
         }
     }
 
+    /// Linear memory in bytes, all of its memories together.
+    pub(super) fn memory(&self) -> usize {
+        self.memory
+    }
+
     /// What was refused, if anything was: the likely cause of a trap that follows.
     pub(super) fn refused(&self) -> Option<&'static str> {
         self.refused

@@ -31,7 +31,7 @@ use instance::Live;
 
 pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
 pub use component::{Component, ComponentError, PolicyDigest};
-pub use encoding::EncodingError;
+pub use encoding::{EncodingError, INTERFACES};
 pub use engine::Sandbox;
 pub use host::LogLine;
 pub use instance::{Broken, Phase};
@@ -111,6 +111,8 @@ pub struct Asked {
     pub looked_at: BTreeMap<String, Option<String>>,
     /// Fuel burnt by all of its parts.
     pub fuel: u64,
+    /// Linear memory in bytes, of all of its parts.
+    pub memory: usize,
     /// How long it took.
     pub took: Duration,
 }
@@ -192,6 +194,11 @@ impl Policy {
         })
     }
 
+    /// The components of the parts, in the order in which they are asked.
+    pub fn components(&self) -> impl Iterator<Item = &Arc<Component>> {
+        self.parts.iter().map(|part| &part.component)
+    }
+
     /// The names of the parts with the digests of their files, for people: `full-jitter (3f2a91c04d17)`.
     pub fn title(&self) -> String {
         let titles: Vec<_> = self
@@ -245,11 +252,14 @@ impl Policy {
             log: Vec::new(),
             looked_at: BTreeMap::new(),
             fuel: 0,
+            memory: 0,
             took: Duration::ZERO,
         };
         for live in run.lives.into_values() {
             asked.fuel += live.fuel_used();
-            let (log, looked_at) = live.into_host().into_traces();
+            let host = live.into_host();
+            asked.memory += host.meter.memory();
+            let (log, looked_at) = host.into_traces();
             asked.log.extend(log);
             asked.looked_at.extend(looked_at);
         }

@@ -1,0 +1,263 @@
+//! `backstop policy run`: one failure put before a policy, and its decision explained.
+
+use std::io::Read;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anstream::println;
+use anstyle::{AnsiColor, Style};
+use anyhow::Context;
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::Named;
+use crate::clock;
+use crate::config::{parse_settings, parse_span};
+use crate::decision::{Action, Answer};
+use crate::failure::{Error, Failure, Milliseconds, random};
+use crate::fallback;
+use crate::policy::{Asked, Limits, Payload, Policy};
+
+const EXAMPLES: &str = "\
+Examples:
+  What full jitter makes of a third attempt that was throttled:
+    backstop policy run full-jitter --set base=2s --code ThrottlingException --status 429 --attempt 3
+
+  A policy of your own, asked about a failure that was recorded (see --decisions of `backstop run`):
+    head -n 1 decisions.jsonl | backstop policy run ./mine.wasm --failure -";
+
+/// Ask a policy about one failure, and explain the decision
+///
+/// The failure is told by flags, or read as JSON: a line of decision records, or its `failure`. The answer is the policy's own, before the bounds of any queue.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    policy: Named,
+
+    /// Read the failure from this file, or - for standard input; flags do not change it
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["code", "message", "status", "retry_after", "details", "attempt", "age", "previous_delay", "random", "id", "source", "attributes"])]
+    failure: Option<PathBuf>,
+
+    /// The error's type or code
+    #[arg(long, default_value = "HTTP 503")]
+    code: String,
+
+    /// The error's text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    message: String,
+
+    /// The HTTP status
+    #[arg(long, value_name = "NUMBER")]
+    status: Option<u16>,
+
+    /// How long the failing service asked to be left alone
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    retry_after: Option<Duration>,
+
+    /// Something else that the source of the error reports; may be repeated
+    #[arg(long = "detail", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    details: Vec<(String, String)>,
+
+    /// Attempts made, the failed one included
+    #[arg(long, value_name = "N", default_value = "1")]
+    attempt: NonZeroU32,
+
+    /// From the first send of the message to the failure
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "0s")]
+    age: Duration,
+
+    /// The delay before the attempt that failed
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    previous_delay: Option<Duration>,
+
+    /// The random number, from 0 to below 1 [default: that of the message's id and the attempt]
+    #[arg(long, value_name = "NUMBER", value_parser = fraction)]
+    random: Option<f64>,
+
+    /// The message's id
+    #[arg(long, default_value = "m-1")]
+    id: String,
+
+    /// The ARN of the queue or the function
+    #[arg(long, value_name = "ARN", default_value = "local:try")]
+    source: String,
+
+    /// An attribute of the message; may be repeated
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    attributes: Vec<(String, String)>,
+
+    /// The message's body, for a policy that looks into it
+    #[arg(long, value_name = "FILE")]
+    payload: Option<PathBuf>,
+
+    /// Print the decision as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    if (0.0..1.0).contains(&number) {
+        Ok(number)
+    } else {
+        Err("expected a number from 0 to below 1".to_owned())
+    }
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    let policy = args.policy.load()?;
+    let body = match &args.payload {
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("can't read the payload {}", path.display()))?,
+        None => String::new(),
+    };
+    let json = args.json;
+    let failure = args.told()?;
+    let asked = policy.ask(&failure, &Arc::new(Payload::new(body)));
+    if json {
+        println!("{}", as_json(&policy, &failure, &asked));
+    } else {
+        explain(&policy, &failure, &asked);
+    }
+    match asked.answer {
+        Ok(_) => Ok(()),
+        Err(broken) => Err(super::BrokenPolicy(broken).into()),
+    }
+}
+
+impl Args {
+    fn told(self) -> anyhow::Result<Failure> {
+        if let Some(path) = &self.failure {
+            return read(path);
+        }
+        Ok(Failure {
+            random: self
+                .random
+                .unwrap_or_else(|| random(&self.id, self.attempt)),
+            message_id: self.id,
+            source: self.source,
+            attempt: self.attempt,
+            age: Milliseconds::from_duration(self.age),
+            failed_at: clock::now(),
+            previous_delay: self.previous_delay.map(Milliseconds::from_duration),
+            error: Error {
+                status: self.status,
+                retry_after: self.retry_after.map(Milliseconds::from_duration),
+                details: self.details,
+                ..Error::new(self.code, self.message)
+            }
+            .within_bounds(),
+            attributes: self.attributes,
+        })
+    }
+}
+
+/// A failure, or a decision record with one.
+fn read(path: &Path) -> anyhow::Result<Failure> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text))
+    };
+    read.with_context(|| format!("can't read the failure in {}", path.display()))?;
+    let wrong = || {
+        format!(
+            "{}: expected the JSON of a failure, or a decision record (host/docs/decision-record.md)",
+            path.display()
+        )
+    };
+    let mut found: Value = serde_json::from_str(&text).with_context(wrong)?;
+    if let Some(failure) = found.get_mut("failure") {
+        found = failure.take();
+    }
+    serde_json::from_value(found).with_context(wrong)
+}
+
+fn as_json(policy: &Policy, failure: &Failure, asked: &Asked) -> Value {
+    let parts: Vec<_> = policy.parts().collect();
+    let mut found = json!({
+        "policy": parts,
+        "failure": failure,
+        "payload": asked.looked_at,
+        "log": asked.log,
+        "fuel": asked.fuel,
+        "memory": asked.memory,
+        "took-us": u64::try_from(asked.took.as_micros()).unwrap_or(u64::MAX),
+    });
+    let said = match &asked.answer {
+        Ok(Answer { class, action }) => json!({"class": class, "action": action}),
+        Err(broken) => {
+            json!({"broken": broken.to_string(), "fallback": fallback::decide(failure).action})
+        }
+    };
+    if let (Some(found), Some(said)) = (found.as_object_mut(), said.as_object()) {
+        found.extend(said.clone());
+    }
+    found
+}
+
+fn explain(policy: &Policy, failure: &Failure, asked: &Asked) {
+    let line = |name: &str, value: String| println!("{name:<9} {value}");
+    let limits = Limits::default();
+    line("policy", policy.title());
+    line("failure", described(failure));
+    match &asked.answer {
+        Ok(Answer { class, action }) => {
+            line("class", class.to_string());
+            line("verdict", verdict(action));
+        }
+        Err(broken) => {
+            let red: Style = AnsiColor::Red.on_default().bold();
+            line("broken", format!("{red}the policy {broken}{red:#}"));
+            line("fallback", verdict(&fallback::decide(failure).action));
+        }
+    }
+    for (pointer, value) in &asked.looked_at {
+        line(
+            "read",
+            format!("{pointer}: {}", value.as_deref().unwrap_or("nothing there")),
+        );
+    }
+    for said in &asked.log {
+        line("log", format!("{}: {}", said.level, said.message));
+    }
+    line(
+        "used",
+        format!(
+            "{:?}, {} of {} fuel, {} KiB of {} KiB",
+            asked.took,
+            asked.fuel,
+            limits.fuel,
+            asked.memory >> 10,
+            limits.memory >> 10
+        ),
+    );
+}
+
+fn described(failure: &Failure) -> String {
+    let Failure {
+        attempt,
+        age,
+        error,
+        ..
+    } = failure;
+    let status = error
+        .status
+        .map_or_else(String::new, |status| format!(" (HTTP {status})"));
+    format!(
+        "attempt {attempt}, {age} old: {error}{status}; random {:.3}",
+        failure.random
+    )
+}
+
+fn verdict(action: &Action) -> String {
+    match action {
+        Action::Retry { delay } => format!("retry in {delay}"),
+        Action::DeadLetter { reason } => format!("dead-letter: {reason}"),
+        Action::Discard { reason } => format!("discard: {reason}"),
+    }
+}

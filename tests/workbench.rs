@@ -1,0 +1,190 @@
+//! `backstop policy`: what an author sees of a policy without a queue.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::path::Path;
+use std::process::Stdio;
+
+use backstop_tests::backstop::{command, run, text};
+use backstop_tests::policies::waits;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+
+fn example(name: &str) -> String {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    examples.join(name).to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_policy_is_asked_about_a_failure_that_flags_tell() {
+    let flags = [
+        "policy",
+        "run",
+        "full-jitter",
+        "--set",
+        "base=2s",
+        "--code",
+        "ThrottlingException",
+        "--status",
+        "429",
+        "--attempt",
+        "3",
+        "--random",
+        "0.5",
+    ];
+    let shown = text(&run(&flags).await.stdout);
+    for line in [
+        "class     throttled",
+        "verdict   retry in 4s",
+        "attempt 3, 0s old: ThrottlingException (HTTP 429); random 0.500",
+    ] {
+        assert!(shown.contains(line), "{line:?} is not in:\n{shown}");
+    }
+    let shown = run(&[&flags[..], &["--json"]].concat()).await;
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["action"]["delay"], 4_000);
+    assert!(shown["fuel"].as_u64().unwrap() > 1_000);
+}
+
+#[tokio::test]
+async fn a_recorded_failure_is_decided_again_as_it_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = folder.path().join("lines");
+    std::fs::write(&lines, "one\n").unwrap();
+    let arguments = [
+        "run",
+        "--queue-url",
+        "local:try",
+        "--exec",
+        "false",
+        "--set",
+        "base=5ms",
+        "--max-attempts",
+        "3",
+        "--decisions",
+        "-",
+        "--messages",
+        lines.to_str().unwrap(),
+    ];
+    let records = text(&run(&arguments).await.stdout);
+    assert_eq!(records.lines().count(), 3);
+    for record in records.lines().take(2) {
+        let mut asked = command(&[
+            "policy",
+            "run",
+            "full-jitter",
+            "--set",
+            "base=5ms",
+            "--failure",
+            "-",
+            "--json",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+        asked
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(record.as_bytes())
+            .await
+            .unwrap();
+        let output = asked.wait_with_output().await.unwrap();
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let recorded: Value = serde_json::from_str(record).unwrap();
+        assert_eq!(said["action"]["delay"], recorded["delay"]);
+        assert_eq!(
+            (&said["failure"], &said["class"]),
+            (&recorded["failure"], &recorded["class"])
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_looked_into() {
+    let shown = text(
+        &run(&["policy", "inspect", &example("first-policy.wat")])
+            .await
+            .stdout,
+    );
+    for line in [
+        "answers    backstop:policy/backoff@0.1.0",
+        "default    backstop:policy/classifier@0.1.0: the host answers",
+        "uses       123 of 50000000 fuel",
+    ] {
+        assert!(shown.contains(line), "{line:?} is not in:\n{shown}");
+    }
+    let shown = run(&["policy", "inspect", "linear", "--json"]).await;
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["exports"].as_array().unwrap().len(), 4);
+    assert_eq!(shown["imports"]["stubbed"], Value::Array(Vec::new()));
+}
+
+#[tokio::test]
+async fn what_is_no_policy_and_no_failure_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.wat");
+    std::fs::write(&path, waits(1)).unwrap();
+    let path = path.to_str().unwrap();
+    let wrong = folder.path().join("failure.json");
+    std::fs::write(&wrong, r#"{"attempt": 0}"#).unwrap();
+    for (arguments, code, expected) in [
+        (
+            ["policy", "run", "no-such-policy", "--attempt", "1"],
+            4,
+            "there is no built-in policy `no-such-policy`",
+        ),
+        (
+            ["policy", "run", path, "--set", "a=1"],
+            4,
+            "does not export backstop:policy/settings",
+        ),
+        (
+            ["policy", "run", path, "--random", "1"],
+            2,
+            "from 0 to below 1",
+        ),
+        (
+            ["policy", "run", path, "--failure", wrong.to_str().unwrap()],
+            1,
+            "expected the JSON of a failure, or a decision record",
+        ),
+        (
+            ["policy", "compile", path, "--arch", "mips"],
+            2,
+            "arm64, x86-64",
+        ),
+    ] {
+        let output = run(&arguments).await;
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_is_compiled_for_each_processor() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("compiled");
+    for (arch, name) in [("arm64", "arm64"), ("x86-64", "x86_64")] {
+        let arguments = [
+            "policy",
+            "compile",
+            "linear",
+            "full-jitter",
+            "--arch",
+            arch,
+            "--output",
+        ];
+        let ended = run(&[&arguments[..], &[output.to_str().unwrap()]].concat()).await;
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+        let files = std::fs::read_dir(&output).unwrap().flatten();
+        let ending = format!(".{name}.compiled");
+        let of_arch = files.filter(|file| file.file_name().to_str().unwrap().ends_with(&ending));
+        assert_eq!(of_arch.count(), 2);
+    }
+}
