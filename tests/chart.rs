@@ -187,7 +187,7 @@ fn hours(time: u64) -> f64 {
 fn rounded(time: u64) -> String {
     match time {
         ..MINUTE => format!("{} s", (time + SECOND / 2) / SECOND),
-        ..HOUR => format!("{} min", (time + MINUTE / 2) / MINUTE),
+        MINUTE..HOUR => format!("{} min", (time + MINUTE / 2) / MINUTE),
         _ => format!("{:.1} h", hours(time)),
     }
 }
