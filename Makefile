@@ -7,7 +7,7 @@ help:
 	@echo "make test    run every test, against emulators of SQS that it installs and starts itself"
 	@echo "make lambda  build the package of the Lambda retry handler, for arm64 and x86-64"
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
-	@echo "make bench   measure decisions, requests per message, throughput and memory"
+	@echo "make bench   measure decisions, requests, throughput, memory, and the start of the Lambda handler"
 
 demo: build
 	@$${CARGO_TARGET_DIR:-target}/debug/backstop demo
@@ -29,8 +29,8 @@ lint: toolchain
 	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps
 
 bench: toolchain services
-	cargo build --locked --release --package backstop
-	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 cargo bench --locked --package backstop-tests
+	cargo build --locked --release --workspace --bins
+	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 cargo bench --locked --workspace --bench decision --bench consumer --bench lambda
 
 lambda: build
 	host/package-lambda.sh

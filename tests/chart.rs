@@ -18,6 +18,7 @@ const POLICY: &str = "full-jitter";
 const SETTINGS: [(&str, &str); 2] = [("base", "30s"), ("cap", "6h")];
 const ATTEMPTS: u32 = 12;
 
+/// The chart has the number, too.
 const EVENTS: usize = 2_000;
 
 const SECOND: u64 = 1_000;
@@ -117,7 +118,10 @@ fn drawn(rows: &[Row]) -> Result<String, std::fmt::Error> {
         svg,
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 {height}" role="img" aria-labelledby="title what">"#
     )?;
-    writeln!(svg, r#"<title id="title">When retries happen</title>"#)?;
+    writeln!(
+        svg,
+        r#"<title id="title">When an event that always fails is tried again</title>"#
+    )?;
     writeln!(
         svg,
         r#"<desc id="what">For each attempt from the second to the twelfth at an event that always fails, the time since its first failure, on a logarithmic axis.</desc>"#
@@ -129,11 +133,11 @@ fn drawn(rows: &[Row]) -> Result<String, std::fmt::Error> {
     )?;
     writeln!(
         svg,
-        r#"<text class="title" x="32" y="42">When the retries of an event happen that always fails</text>"#
+        r#"<text class="title" x="32" y="42">When an event that always fails is tried again</text>"#
     )?;
     writeln!(
         svg,
-        r#"<text x="32" y="66">{POLICY} with {settings}. Nine in ten of {EVENTS} events are within the bar; the dot is the median.</text>"#
+        r#"<text x="32" y="66">{POLICY} with {settings}. Of 2,000 events, the bar holds nine in ten; the dot is the median.</text>"#
     )?;
     let heads = TOP - 14.0;
     writeln!(

@@ -13,6 +13,7 @@ pub mod policies;
 pub mod proxy;
 pub mod retries;
 pub mod retry_world;
+pub mod runtime_api;
 pub mod worker;
 
 use std::num::NonZeroU32;

@@ -1,0 +1,359 @@
+//! What the Lambda retry handler costs, beside the plain pattern's in Python: time to the first event, API requests, CPU time and memory.
+//!
+//! `make bench` runs it. Both handlers run as on Lambda, as a process that asks a Runtime API for events; that API is the benchmark's own. SQS is fauxqs, behind a proxy that counts. Lambda is a stub that takes every asynchronous invocation and counts: an emulator would run a function on the same processors. Everything is on the loopback address and without TLS, and the programs are in the page cache.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and fails when it can't be set up"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::SqsBatchResponse;
+use axum::Router;
+use axum::http::{StatusCode, Uri};
+use backstop::clock;
+use backstop::policy::{Architecture, builtin, compile_ahead};
+use backstop::queue::{BATCH_ENTRIES, Message, Queue, Sqs, VisibilityTimeout};
+use backstop_tests::aws::{self, Queues};
+use backstop_tests::backstop::program;
+use backstop_tests::emulator::{fauxqs, services};
+use backstop_tests::proxy::{Fault, Proxy};
+use backstop_tests::retries::{event, record};
+use backstop_tests::runtime_api::RuntimeApi;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+use tokio::time::sleep;
+
+/// Starts of each handler, in turns.
+const STARTS: usize = 15;
+
+/// Records of failed events; each is held once and invoked once.
+const RECORDS: usize = 1_000;
+
+/// How long a record is held at most, in seconds. Its second receive comes later than that.
+const HELD: u64 = 10;
+
+/// The function whose failures are retried.
+const FUNCTION: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders:$LATEST";
+
+/// `USER_HZ` of Linux: the unit of CPU time in `/proc`.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+#[derive(Debug, Clone, Copy)]
+enum Handler {
+    Precompiled,
+    Compiling,
+    Plain,
+}
+
+#[tokio::main]
+async fn main() {
+    println!(
+        "from the start to the first request for an event, median of {STARTS} starts in turns"
+    );
+    let package = package();
+    let (mut precompiled, mut compiling, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        precompiled.push(time_to_start(Handler::Precompiled, package.path()).await);
+        compiling.push(time_to_start(Handler::Compiling, package.path()).await);
+        plain.push(time_to_start(Handler::Plain, package.path()).await);
+    }
+    starts("backstop-lambda", precompiled, "; goal: 60 ms or less");
+    starts("  compiling its policy", compiling, "");
+    starts("the plain pattern, Python", plain, "");
+
+    println!("\n{RECORDS} records in batches of {BATCH_ENTRIES}, each held once and invoked once");
+    let ours = handle_all(Handler::Precompiled, package.path()).await;
+    let plain = handle_all(Handler::Plain, package.path()).await;
+    table(&ours, &plain);
+}
+
+/// The package as `make lambda` packs it, as far as a start reads it: the compiled policies.
+fn package() -> TempDir {
+    let package = tempfile::tempdir().unwrap();
+    let folder = package.path().join("compiled");
+    let architecture = Architecture::of_this_program().unwrap();
+    for name in ["full-jitter", "linear"] {
+        let file = builtin::bytes(name).unwrap();
+        compile_ahead(file, architecture, usize::MAX, &folder).unwrap();
+    }
+    // Whatever the umask: what others may write to is not taken.
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    package
+}
+
+/// The handler as a process, with the environment that Lambda gives it and these variables of its own.
+fn start(
+    handler: Handler,
+    package: &Path,
+    api: &RuntimeApi,
+    variables: &[(&str, &str)],
+    log: Stdio,
+) -> Child {
+    let plain = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/plain");
+    let mut command = match handler {
+        Handler::Precompiled | Handler::Compiling => Command::new(program("backstop-lambda")),
+        Handler::Plain => Command::new(services().join("python/bin/python3")),
+    };
+    let root = match handler {
+        Handler::Precompiled => package,
+        Handler::Compiling => Path::new("/var/task"),
+        Handler::Plain => {
+            command.arg("-B").arg(plain.join("bootstrap.py"));
+            &plain
+        }
+    };
+    command
+        .env_clear()
+        .envs(aws::CREDENTIALS)
+        .env("AWS_SESSION_TOKEN", "test")
+        .env("AWS_DEFAULT_REGION", "us-east-1")
+        .env("AWS_LAMBDA_RUNTIME_API", &api.address)
+        .env("AWS_LAMBDA_FUNCTION_NAME", "retries")
+        .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+        .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+        .env("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
+        .env("LANG", "en_US.UTF-8")
+        .env("TZ", ":UTC")
+        .env("LAMBDA_TASK_ROOT", root)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(log)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+async fn time_to_start(handler: Handler, package: &Path) -> Duration {
+    let api = RuntimeApi::start().await;
+    let variables = [
+        ("BACKSTOP_POLICY", "full-jitter"),
+        ("RETRY_QUEUE_URL", "http://127.0.0.1:1/000000000000/retries"),
+        (
+            "DEAD_LETTER_QUEUE_URL",
+            "http://127.0.0.1:1/000000000000/dead",
+        ),
+        ("MAX_RETRIES", "11"),
+        ("BASE_BACKOFF", "1"),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
+    ];
+    let started = clock::instant();
+    let mut process = start(handler, package, &api, &variables, Stdio::piped());
+    let asked = api.first_asked().await;
+    process.start_kill().unwrap();
+    // Nothing to complain about: the policy is there, and its compiled code is taken.
+    let log = process.wait_with_output().await.unwrap().stdout;
+    assert!(log.is_empty(), "{}", String::from_utf8_lossy(&log));
+    asked - started
+}
+
+/// Median, fastest and slowest.
+fn starts(what: &str, mut times: Vec<Duration>, goal: &str) {
+    times.sort();
+    let milliseconds =
+        |time: Option<&Duration>| format!("{:.1} ms", 1000.0 * time.unwrap().as_secs_f64());
+    let (fastest, slowest) = (milliseconds(times.first()), milliseconds(times.last()));
+    let median = milliseconds(times.get(times.len() / 2));
+    println!("  {what:<36} {median:>10}   {fastest} to {slowest}{goal}");
+}
+
+/// What a handler spent on all records.
+struct Spent {
+    requests: BTreeMap<String, usize>,
+    cpu: f64,
+    peak: f64,
+}
+
+type Requests = Arc<Mutex<BTreeMap<String, usize>>>;
+
+/// Has a handler deal with every record twice: too early, and when it is due.
+async fn handle_all(handler: Handler, package: &Path) -> Spent {
+    let requests = Requests::default();
+    let count = Arc::clone(&requests);
+    let sqs = Proxy::start(&fauxqs().endpoint, move |operation, _| {
+        *count
+            .lock()
+            .unwrap()
+            .entry(operation.to_owned())
+            .or_default() += 1;
+        Fault::None
+    })
+    .await;
+    let lambda = lambda(Arc::clone(&requests)).await;
+    let queues = Queues::standard(&fauxqs().endpoint, &[]).await;
+    queues.redrive_after(1_000).await;
+    let held = HELD.to_string();
+    let variables = [
+        ("AWS_ENDPOINT_URL_SQS", sqs.endpoint.as_str()),
+        ("AWS_ENDPOINT_URL_LAMBDA", &lambda),
+        ("BACKSTOP_RETRY_QUEUE_URL", &queues.url),
+        ("BACKSTOP_POLICY", "linear"),
+        ("BACKSTOP_SETTINGS", &format!("base={held}s")),
+        ("RETRY_QUEUE_URL", &queues.url),
+        ("DEAD_LETTER_QUEUE_URL", &queues.dead_letters),
+        ("MAX_RETRIES", "11"),
+        ("BASE_BACKOFF", &held),
+    ];
+    let api = RuntimeApi::start().await;
+    // Its log lines are written, as on Lambda, and read by nobody.
+    let process = start(handler, package, &api, &variables, Stdio::null());
+    api.first_asked().await;
+    let id = process.id().unwrap();
+
+    queues.send((0..RECORDS).map(failed)).await;
+    let mapping = Mapping::of(&queues).await;
+    let (mut kept, before) = (0, cpu(id));
+    for _ in 0..RECORDS / BATCH_ENTRIES {
+        kept += mapping.hand_over(&api).await.unwrap();
+    }
+    let mut spent = cpu(id) - before;
+    assert!(kept >= RECORDS * 9 / 10, "only {kept} records were held");
+    // Lambda freezes a process that has nothing to do: the wait does not count.
+    sleep(Duration::from_secs(HELD + 1)).await;
+    let before = cpu(id);
+    while mapping.hand_over(&api).await.is_some() || queues.held().await > 0 {}
+    spent += cpu(id) - before;
+
+    assert_eq!(queues.dead().await, 0);
+    let requests = requests.lock().unwrap().clone();
+    assert_eq!(requests.get("Invoke"), Some(&RECORDS));
+    Spent {
+        requests,
+        cpu: spent,
+        peak: peak(id),
+    }
+}
+
+/// Lambda's side of an asynchronous invocation: the event is taken.
+async fn lambda(requests: Requests) -> String {
+    let take = move |uri: Uri| async move {
+        assert!(uri.path().ends_with("/invocations"), "{uri}");
+        *requests
+            .lock()
+            .unwrap()
+            .entry("Invoke".to_owned())
+            .or_default() += 1;
+        StatusCode::ACCEPTED
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().fallback(take);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    endpoint
+}
+
+/// The record of a first failed attempt, just now.
+fn failed(number: usize) -> String {
+    let id = format!("10000000-0000-4000-8000-{number:012}");
+    let order =
+        json!({"order": number, "customer": "c-1", "lines": [{"article": "a-1", "count": 2}]});
+    record(FUNCTION, &id, clock::now(), &order, "Upstream")
+}
+
+/// The event source mapping with `ReportBatchItemFailures`, straight at the emulator: its requests do not count.
+struct Mapping {
+    queue: Arc<dyn Queue>,
+    arn: String,
+}
+
+impl Mapping {
+    async fn of(queues: &Queues) -> Self {
+        let sqs = Sqs::new(&aws::config(&queues.endpoint).await);
+        Self {
+            queue: Arc::new(sqs.queue(&queues.url)),
+            arn: queues.arn().await,
+        }
+    }
+
+    /// Hands a batch over and deletes what the response does not name. How many it names; none where no batch came.
+    async fn hand_over(&self, api: &RuntimeApi) -> Option<usize> {
+        let visibility = VisibilityTimeout::rounded_up(Duration::from_secs(60));
+        let messages = self
+            .queue
+            .receive(BATCH_ENTRIES, Duration::from_secs(1), visibility)
+            .await
+            .unwrap();
+        if messages.is_empty() {
+            return None;
+        }
+        let event = serde_json::to_string(&event(&self.arn, &messages)).unwrap();
+        let response = api.invoke(event).await.unwrap();
+        let response: SqsBatchResponse = serde_json::from_value(response).unwrap();
+        let kept = response.batch_item_failures;
+        let is_kept = |message: &&Message| kept.iter().any(|it| it.item_identifier == message.id);
+        let done: Vec<_> = messages
+            .iter()
+            .filter(|message| !is_kept(message))
+            .map(|message| message.receipt_handle.clone())
+            .collect();
+        if !done.is_empty() {
+            self.queue.delete(&done).await.unwrap();
+        }
+        Some(kept.len())
+    }
+}
+
+/// CPU time of a process so far, in the user's mode and the system's, in seconds.
+fn cpu(id: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks: f64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<f64>().unwrap())
+        .sum();
+    ticks / TICKS_PER_SECOND
+}
+
+/// The most memory that a process has had resident, in MiB.
+fn peak(id: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
+    kibibytes.trim().parse::<f64>().unwrap() / 1024.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn table(ours: &Spent, plain: &Spent) {
+    let line = |what: &str, ours: String, plain: String| {
+        println!("  {what:<36} {ours:>15} {plain:>15}");
+    };
+    let requests = |spent: &Spent, operation: Option<&str>| {
+        let counted = spent.requests.iter();
+        let counted = counted.filter(|(name, _)| operation.is_none_or(|it| name.as_str() == it));
+        let count: usize = counted.map(|(_, count)| count).sum();
+        match count {
+            0 => "-".to_owned(),
+            _ => format!("{:.3}", count as f64 / RECORDS as f64),
+        }
+    };
+    line("", "backstop-lambda".to_owned(), "plain, Python".to_owned());
+    line(
+        "API requests for each record",
+        requests(ours, None),
+        requests(plain, None),
+    );
+    let operations: BTreeSet<_> = ours.requests.keys().chain(plain.requests.keys()).collect();
+    for operation in operations {
+        let operation = operation.as_str();
+        line(
+            &format!("  {operation}"),
+            requests(ours, Some(operation)),
+            requests(plain, Some(operation)),
+        );
+    }
+    let cpu = |spent: &Spent| format!("{:.2} ms", 1000.0 * spent.cpu / RECORDS as f64);
+    line("CPU time for each record", cpu(ours), cpu(plain));
+    let peak = |spent: &Spent| format!("{:.1} MiB", spent.peak);
+    line("memory at its peak", peak(ours), peak(plain));
+}
