@@ -12,7 +12,7 @@ pub mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use crate::decider::Decider;
+use crate::failure::Error;
 use crate::queue::{Connections, Requests};
 use open::{Open, OpenQueues};
 use settle::Settled;
@@ -44,7 +45,7 @@ pub struct Options {
     pub dead_letter_queue: Option<String>,
     /// What is kept of an invocation's time: no message is begun any more when no more is left.
     pub margin: Duration,
-    /// Whether `max-attempts` is more than recursion detection lets through: each function is then looked at once.
+    /// Whether `max-attempts` is more than recursion detection lets through: a function is then looked at before its thirteenth attempt.
     pub long_chains: bool,
 }
 
@@ -68,6 +69,8 @@ pub struct RetryHandler {
     functions: Arc<dyn Functions>,
     options: Options,
     requests: Arc<Requests>,
+    /// Functions that are known to be invoked as often as anybody likes. Those that are not are looked at again: an operator may set it right.
+    unhindered: Mutex<BTreeSet<String>>,
 }
 
 impl fmt::Debug for RetryHandler {
@@ -94,12 +97,30 @@ impl RetryHandler {
             functions,
             options,
             requests,
+            unhindered: Mutex::default(),
         }
     }
 
     /// Requests made to SQS so far, those to look at the queues left aside.
     pub fn requests(&self) -> &Requests {
         &self.requests
+    }
+
+    /// Whether Lambda would cut a long chain of invocations of this function off.
+    async fn is_hindered(&self, function: &str) -> Result<bool, Error> {
+        let known = || {
+            self.unhindered
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if known().contains(function) {
+            return Ok(false);
+        }
+        let is_hindered = self.functions.detects_recursion(function).await?;
+        if !is_hindered {
+            known().insert(function.to_owned());
+        }
+        Ok(is_hindered)
     }
 
     /// Handles a batch until `deadline`. The response names every message that has to come again, and never an empty id.

@@ -131,7 +131,7 @@ impl RetryHandler {
         if !self.options.long_chains || event.next_attempt() <= UNHINDERED_ATTEMPTS {
             return None;
         }
-        match self.functions.detects_recursion(function).await {
+        match self.is_hindered(function).await {
             Ok(false) => None,
             Ok(true) => Some(format!(
                 "attempt {} would be cut off by recursion detection: set RecursiveLoop to Allow on {}",
