@@ -474,7 +474,7 @@ async fn every_record_of_the_corpus_goes_through_against_another_emulator() {
     let variable = |name: &str| variables.get(name).map(|value| (*value).to_owned());
     let config = Config::of_lambda(&variable).unwrap();
     let connections = Arc::new(Connections::with_sdk(aws::config(endpoint).await));
-    let started = start(&config, Compiled::default(), connections)
+    let started = start(&config, Compiled::default(), None, connections)
         .await
         .unwrap();
 

@@ -321,6 +321,51 @@ async fn a_redrive_begins_anew_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_place_for_dead_letters_what_is_dead_stays_and_nothing_else_does() {
+    let world = Plan {
+        dead_letter_queue: Some("local:retries".to_owned()),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "ValidationException").await;
+    world.fail("r-1", &json!(2), "Upstream").await;
+    world.run_for(Duration::from_secs(2 * 3_600)).await;
+    let made = world.invocations();
+    assert_eq!(
+        (made.len(), made[0].event["_original_payload"].clone()),
+        (1, json!(2))
+    );
+    assert_eq!(world.queue.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redriven_event_is_not_sent_into_a_chain_that_is_cut_off() {
+    let world = Plan {
+        settings: vec![("base", "1m")],
+        detects_recursion: true,
+        outcome: Box::new(|_| Err("Upstream")),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run().await;
+    let letter = world.take_dead().await.into_values().next().unwrap();
+    let moved = Outgoing {
+        attributes: letter.attributes,
+        ..Outgoing::new(letter.body)
+    };
+    world.queue.send(&[moved]).await.unwrap();
+    world.run().await;
+    assert_eq!(world.invocations().len(), 11);
+    let dead = world.take_dead().await;
+    let reason = dead.keys().next().unwrap();
+    assert!(
+        reason.starts_with("attempt 13 would be cut off"),
+        "{reason}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_that_grows_too_large_is_dead_lettered_with_the_reason() {
     let world = Plan::default().build();
     let of = |event: &str| {

@@ -95,15 +95,15 @@ impl Recorder {
         opened.map_err(|cause| RecordError { path, cause })
     }
 
-    /// Waits until what was recorded so far is written, for at most two seconds. Blocks.
-    pub fn flush(&self) {
+    /// Waits until what was recorded so far is written, for at most so long. Blocks.
+    pub fn flush(&self, within: Duration) {
         let (done, written) = sync_channel(1);
         let asked = self
             .lines
             .as_ref()
             .is_some_and(|lines| lines.try_send(Entry::Flush(done)).is_ok());
         if asked {
-            let _ = written.recv_timeout(LAST);
+            let _ = written.recv_timeout(within);
         }
     }
 

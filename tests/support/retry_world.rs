@@ -118,6 +118,8 @@ pub struct Plan {
     pub bounds: Bounds,
     /// The retry queue's retention.
     pub retention: Duration,
+    /// The dead-letter queue's URL, if not that of the redrive policy.
+    pub dead_letter_queue: Option<String>,
     /// Whether recursion detection is on.
     pub detects_recursion: bool,
     /// What a function does.
@@ -143,6 +145,7 @@ impl Default for Plan {
                 retention: None,
             },
             retention: Duration::from_secs(14 * 86_400),
+            dead_letter_queue: None,
             detects_recursion: false,
             outcome: Box::new(|_| Ok(())),
             refusal: Box::new(|_| Ok(())),
@@ -186,9 +189,8 @@ impl Plan {
         let decider = Decider::new("retries", Arc::clone(&policy), self.bounds);
         let options = Options {
             retry_queue: None,
-            dead_letter_queue: None,
+            dead_letter_queue: self.dead_letter_queue,
             margin: Duration::from_secs(5),
-            long_chains: self.bounds.max_attempts > Some(UNHINDERED_ATTEMPTS),
         };
         let invoked: Arc<dyn Functions> = Arc::clone(&functions) as _;
         let handler = RetryHandler::new(Arc::new(connections), decider, invoked, options);

@@ -51,7 +51,7 @@ impl RetryContext {
             Some(Envelope { metadata, payload }) => {
                 let first_seen = Duration::from_secs(metadata.initial_timestamp);
                 let context = Self {
-                    attempt: metadata.attempt,
+                    attempt: metadata.ordinal(),
                     first_seen: UNIX_EPOCH.checked_add(first_seen),
                     id: metadata.id.unwrap_or_else(|| request_id.clone()),
                 };

@@ -70,6 +70,14 @@ impl Metadata {
         }
     }
 
+    /// The ordinal of the invocation that carries the envelope. One without an `id` is of the pattern that counts retries: 1 for the first of them, which is the second attempt.
+    pub fn ordinal(&self) -> NonZeroU32 {
+        match self.id {
+            Some(_) => self.attempt,
+            None => self.attempt.saturating_add(1),
+        }
+    }
+
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut others: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).ok()?;
         let attempt = take(&mut others, "attempt")?;

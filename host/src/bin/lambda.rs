@@ -39,8 +39,11 @@ async fn serve() -> anyhow::Result<()> {
     );
     let config = Config::of_lambda(&|name| env::var(name).ok())?;
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
-    let package = env::var("LAMBDA_TASK_ROOT").unwrap_or_default();
-    let started = Arc::new(start(&config, compiled_folders(&package), connections).await?);
+    let package = env::var("LAMBDA_TASK_ROOT").ok();
+    let memory = env::var("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").ok();
+    let memory = memory.and_then(|mebibytes| mebibytes.parse().ok());
+    let compiled = compiled_folders(package.as_deref());
+    let started = Arc::new(start(&config, compiled, memory, connections).await?);
     let handler = service_fn(|event: LambdaEvent<SqsEvent>| handle(Arc::clone(&started), event));
     Runtime::new(handler)
         .run()
@@ -58,7 +61,8 @@ async fn handle(
     if started.recorder.is_some() {
         let flushing = tokio::task::spawn_blocking(move || {
             if let Some(recorder) = &started.recorder {
-                recorder.flush();
+                // Within what the margin leaves: a reader that has stopped must not cost the batch.
+                recorder.flush(deadline.saturating_duration_since(Instant::now()) / 2);
             }
         });
         if let Err(error) = flushing.await {

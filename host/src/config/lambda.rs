@@ -19,6 +19,9 @@ pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Where layers are unpacked.
 const LAYERS: &str = "/opt";
 
+/// How long a decision may take by default. A small function has a fraction of a processor: fuel bounds a policy before this does, and alike on every machine.
+const TIME: Duration = Duration::from_secs(10);
+
 /// What is kept of an invocation's time by default.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -129,6 +132,7 @@ impl raw::Lambda {
             self.functions = functions
                 .split(',')
                 .map(|name| name.trim().to_owned())
+                .filter(|name| !name.is_empty())
                 .collect();
         }
         self.handler = text("AWS_LAMBDA_FUNCTION_NAME").or(self.handler);
@@ -149,10 +153,11 @@ impl Config {
         raw.convert(path.map_or(Path::new(""), folder_of))
     }
 
-    /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; and the environment. Policies whose path is not in the package are looked for in the layers.
+    /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; and the environment. A policy's path is looked for beside the file, in the package, and in the layers.
     pub fn of_lambda(variable: Variables<'_>) -> Result<Self, ConfigError> {
+        let set = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
         let package = PathBuf::from(variable("LAMBDA_TASK_ROOT").unwrap_or_default());
-        let path = match variable("BACKSTOP_CONFIG") {
+        let path = match set("BACKSTOP_CONFIG") {
             Some(path) => Some(package.join(path)),
             None => [package.as_path(), Path::new(LAYERS)]
                 .map(|folder| folder.join("backstop.toml"))
@@ -162,20 +167,23 @@ impl Config {
         let folder = path.as_deref().map_or(package.as_path(), folder_of);
         let mut raw = read_or_nothing(path.as_deref())?;
         raw.lambda = Some(raw.lambda.unwrap_or_default().overlaid(variable)?);
-        if let Some(record) = variable("BACKSTOP_DECISIONS") {
+        let limits = raw.limits.get_or_insert_default();
+        limits.time.get_or_insert(Span(TIME));
+        if let Some(record) = set("BACKSTOP_DECISIONS") {
             raw.decisions = Some(raw::Decisions { record });
         }
         let mut config = raw.convert(folder)?;
         if let Some(lambda) = &mut config.lambda {
+            let folders = [folder, package.as_path(), Path::new(LAYERS)];
             lambda.policy.for_each_source(|source| {
                 if let Source::File(path) = source
-                    && !path.exists()
-                    && let Ok(relative) = path.strip_prefix(folder)
+                    && let Ok(relative) = path.strip_prefix(folder).map(Path::to_owned)
+                    && let Some(found) = folders
+                        .iter()
+                        .map(|folder| folder.join(&relative))
+                        .find(|path| path.exists())
                 {
-                    let in_layer = Path::new(LAYERS).join(relative);
-                    if in_layer.exists() {
-                        *path = in_layer;
-                    }
+                    *path = found;
                 }
             });
         }

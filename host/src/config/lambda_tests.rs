@@ -22,6 +22,7 @@ fn part(policy: &PolicySpec) -> &PartSpec {
 
 #[test]
 fn nothing_needs_to_be_set() {
+    assert_eq!(config(&[]).unwrap().limits.time, TIME);
     let lambda = lambda(&[]);
     assert_eq!(lambda.bounds.max_attempts, Some(UNHINDERED_ATTEMPTS));
     assert_eq!(lambda.bounds.max_age, Some(LONGEST_DELAY));
@@ -91,6 +92,21 @@ fn the_environment_comes_before_the_file_of_the_package() {
     // The file's settings belong to the file's policy.
     let other = lambda(&[root, ("BACKSTOP_POLICY", "linear")]);
     assert_eq!(part(&other.policy).settings, []);
+}
+
+#[test]
+fn a_policy_of_the_package_is_found_although_the_file_lies_elsewhere() {
+    let (package, layer) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = package.path().join("mine.wasm");
+    fs::write(&path, "").unwrap();
+    let file = layer.path().join("backstop.toml");
+    fs::write(&file, "[lambda]\npolicy = \"mine.wasm\"").unwrap();
+    let root = ("LAMBDA_TASK_ROOT", package.path().to_str().unwrap());
+    let config = ("BACKSTOP_CONFIG", file.to_str().unwrap());
+    assert_eq!(
+        part(&lambda(&[root, config]).policy).source,
+        Source::File(path)
+    );
 }
 
 #[test]

@@ -4,16 +4,16 @@ use super::look::{Events, Function, Mapping, Seen};
 use super::{Finding, Findings, Verdict};
 use crate::config::LambdaConfig;
 use crate::decision::LONGEST_DELAY;
-use crate::lambda::UNHINDERED_ATTEMPTS;
+use crate::lambda::{STEP, UNHINDERED_ATTEMPTS, unqualified};
 use crate::queue::{BATCH_BYTES, Description, short_name};
 
 use Verdict::{Unknown, Warning, Wrong};
 
-/// How long the handler hides a message at a time, in seconds.
-const STEP: u32 = 42_000;
-
 /// Receives that come to nothing, which a message has to be allowed besides those that it waits in.
 const SPARE_RECEIVES: u32 = 22;
+
+/// Receives that an outage of some hours may use up, besides.
+const MANY_RECEIVES: u32 = 500;
 
 /// Judges it all.
 pub(super) fn judge(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
@@ -48,12 +48,18 @@ fn retry_queue(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
         queue.retention,
         oldest.0 / 1_000
     ));
-    let receives = SPARE_RECEIVES + (oldest.0 / 1_000).div_ceil(STEP);
+    let steps = oldest.as_duration().as_secs().div_ceil(STEP.as_secs());
+    let receives = SPARE_RECEIVES + u32::try_from(steps).unwrap_or(u32::MAX);
     match &queue.redrive {
-        Some(redrive) => findings.expect(redrive.max_receive_count.get() >= receives, "does not give up a record that only waits", Wrong, format!(
+        Some(redrive) if redrive.max_receive_count.get() < receives => findings.add(Wrong, format!(
             "gives a record up after {} receives, but one that waits is received again and again: set maxReceiveCount to at least {receives}, better to 1000",
             redrive.max_receive_count
         )),
+        Some(redrive) if redrive.max_receive_count.get() < MANY_RECEIVES => findings.add(Warning, format!(
+            "gives a record up after {} receives: while Lambda takes no invocations of a function, each try uses one up. Set maxReceiveCount to 1000",
+            redrive.max_receive_count
+        )),
+        Some(_) => findings.add(Verdict::Good, "does not give up a record that only waits"),
         None => findings.add(Warning, "has no redrive policy: a record that the handler can't even read comes for ever. Give it one with maxReceiveCount 1000"),
     }
     findings.expect(queue.max_message_bytes >= BATCH_BYTES, "takes records of 1 MiB", Warning, format!(
@@ -144,6 +150,18 @@ fn mapping(seen: &Seen) -> Vec<Finding> {
         Wrong,
         "has filter criteria: what they leave out is deleted, and its event lost. Remove them",
     );
+    let named = seen.handler.as_ref().map(|handler| name_of(&handler.name));
+    if let Some(name) = named
+        && name_of(&mapping.function) != name
+    {
+        findings.add(
+            Wrong,
+            format!(
+                "hands the records to {}, not to {name}: make one for the handler",
+                name_of(&mapping.function)
+            ),
+        );
+    }
     let Some(Ok(settings)) = seen.handler.as_ref().map(|handler| &handler.settings) else {
         return findings.found;
     };
@@ -179,6 +197,14 @@ fn handler(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
         Ok(settings) if settings.reserved_concurrency == Some(0) => {
             findings.add(Wrong, "has a reserved concurrency of 0: it never runs")
         }
+        Ok(settings) if u64::from(settings.timeout) <= lambda.margin.as_secs() => findings.add(
+            Wrong,
+            format!(
+                "has a timeout of {} s, which the margin of {} s takes up: set its Timeout to 60",
+                settings.timeout,
+                lambda.margin.as_secs()
+            ),
+        ),
         Ok(_) => findings.add(Verdict::Good, "is there and may run"),
         Err(reason) => findings.add(Wrong, format!("can't be looked at: {reason}")),
     }
@@ -192,6 +218,9 @@ fn retried(function: &Function, seen: &Seen, lambda: &LambdaConfig) -> Vec<Findi
         Ok(settings) => {
             let is_wrong =
                 settings.dead_letter_config.as_deref() == Some(seen.retry_queue.arn.as_str());
+            if settings.reserved_concurrency == Some(0) {
+                findings.add(Warning, "has a reserved concurrency of 0: each of its events comes here at once, and uses up attempts without running");
+            }
             findings.expect(!is_wrong, "sends no bare events to the retry queue", Wrong, "has the retry queue in its DeadLetterConfig, which carries neither error nor function: set it as the on-failure destination instead");
         }
         Err(reason) => findings.add(Wrong, format!("can't be looked at: {reason}")),
@@ -242,9 +271,9 @@ fn recursion(findings: &mut Findings, function: &Function, lambda: &LambdaConfig
     }
 }
 
-/// The name within an ARN.
+/// The name alone, without account, version or alias.
 fn name_of(function: &str) -> &str {
-    function.split(':').nth(6).unwrap_or(function)
+    unqualified(function).rsplit(':').next().unwrap_or(function)
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ fn a_deployment_without_a_fault_is_told_so() {
 #[test]
 fn each_trap_is_found_and_says_what_to_change() {
     type Change = fn(&mut Seen);
-    let traps: [(&str, Change, Verdict, &str); 23] = [
+    let traps: [(&str, Change, Verdict, &str); 27] = [
         (
             "fifo",
             |it| it.retry_queue.fifo = true,
@@ -99,6 +99,47 @@ fn each_trap_is_found_and_says_what_to_change() {
             },
             Wrong,
             "maxReceiveCount to at least 51",
+        ),
+        (
+            "few receives",
+            |it| {
+                it.retry_queue.redrive.as_mut().unwrap().max_receive_count =
+                    NonZeroU32::new(51).unwrap()
+            },
+            Warning,
+            "maxReceiveCount to 1000",
+        ),
+        (
+            "another's mapping",
+            |it| it.mappings.as_mut().unwrap()[0].function = function("other").name,
+            Wrong,
+            "to other, not to handler",
+        ),
+        (
+            "a short timeout",
+            |it| {
+                it.handler
+                    .as_mut()
+                    .unwrap()
+                    .settings
+                    .as_mut()
+                    .unwrap()
+                    .timeout = 3
+            },
+            Wrong,
+            "set its Timeout to 60",
+        ),
+        (
+            "no concurrency",
+            |it| {
+                it.functions[0]
+                    .settings
+                    .as_mut()
+                    .unwrap()
+                    .reserved_concurrency = Some(0)
+            },
+            Warning,
+            "uses up attempts without running",
         ),
         (
             "no redrive",

@@ -50,18 +50,17 @@ impl Event {
                 record,
             };
         };
-        let (id, carried) = match &metadata.id {
-            Some(id) => (id.clone(), metadata.attempt.get()),
-            // Not ours: the plain pattern's, which counts retries and not attempts.
-            None => (
-                record.request_id.clone(),
-                metadata.attempt.get().saturating_add(1),
-            ),
-        };
-        metadata.id = Some(id.clone());
+        let carried = metadata.ordinal().get();
+        let failed_at = record.failed_at;
+        // Whoever sends an event may write on it: what can't be is not believed.
+        let is_ours = metadata.id.is_some();
+        metadata.redriven = metadata.redriven.filter(|redriven| {
+            is_ours && redriven.attempts < carried && seconds(redriven.timestamp) <= failed_at
+        });
+        let id = metadata.id.get_or_insert_with(|| record.request_id.clone());
         Self {
-            id,
-            first_failed: Timestamp(metadata.initial_timestamp.saturating_mul(1_000)),
+            id: id.clone(),
+            first_failed: seconds(metadata.initial_timestamp).min(failed_at),
             payload: payload.to_owned(),
             made: if record.ran { carried } else { carried - 1 },
             metadata,
@@ -85,7 +84,7 @@ impl Event {
             Some(Redriven {
                 attempts,
                 timestamp,
-            }) => (attempts, Timestamp(timestamp.saturating_mul(1_000))),
+            }) => (attempts, seconds(timestamp)),
             None => (0, self.first_failed),
         };
         let attempt = NonZeroU32::new(self.made.saturating_sub(before)).unwrap_or(NonZeroU32::MIN);
@@ -151,6 +150,11 @@ impl Event {
         let room: Duration = expires.since(self.record.failed_at);
         Milliseconds::from_duration(room)
     }
+}
+
+/// So many seconds since 1970.
+fn seconds(seconds: u64) -> Timestamp {
+    Timestamp(seconds.saturating_mul(1_000))
 }
 
 #[cfg(test)]

@@ -11,8 +11,13 @@ const FAILED_AT: u64 = 1_767_225_600_250;
 fn record(event: &str, count: u32, seconds_later: u64) -> Record {
     let time =
         jiff::Timestamp::from_millisecond((FAILED_AT + seconds_later * 1_000) as i64).unwrap();
+    let condition = if count == 0 {
+        "EventAgeExceeded"
+    } else {
+        "RetriesExhausted"
+    };
     let body = format!(
-        r#"{{"version": "1.0", "timestamp": "{time}", "requestContext": {{"requestId": "r-1", "functionArn": "arn:aws:lambda:eu-west-1:1:function:f:live", "condition": "RetriesExhausted", "approximateInvokeCount": {count}}},
+        r#"{{"version": "1.0", "timestamp": "{time}", "requestContext": {{"requestId": "r-1", "functionArn": "arn:aws:lambda:eu-west-1:1:function:f:live", "condition": "{condition}", "approximateInvokeCount": {count}}},
             "requestPayload": {event}, "responsePayload": {{"errorType": "OutOfStock", "errorMessage": "none left"}}}}"#
     );
     Record::parse(&body, "m-1", Timestamp(0)).unwrap()
@@ -196,4 +201,19 @@ fn what_travels_with_every_attempt_is_short() {
     record.error.message = "m".repeat(5_000);
     let next = retried(&Event::of(record), 0);
     assert!(next.len() < 800, "{}", next.len());
+}
+
+#[test]
+fn what_a_sender_writes_on_an_event_does_not_lift_the_bounds() {
+    for metadata in [
+        r#"{"attempt": 3, "initial_timestamp": 99999999999, "id": "x"}"#,
+        r#"{"attempt": 3, "initial_timestamp": 99999999999, "id": "x", "redriven": {"attempts": 4294967295, "timestamp": 1}}"#,
+        r#"{"attempt": 3, "initial_timestamp": 99999999999, "id": "x", "redriven": {"attempts": 1, "timestamp": 99999999999}}"#,
+        r#"{"attempt": 2, "initial_timestamp": 99999999999, "redriven": {"attempts": 1, "timestamp": 1}}"#,
+    ] {
+        let event = format!(r#"{{"_retry_metadata": {metadata}, "_original_payload": 1}}"#);
+        let event = Event::of(record(&event, 1, 0));
+        assert_eq!(event.failure(&message()).attempt.get(), 3, "{metadata}");
+        assert!(event.first_failed <= event.record.failed_at);
+    }
 }

@@ -105,8 +105,14 @@ impl Functions for LambdaApi {
 
 /// The function's ARN without a version or an alias; a name stays as it is.
 pub(crate) fn unqualified(function: &str) -> &str {
-    match function.match_indices(':').nth(6) {
-        Some((end, _)) if function.starts_with("arn:") => function.get(..end).unwrap_or(function),
+    // arn:aws:lambda:REGION:ACCOUNT:function:NAME:ALIAS, ACCOUNT:function:NAME:ALIAS or NAME:ALIAS.
+    let parts = function.split(':').count();
+    let has_alias = match function.split(':').next() {
+        Some("arn") => parts > 7,
+        _ => parts == 2 || parts == 4,
+    };
+    match function.rsplit_once(':') {
+        Some((name, _)) if has_alias => name,
         _ => function,
     }
 }
@@ -239,6 +245,9 @@ mod tests {
                 "arn:aws:lambda:eu-west-1:1:function:f",
             ),
             ("f", "f"),
+            ("f:live", "f"),
+            ("1:function:f", "1:function:f"),
+            ("1:function:f:live", "1:function:f"),
         ] {
             assert_eq!(unqualified(given), expected);
         }

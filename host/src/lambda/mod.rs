@@ -2,6 +2,7 @@
 //!
 //! [`RetryHandler::handle`] takes one batch of an event source mapping. For each message, by time and not by receive count: `record` reads it, `event` knows which attempt at what it is, the decider decides, and `settle` holds it, invokes its function or dead-letters it. One bad record never fails the batch.
 
+mod chains;
 mod event;
 mod invoke;
 mod message;
@@ -10,9 +11,9 @@ mod record;
 mod settle;
 pub mod start;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
@@ -22,13 +23,15 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use crate::decider::Decider;
-use crate::failure::Error;
 use crate::queue::{Connections, Requests};
+use chains::Chains;
 use open::{Open, OpenQueues};
-use settle::Settled;
+use settle::Gone;
 
+pub(crate) use invoke::unqualified;
 pub use invoke::{Functions, LambdaApi};
 pub use record::{NoRecord, Record};
+pub(crate) use settle::STEP;
 
 /// Messages in work at once.
 const CONCURRENT: usize = 32;
@@ -45,8 +48,6 @@ pub struct Options {
     pub dead_letter_queue: Option<String>,
     /// What is kept of an invocation's time: no message is begun any more when no more is left.
     pub margin: Duration,
-    /// Whether `max-attempts` is more than recursion detection lets through: a function is then looked at before its thirteenth attempt.
-    pub long_chains: bool,
 }
 
 /// A batch that is refused as a whole: everything in it comes again.
@@ -69,8 +70,7 @@ pub struct RetryHandler {
     functions: Arc<dyn Functions>,
     options: Options,
     requests: Arc<Requests>,
-    /// Functions that are known to be invoked as often as anybody likes. Those that are not are looked at again: an operator may set it right.
-    unhindered: Mutex<BTreeSet<String>>,
+    chains: Chains,
 }
 
 impl fmt::Debug for RetryHandler {
@@ -94,33 +94,16 @@ impl RetryHandler {
         Self {
             queues: OpenQueues::new(connections, &options, Arc::clone(&requests)),
             decider,
+            chains: Chains::new(Arc::clone(&functions)),
             functions,
             options,
             requests,
-            unhindered: Mutex::default(),
         }
     }
 
     /// Requests made to SQS so far, those to look at the queues left aside.
     pub fn requests(&self) -> &Requests {
         &self.requests
-    }
-
-    /// Whether Lambda would cut a long chain of invocations of this function off.
-    async fn is_hindered(&self, function: &str) -> Result<bool, Error> {
-        let known = || {
-            self.unhindered
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        if known().contains(function) {
-            return Ok(false);
-        }
-        let is_hindered = self.functions.detects_recursion(function).await?;
-        if !is_hindered {
-            known().insert(function.to_owned());
-        }
-        Ok(is_hindered)
     }
 
     /// Handles a batch until `deadline`. The response names every message that has to come again, and never an empty id.
@@ -179,83 +162,66 @@ impl RetryHandler {
             );
             return ids;
         };
-        let mut work = self.begin(&open, given, begin_until, end);
-        let mut gone = BTreeSet::new();
+        let gone: Vec<Gone> = std::iter::repeat_with(Gone::default).take(total).collect();
+        let mut work = self.begin(&open, given.into_iter().zip(&gone), begin_until, end);
         while let Ok(Some(ended)) = timeout_at(end, work.join_next()).await {
-            match ended {
-                Ok((position, Settled::Gone)) => {
-                    gone.insert(position);
-                }
-                Ok((_, Settled::Kept)) => {}
-                Err(error) => {
-                    tracing::error!(%error, "the work on a message failed: it comes again");
-                }
+            if let Err(error) = ended {
+                tracing::error!(%error, "the work on a message failed: it comes again");
             }
         }
         if !work.is_empty() {
             tracing::warn!(
                 queue = arn,
                 messages = work.len(),
-                "time is short: what is still under way comes again"
+                "time is short: what is still under way comes again, unless it is done already"
             );
         }
-        let left = total - gone.len();
+        let gone: Vec<bool> = gone.iter().map(Gone::is_set).collect();
+        let done = gone.iter().filter(|gone| **gone).count();
         tracing::info!(
             queue = arn,
             received = total,
-            gone = gone.len(),
-            left,
+            gone = done,
+            left = total - done,
             "batch handled"
         );
         ids.into_iter()
-            .enumerate()
-            .filter(|(position, _)| !gone.contains(position))
-            .map(|(_, id)| id)
+            .zip(gone)
+            .filter(|(_, gone)| !gone)
+            .map(|(id, _)| id)
             .collect()
     }
 
-    /// Begins the work on each message, with its position in the batch: a task for each, so that a panic is the end of nothing else.
-    fn begin(
+    /// Begins the work on each message: a task for each, so that a panic is the end of nothing else.
+    fn begin<'a>(
         self: &Arc<Self>,
         open: &Arc<Open>,
-        given: Vec<SqsMessage>,
+        given: impl Iterator<Item = (SqsMessage, &'a Gone)>,
         begin_until: Instant,
         end: Instant,
-    ) -> JoinSet<(usize, Settled)> {
+    ) -> JoinSet<()> {
         let places = Arc::new(Semaphore::new(CONCURRENT));
         let mut work = JoinSet::new();
-        for (position, given) in given.into_iter().enumerate() {
-            let (handler, open, places) = (Arc::clone(self), Arc::clone(open), Arc::clone(&places));
+        for (given, gone) in given {
+            let (handler, open, gone) = (Arc::clone(self), Arc::clone(open), gone.clone());
+            let places = Arc::clone(&places);
             let id = given.message_id.clone().unwrap_or_default();
             let span = tracing::info_span!("message", id);
             let one = async move {
                 let _place = places.acquire_owned().await;
-                let settled = handler.handle_one(&open, given, begin_until, end).await;
-                (position, settled)
+                if Instant::now() >= begin_until {
+                    tracing::warn!("time is short: the message comes again");
+                    return;
+                }
+                match message::message(given, open.queue.now()) {
+                    Some(message) => handler.settle(&open, &message, &gone, end).await,
+                    None => tracing::warn!(
+                        "a message came without an id, a receipt handle or a body: it comes again"
+                    ),
+                }
             };
             work.spawn(one.instrument(span));
         }
         work
-    }
-
-    async fn handle_one(
-        &self,
-        open: &Open,
-        given: SqsMessage,
-        begin_until: Instant,
-        end: Instant,
-    ) -> Settled {
-        if Instant::now() >= begin_until {
-            return Settled::Kept;
-        }
-        match message::message(given, open.queue.now()) {
-            Some(message) => self.settle(open, &message, end).await,
-            None => {
-                tracing::warn!(
-                    "a message came without an id, a receipt handle or a body: it comes again"
-                );
-                Settled::Kept
-            }
-        }
     }
 }

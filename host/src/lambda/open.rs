@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
-
 use super::Options;
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{
@@ -45,7 +43,7 @@ pub(super) struct OpenQueues {
     retry_queue: Option<String>,
     dead_letter_queue: Option<String>,
     requests: Arc<Requests>,
-    open: Mutex<BTreeMap<String, Arc<OnceCell<Arc<Open>>>>>,
+    opened: Mutex<BTreeMap<String, Arc<Open>>>,
 }
 
 impl OpenQueues {
@@ -59,44 +57,68 @@ impl OpenQueues {
             retry_queue: options.retry_queue.clone(),
             dead_letter_queue: options.dead_letter_queue.clone(),
             requests,
-            open: Mutex::default(),
+            opened: Mutex::default(),
         }
     }
 
-    /// The queue of this ARN. Looked at when it is first asked for; again after a failure.
+    /// The queue of this ARN. Looked at when it is first asked for, and again as long as something of it can't be looked at.
     pub(super) async fn open(&self, arn: &str) -> Result<Arc<Open>, QueueError> {
-        let cell = {
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(open.entry(arn.to_owned()).or_default())
-        };
-        let opened = cell.get_or_try_init(|| self.look(arn)).await;
-        opened.cloned().inspect_err(
+        let opened = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = opened().get(arn) {
+            return Ok(Arc::clone(open));
+        }
+        let looked = self.look(arn).await;
+        let (open, is_whole) = looked.inspect_err(
             |error| tracing::error!(queue = arn, %error, "the retry queue can't be looked at"),
-        )
+        )?;
+        let open = Arc::new(open);
+        if is_whole {
+            opened().insert(arn.to_owned(), Arc::clone(&open));
+        }
+        Ok(open)
     }
 
-    async fn look(&self, arn: &str) -> Result<Arc<Open>, QueueError> {
+    /// The queue, and whether its dead-letter queue could be looked at. Retries do not wait for that.
+    async fn look(&self, arn: &str) -> Result<(Open, bool), QueueError> {
         let queue = match &self.retry_queue {
             Some(url) if short_name(url) == short_name(arn) => self.connections.by_url(url).await,
             _ => self.connections.by_arn(arn).await?,
         };
         let description = described(queue.as_ref(), arn).await?;
-        let dead_letters = match (&self.dead_letter_queue, &description.redrive) {
-            (Some(url), _) => Some(self.connections.by_url(url).await),
-            (None, Some(redrive)) => Some(self.connections.by_arn(&redrive.dead_letter_arn).await?),
-            (None, None) => None,
-        };
-        let dead = match &dead_letters {
-            Some(queue) => Some(described(queue.as_ref(), queue.url()).await?),
-            None => None,
-        };
-        let sends_to = dead_letters.as_ref().unwrap_or(&queue);
-        Ok(Arc::new(Open {
+        let dead = self.look_for_dead_letters(&description).await;
+        let is_whole = dead.is_ok();
+        let dead = dead.unwrap_or_else(|error| {
+            tracing::error!(%error, "the dead-letter queue can't be looked at: what is dead stays in the retry queue");
+            None
+        });
+        let sends_to = dead.as_ref().map_or(&queue, |(queue, _)| queue);
+        let open = Open {
             requests: Batched::start(&queue, sends_to, LINGER, &self.requests),
             queue,
             description,
-            dead_letters: dead,
-        }))
+            dead_letters: dead.map(|(_, description)| description),
+        };
+        Ok((open, is_whole))
+    }
+
+    async fn look_for_dead_letters(
+        &self,
+        retries: &Description,
+    ) -> Result<Option<(Arc<dyn Queue>, Description)>, QueueError> {
+        let queue = match (&self.dead_letter_queue, &retries.redrive) {
+            (Some(url), _) => self.connections.by_url(url).await,
+            (None, Some(redrive)) => self.connections.by_arn(&redrive.dead_letter_arn).await?,
+            (None, None) => return Ok(None),
+        };
+        let description = described(queue.as_ref(), queue.url()).await?;
+        if description.arn == retries.arn {
+            tracing::error!(
+                queue = retries.arn,
+                "the retry queue is its own dead-letter queue: what is dead stays where it is; name another"
+            );
+            return Ok(None);
+        }
+        Ok(Some((queue, description)))
     }
 }
 

@@ -135,7 +135,8 @@ impl Record {
             return Err(NoRecord::NoPayload(function));
         };
         Ok(Self {
-            ran: approximate_invoke_count != Some(0),
+            // Only where Lambda itself has waited: with a reserved concurrency of 0 it hands every event over at once, for ever.
+            ran: approximate_invoke_count != Some(0) || condition != "EventAgeExceeded",
             event: event.to_owned(),
             request_id: match request_id.as_str() {
                 "" => message_id.to_owned(),

@@ -207,9 +207,15 @@ fn the_error_is_the_functions_own_or_else_that_of_the_delivery_or_else_the_condi
 
 #[test]
 fn an_event_that_was_never_run_is_told_from_one_that_failed() {
-    for (count, ran) in [("0", false), ("1", true), ("2", true), ("null", true)] {
+    for (count, condition, ran) in [
+        ("0", "EventAgeExceeded", false),
+        ("0", "ZeroReservedConcurrency", true),
+        ("1", "EventAgeExceeded", true),
+        ("2", "EventAgeExceeded", true),
+        ("null", "EventAgeExceeded", true),
+    ] {
         let context = format!(
-            r#"{{"requestId": "r", "functionArn": "f", "condition": "EventAgeExceeded", "approximateInvokeCount": {count}}}"#
+            r#"{{"requestId": "r", "functionArn": "f", "condition": "{condition}", "approximateInvokeCount": {count}}}"#
         );
         let record = parse(&record(&[("requestContext", &context)])).unwrap();
         assert_eq!(record.ran, ran, "{count}");

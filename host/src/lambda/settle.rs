@@ -1,10 +1,12 @@
 //! What becomes of one message: held until its time, its event invoked again, or moved to the dead-letter queue.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
+use super::chains::Chain;
 use super::event::Event;
 use super::open::Open;
 use super::record::{NoRecord, Record};
@@ -17,7 +19,7 @@ use crate::policy::Payload;
 use crate::queue::{BATCH_BYTES, GaveUp, Message, VisibilityTimeout};
 
 /// The longest that a message is hidden for at a time. SQS allows 12 hours from the receive by the poller: a batch window of 5 minutes and a function's 15 minutes may have gone by since.
-const STEP: Duration = Duration::from_secs(42_000);
+pub(crate) const STEP: Duration = Duration::from_secs(42_000);
 
 /// For how long a request is tried at most.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,27 +30,37 @@ const SOON: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
 /// The largest event that Lambda takes for an asynchronous invocation, in bytes.
 const EVENT_BYTES: usize = 1 << 20;
 
-/// Where a message is after it was handled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settled {
-    /// No longer in the queue, or to be deleted by the mapping: not to be reported.
-    Gone,
-    /// In the queue: reported, so that the mapping does not delete it.
-    Kept,
+/// Whether a message is done with: not to be reported. Set as soon as its event was taken or its dead letter was, whatever becomes of the delete: the mapping deletes what is not reported.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Gone(Arc<AtomicBool>);
+
+impl Gone {
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The message that is settled, and until when requests for it are tried.
 struct Case<'a> {
     open: &'a Open,
     message: &'a Message,
+    gone: &'a Gone,
     end: Instant,
 }
 
 impl RetryHandler {
     /// Decides, and carries it out.
-    pub(super) async fn settle(&self, open: &Open, message: &Message, end: Instant) -> Settled {
-        let end = end.min(Instant::now() + PATIENCE);
-        let case = Case { open, message, end };
+    pub(super) async fn settle(&self, open: &Open, message: &Message, gone: &Gone, end: Instant) {
+        let case = Case {
+            open,
+            message,
+            gone,
+            end: end.min(Instant::now() + PATIENCE),
+        };
         let event = match record(message) {
             Ok(record) => Event::of(record),
             Err(reason) => {
@@ -84,12 +96,11 @@ impl RetryHandler {
         match &decided.decision.action {
             Action::Discard { reason } => {
                 tracing::warn!(event = event.id, %error, %class, reason, "discard");
-                case.delete().await;
-                Settled::Gone
+                case.done().await;
             }
             Action::DeadLetter { reason } => {
                 tracing::warn!(event = event.id, %error, %class, reason, "dead-letter");
-                case.bury(&event, reason, said).await
+                case.bury(&event, reason, said).await;
             }
             Action::Retry { delay } => {
                 let next = event.retried(*delay, &decided);
@@ -103,9 +114,9 @@ impl RetryHandler {
                     tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, %delay, left = %Milliseconds::from_duration(wait), "hold");
                     case.hide(VisibilityTimeout::rounded_up(wait.min(STEP)))
                         .await;
-                    return Settled::Kept;
+                    return;
                 }
-                self.invoke(&case, &event, next, said).await
+                self.invoke(&case, &event, next, said).await;
             }
         }
     }
@@ -127,22 +138,17 @@ impl RetryHandler {
                 case.message.body.len() + grown
             ));
         }
-        let function = &event.record.function;
-        if !self.options.long_chains || event.next_attempt() <= UNHINDERED_ATTEMPTS {
+        if event.next_attempt() <= UNHINDERED_ATTEMPTS {
             return None;
         }
-        match self.is_hindered(function).await {
-            Ok(false) => None,
-            Ok(true) => Some(format!(
+        let function = &event.record.function;
+        (self.chains.of(function).await == Chain::Cut).then(|| {
+            format!(
                 "attempt {} would be cut off by recursion detection: set RecursiveLoop to Allow on {}",
                 event.next_attempt(),
                 invoke::unqualified(function)
-            )),
-            Err(error) => {
-                tracing::warn!(%error, function, "recursion detection can't be looked up: allow lambda:GetFunctionRecursionConfig");
-                None
-            }
-        }
+            )
+        })
     }
 
     /// Invokes the event's function. Only what Lambda has taken leaves the queue.
@@ -152,7 +158,7 @@ impl RetryHandler {
         event: &Event,
         next: String,
         decided: Option<(&Failure, &Decided)>,
-    ) -> Settled {
+    ) {
         let (function, attempt) = (&event.record.function, event.next_attempt());
         let error = match self.functions.invoke(function, next).await {
             Ok(()) => {
@@ -162,8 +168,8 @@ impl RetryHandler {
                     attempt = attempt.get(),
                     "invoke"
                 );
-                case.delete().await;
-                return Settled::Gone;
+                case.done().await;
+                return;
             }
             Err(error) => error,
         };
@@ -183,9 +189,8 @@ impl RetryHandler {
             return case.bury(event, &reason, decided).await;
         }
         tracing::warn!(event = event.id, function, %error, %wait, "not invoked: tried again");
-        case.hide(VisibilityTimeout::rounded_up(wait.as_duration()))
+        case.hide(VisibilityTimeout::rounded_up(wait.as_duration().min(STEP)))
             .await;
-        Settled::Kept
     }
 }
 
@@ -200,11 +205,19 @@ fn record(message: &Message) -> Result<Record, NoRecord> {
 }
 
 impl Case<'_> {
-    /// Deletes the message. The mapping does so too, for what is not reported: a failure is told and left at that.
-    async fn delete(&self) {
+    /// The message is done with, and is deleted. The mapping does so too, for what is not reported: a failure is told and left at that.
+    async fn done(&self) {
+        self.gone.set();
         let handle = &self.message.receipt_handle;
-        if let Err(error) = self.open.requests.delete(handle, self.end).await {
-            tracing::warn!(%error, "a message could not be deleted: that is left to the mapping");
+        let delete = self.open.requests.delete(handle, self.end);
+        match timeout_at(self.end, delete).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a message could not be deleted: that is left to the mapping")
+            }
+            Err(_) => tracing::warn!(
+                "a message could not be deleted in time: that is left to the mapping"
+            ),
         }
     }
 
@@ -221,12 +234,7 @@ impl Case<'_> {
     }
 
     /// Moves the message of an event to the dead-letter queue.
-    async fn bury(
-        &self,
-        event: &Event,
-        reason: &str,
-        decided: Option<(&Failure, &Decided)>,
-    ) -> Settled {
+    async fn bury(&self, event: &Event, reason: &str, decided: Option<(&Failure, &Decided)>) {
         let cause = Cause {
             reason,
             id: &event.id,
@@ -237,22 +245,19 @@ impl Case<'_> {
     }
 
     /// Sends the message to the dead-letter queue; it leaves this one only once that has it.
-    async fn dead_letter(&self, cause: &Cause<'_>) -> Settled {
+    async fn dead_letter(&self, cause: &Cause<'_>) {
         let Some(queue) = &self.open.dead_letters else {
             tracing::error!(
                 reason = cause.reason,
                 "there is no dead-letter queue: the message stays; set dead-letter-queue, or give the retry queue a redrive policy"
             );
-            self.hide(SOON).await;
-            return Settled::Kept;
+            return self.hide(SOON).await;
         };
         let letter = dead_letter(self.message, cause, queue);
         if let Err(error) = self.open.requests.send(letter, self.end).await {
             tracing::error!(%error, "a message could not be dead-lettered: it stays and is tried again soon");
-            self.hide(SOON).await;
-            return Settled::Kept;
+            return self.hide(SOON).await;
         }
-        self.delete().await;
-        Settled::Gone
+        self.done().await;
     }
 }

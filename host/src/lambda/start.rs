@@ -1,5 +1,6 @@
 //! The handler put to work: its policy loaded, its bounds checked against Lambda's recursion detection, its records opened.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -45,21 +46,33 @@ pub struct Started {
 }
 
 /// Folders in which `make lambda` leaves compiled policies: in the package, and in a layer.
-pub fn compiled_folders(package: &str) -> Compiled {
-    let folders = [package, "/opt"].map(|folder| PathBuf::from(folder).join("compiled"));
-    Compiled::folders(folders)
+pub fn compiled_folders(package: Option<&str>) -> Compiled {
+    let folders = package.into_iter().chain(["/opt"]);
+    Compiled::folders(folders.map(|folder| PathBuf::from(folder).join("compiled")))
 }
 
-/// Starts the handler. A policy that can't be loaded does not keep it from starting: the fallback decides, and the log says why.
+/// How many decisions run at once: as many as there are processors, and memory for at their limits. `memory` is the function's, in MiB.
+fn decisions(memory: Option<usize>, limit: usize) -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    // A policy may have three parts, each with memory of its own.
+    let fitting = memory.map_or(processors, |mebibytes| {
+        (mebibytes << 20) / (3 * limit.max(1))
+    });
+    u32::try_from(processors.min(fitting)).unwrap_or(1).max(1)
+}
+
+/// Starts the handler in a function of this `memory`, in MiB. A policy that can't be loaded does not keep it from starting: the fallback decides, and the log says why.
 pub async fn start(
     config: &Config,
     compiled: Compiled,
+    memory: Option<usize>,
     connections: Arc<Connections>,
 ) -> Result<Started, StartError> {
     let lambda = config.lambda.as_ref().ok_or(StartError::NoLambda)?;
     let sandbox = Sandbox::new(config.limits)
         .map_err(|error| StartError::Sandbox(format!("{error:#}")))?
-        .with_compiled(compiled);
+        .with_compiled(compiled)
+        .deciding_at_once(decisions(memory, config.limits.memory));
     let (policy, refused) = LivePolicy::load_or_stand_in(&sandbox, lambda.policy.clone());
     if let Some(error) = refused {
         tracing::error!(
@@ -74,25 +87,24 @@ pub async fn start(
         decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
     }
     let functions = Arc::new(LambdaApi::new(connections.sdk().await));
-    let long_chains = check_recursion(lambda, functions.as_ref()).await?;
+    check_recursion(lambda, functions.as_ref()).await?;
     let options = Options {
         retry_queue: lambda.retry_queue.clone(),
         dead_letter_queue: lambda.dead_letter_queue.clone(),
         margin: lambda.margin,
-        long_chains,
     };
     let handler = Arc::new(RetryHandler::new(connections, decider, functions, options));
     Ok(Started { handler, recorder })
 }
 
-/// Refuses more attempts than recursion detection lets through. Asks Lambda only where there are more; whether there are.
+/// Refuses more attempts than recursion detection lets through. Asks Lambda only where there are more.
 async fn check_recursion(
     lambda: &LambdaConfig,
     functions: &dyn Functions,
-) -> Result<bool, StartError> {
+) -> Result<(), StartError> {
     let most = match lambda.bounds.max_attempts {
         Some(most) if most > UNHINDERED_ATTEMPTS => most,
-        _ => return Ok(false),
+        _ => return Ok(()),
     };
     for function in lambda.handler.iter().chain(&lambda.functions) {
         match functions.detects_recursion(function).await {
@@ -108,5 +120,5 @@ async fn check_recursion(
             }
         }
     }
-    Ok(true)
+    Ok(())
 }

@@ -170,10 +170,12 @@ fn load(
         .map_err(|error| format!("{error:#}"))
 }
 
-/// Whether only root and this user may change it.
+/// Whether only root, this user and the program's owner may change it.
 fn trusted(metadata: &std::fs::Metadata, what: &str) -> Result<(), String> {
     let owner = metadata.uid();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+    // Whoever owns the program could have replaced it, too.
+    let of_program = std::fs::metadata("/proc/self/exe").map(|it| it.uid()).ok();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() && Some(owner) != of_program {
         return Err(format!("{what} belongs to another user"));
     }
     if metadata.mode() & 0o022 != 0 {

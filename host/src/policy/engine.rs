@@ -74,6 +74,13 @@ impl Sandbox {
         self
     }
 
+    /// The same, with at most so many decisions at once, from 1; more than the pool has places for change nothing.
+    #[must_use]
+    pub fn deciding_at_once(mut self, decisions: u32) -> Self {
+        self.slots = Arc::new(Slots::new(decisions.clamp(1, DECISIONS)));
+        self
+    }
+
     /// Whether instances come from a pool.
     pub fn is_pooling(&self) -> bool {
         self.pooling

@@ -120,6 +120,9 @@ async fn collect<E: Entry>(
 /// Sends a batch, and what failed of it again with full jitter in between, until nothing is left to be tried.
 async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
     let mut tries = 0;
+    // What nobody waits for any more is not sent: whoever gave up on it has said so elsewhere.
+    let wanted = |batch: &mut Vec<Pending<E>>| batch.retain(|pending| !pending.done.is_closed());
+    wanted(&mut batch);
     while !batch.is_empty() {
         let entries = batch.iter().map(|pending| pending.entry.clone()).collect();
         let outcomes = match request(entries).await {
@@ -142,6 +145,7 @@ async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
             tries += 1;
             let wait = jitter::full(0, jitter::exponential(BASE, CAP, tries), rand::random());
             sleep(Duration::from_millis(wait.into())).await;
+            wanted(&mut batch);
         }
     }
 }

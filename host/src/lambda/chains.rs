@@ -1,0 +1,60 @@
+//! Whether Lambda would cut a long chain of invocations off: looked up for each function, and remembered.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Functions;
+use super::invoke::unqualified;
+
+/// For how long an answer holds that somebody may be about to change: that a chain is cut off, or that nobody may ask.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// What is known of each function.
+pub(super) struct Chains {
+    functions: Arc<dyn Functions>,
+    known: Mutex<BTreeMap<String, (Chain, Instant)>>,
+}
+
+/// What becomes of a long chain of invocations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chain {
+    /// It goes on.
+    Whole,
+    /// It is cut off after about 16 invocations.
+    Cut,
+    /// Not known: Lambda does not say.
+    Unknown,
+}
+
+impl Chains {
+    pub(super) fn new(functions: Arc<dyn Functions>) -> Self {
+        Self {
+            functions,
+            known: Mutex::default(),
+        }
+    }
+
+    /// What becomes of a long chain of this function. Asked once where it goes on, at most once a minute where not.
+    pub(super) async fn of(&self, function: &str) -> Chain {
+        let function = unqualified(function);
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((chain, asked)) = known().get(function)
+            && (*chain == Chain::Whole || asked.elapsed() < AGAIN)
+        {
+            return *chain;
+        }
+        let chain = match self.functions.detects_recursion(function).await {
+            Ok(false) => Chain::Whole,
+            Ok(true) => Chain::Cut,
+            Err(error) => {
+                tracing::warn!(%error, function, "recursion detection can't be looked up: allow lambda:GetFunctionRecursionConfig");
+                Chain::Unknown
+            }
+        };
+        known().insert(function.to_owned(), (chain, Instant::now()));
+        chain
+    }
+}
