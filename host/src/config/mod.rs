@@ -3,6 +3,7 @@
 //! `raw` is the file's shape, this is its meaning. `host/docs/configuration.md` documents every key.
 
 mod lambda;
+mod policy;
 mod raw;
 mod values;
 
@@ -13,8 +14,10 @@ use std::time::Duration;
 use crate::consumer::Options;
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
-use crate::policy::{Limits, PartSpec, PolicySpec, Source, SourceError};
+use crate::policy::{Limits, PolicySpec, SourceError};
 use crate::queue::VisibilityTimeout;
+
+use policy::policy;
 
 pub use lambda::{LambdaConfig, Variables};
 pub use values::{parse_settings, parse_span};
@@ -344,72 +347,6 @@ fn visibility(place: &str, span: Duration) -> Result<VisibilityTimeout, ConfigEr
         return Err(value(place, "expected 1s to 12h"));
     }
     Ok(VisibilityTimeout::rounded_up(span))
-}
-
-fn policy(
-    policy: Option<raw::Policy>,
-    settings: Option<raw::Settings>,
-    folder: &Path,
-    at: &dyn Fn(&str) -> String,
-) -> Result<PolicySpec, ConfigError> {
-    let part = |part: raw::Part, key: &str| {
-        let source = Source::parse(&part.name, folder).map_err(|cause| ConfigError::Policy {
-            place: at(key),
-            cause,
-        })?;
-        Ok(PartSpec {
-            source,
-            settings: part.settings.0,
-        })
-    };
-    match policy {
-        Some(raw::Policy::Parts(parts)) => {
-            if settings.is_some() {
-                return Err(value(
-                    at("settings"),
-                    "expected none beside a policy in parts: give each part its own, as { use = \"linear\", settings = { base = \"2s\" } }",
-                ));
-            }
-            let raw::Parts {
-                classifier,
-                backoff,
-                dead_lettering,
-            } = *parts;
-            if classifier.is_none() && backoff.is_none() && dead_lettering.is_none() {
-                return Err(value(
-                    at("policy"),
-                    "expected at least one of `classifier`, `backoff` and `dead-lettering`",
-                ));
-            }
-            Ok(PolicySpec::Parts {
-                classifier: classifier
-                    .map(|named| part(named, "policy.classifier"))
-                    .transpose()?,
-                backoff: backoff
-                    .map(|named| part(named, "policy.backoff"))
-                    .transpose()?,
-                dead_lettering: dead_lettering
-                    .map(|named| part(named, "policy.dead-lettering"))
-                    .transpose()?,
-            })
-        }
-        Some(raw::Policy::Whole(name)) => part(
-            raw::Part {
-                name,
-                settings: settings.unwrap_or_default(),
-            },
-            "policy",
-        )
-        .map(PolicySpec::Whole),
-        None => part(
-            raw::Part {
-                name: "full-jitter".to_owned(),
-                settings: settings.unwrap_or_default(),
-            },
-            "policy",
-        )
-        .map(PolicySpec::Whole),
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::policy::{PartSpec, Source};
 
 const ORDERS: &str = r#"
 [queues.orders]

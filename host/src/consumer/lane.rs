@@ -193,11 +193,7 @@ fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
         failed_at,
         previous_delay: shared.history.previous_delay(message),
         error,
-        attributes: message
-            .attributes
-            .iter()
-            .map(|(name, value)| (name.clone(), value.to_text()))
-            .collect(),
+        attributes: message.attribute_texts(),
         random: random(&message.id, attempt),
     }
 }

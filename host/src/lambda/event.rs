@@ -97,11 +97,7 @@ impl Event {
             failed_at,
             previous_delay: self.metadata.previous_delay_ms.map(Milliseconds),
             error: self.record.error.clone(),
-            attributes: message
-                .attributes
-                .iter()
-                .map(|(name, value)| (name.clone(), value.to_text()))
-                .collect(),
+            attributes: message.attribute_texts(),
             random: random(&self.id, attempt),
         }
     }

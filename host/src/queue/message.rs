@@ -133,6 +133,16 @@ pub struct Message {
     pub trace_header: Option<String>,
 }
 
+impl Message {
+    /// Its attributes as text, as a policy is told them.
+    pub fn attribute_texts(&self) -> Vec<(String, String)> {
+        let attributes = self.attributes.iter();
+        attributes
+            .map(|(name, value)| (name.clone(), value.to_text()))
+            .collect()
+    }
+}
+
 /// A message to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outgoing {

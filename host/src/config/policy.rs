@@ -1,0 +1,73 @@
+//! Which policy a queue has: one component, or one for each question.
+
+use std::path::Path;
+
+use super::{ConfigError, raw, value};
+use crate::policy::{PartSpec, PolicySpec, Source};
+
+/// The policy that `policy` and `settings` name together; `full-jitter` where there is none. `at` tells where a key stands.
+pub(super) fn policy(
+    policy: Option<raw::Policy>,
+    settings: Option<raw::Settings>,
+    folder: &Path,
+    at: &dyn Fn(&str) -> String,
+) -> Result<PolicySpec, ConfigError> {
+    let part = |part: raw::Part, key: &str| {
+        let source = Source::parse(&part.name, folder).map_err(|cause| ConfigError::Policy {
+            place: at(key),
+            cause,
+        })?;
+        Ok(PartSpec {
+            source,
+            settings: part.settings.0,
+        })
+    };
+    match policy {
+        Some(raw::Policy::Parts(parts)) => {
+            if settings.is_some() {
+                return Err(value(
+                    at("settings"),
+                    "expected none beside a policy in parts: give each part its own, as { use = \"linear\", settings = { base = \"2s\" } }",
+                ));
+            }
+            let raw::Parts {
+                classifier,
+                backoff,
+                dead_lettering,
+            } = *parts;
+            if classifier.is_none() && backoff.is_none() && dead_lettering.is_none() {
+                return Err(value(
+                    at("policy"),
+                    "expected at least one of `classifier`, `backoff` and `dead-lettering`",
+                ));
+            }
+            Ok(PolicySpec::Parts {
+                classifier: classifier
+                    .map(|named| part(named, "policy.classifier"))
+                    .transpose()?,
+                backoff: backoff
+                    .map(|named| part(named, "policy.backoff"))
+                    .transpose()?,
+                dead_lettering: dead_lettering
+                    .map(|named| part(named, "policy.dead-lettering"))
+                    .transpose()?,
+            })
+        }
+        Some(raw::Policy::Whole(name)) => part(
+            raw::Part {
+                name,
+                settings: settings.unwrap_or_default(),
+            },
+            "policy",
+        )
+        .map(PolicySpec::Whole),
+        None => part(
+            raw::Part {
+                name: "full-jitter".to_owned(),
+                settings: settings.unwrap_or_default(),
+            },
+            "policy",
+        )
+        .map(PolicySpec::Whole),
+    }
+}
