@@ -138,9 +138,12 @@ fn records(folder: &Path) -> PathBuf {
     folder.join("decisions.jsonl")
 }
 
+/// The lines of a file that are whole: several processes write to it meanwhile, and one that starts in the middle of another's line begins with an end of line.
 fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines()
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.lines().filter(|line| !line.is_empty());
+    lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
