@@ -163,6 +163,7 @@ mod tests {
             visibility_timeout: VisibilityTimeout::MAX,
             retention: Milliseconds(0),
             max_message_bytes,
+            in_flight: None,
             redrive: None,
         }
     }

@@ -15,6 +15,9 @@ const SPARE_RECEIVES: u32 = 22;
 /// Receives that an outage of some hours may use up, besides.
 const MANY_RECEIVES: u32 = 500;
 
+/// So many hidden records are close to what SQS allows.
+const MANY_IN_FLIGHT: usize = 100_000;
+
 /// Judges it all.
 pub(super) fn judge(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
     let mut found = retry_queue(seen, lambda);
@@ -61,6 +64,11 @@ fn retry_queue(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
         )),
         Some(_) => findings.add(Verdict::Good, "does not give up a record that only waits"),
         None => findings.add(Warning, "has no redrive policy: a record that the handler can't even read comes for ever. Give it one with maxReceiveCount 1000"),
+    }
+    if let Some(in_flight) = queue.in_flight {
+        findings.expect(in_flight < MANY_IN_FLIGHT, "hides fewer records than SQS can", Warning, format!(
+            "hides {in_flight} records now: at 120000 SQS hands out no more, and says nothing. Shorten the delays, or give some functions a retry queue of their own"
+        ));
     }
     findings.expect(queue.max_message_bytes >= BATCH_BYTES, "takes records of 1 MiB", Warning, format!(
         "takes records of {} bytes only: Lambda loses the event of a larger one. Set its MaximumMessageSize to {BATCH_BYTES}",

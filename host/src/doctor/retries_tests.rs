@@ -13,6 +13,7 @@ fn queue(name: &str) -> Description {
         visibility_timeout: VisibilityTimeout::from_seconds(360),
         retention: LONGEST_DELAY,
         max_message_bytes: BATCH_BYTES,
+        in_flight: Some(0),
         redrive: None,
     }
 }
@@ -78,7 +79,7 @@ fn a_deployment_without_a_fault_is_told_so() {
 #[test]
 fn each_trap_is_found_and_says_what_to_change() {
     type Change = fn(&mut Seen);
-    let traps: [(&str, Change, Verdict, &str); 27] = [
+    let traps: [(&str, Change, Verdict, &str); 28] = [
         (
             "fifo",
             |it| it.retry_queue.fifo = true,
@@ -140,6 +141,12 @@ fn each_trap_is_found_and_says_what_to_change() {
             },
             Warning,
             "uses up attempts without running",
+        ),
+        (
+            "in flight",
+            |it| it.retry_queue.in_flight = Some(110_000),
+            Warning,
+            "hides 110000 records now",
         ),
         (
             "no redrive",

@@ -133,6 +133,7 @@ async fn described(queue: &dyn Queue, arn: &str) -> Result<Description, QueueErr
                 visibility_timeout: VisibilityTimeout::rounded_up(Duration::from_secs(30)),
                 retention: RETENTION,
                 max_message_bytes: BATCH_BYTES,
+                in_flight: None,
                 redrive: None,
             })
         }

@@ -40,6 +40,8 @@ pub struct Description {
     pub retention: Milliseconds,
     /// The largest message that it takes, body and attributes, in bytes.
     pub max_message_bytes: usize,
+    /// How many of its messages are invisible now, about; none where it does not tell. SQS stalls a queue at 120 000.
+    pub in_flight: Option<usize>,
     /// Where it moves what was received too often by itself.
     pub redrive: Option<Redrive>,
 }

@@ -210,6 +210,7 @@ impl Queue for LocalQueue {
             visibility_timeout: self.settings.visibility_timeout,
             retention: Milliseconds::from_duration(self.settings.retention),
             max_message_bytes: BATCH_BYTES,
+            in_flight: None,
             redrive: self.settings.redrive.as_ref().map(|(queue, most)| Redrive {
                 dead_letter_arn: queue.url.clone(),
                 max_receive_count: *most,

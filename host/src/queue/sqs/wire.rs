@@ -149,6 +149,8 @@ pub(super) fn description(url: &str, attributes: &HashMap<Q, String>) -> Descrip
         max_message_bytes: number(&Q::MaximumMessageSize)
             .and_then(|bytes| usize::try_from(bytes).ok())
             .unwrap_or(BATCH_BYTES),
+        in_flight: number(&Q::ApproximateNumberOfMessagesNotVisible)
+            .and_then(|count| usize::try_from(count).ok()),
         redrive: attributes
             .get(&Q::RedrivePolicy)
             .and_then(|policy| redrive(policy)),
