@@ -14,7 +14,7 @@ use backstop::policy::Reload;
 use backstop::queue::{Outgoing, Queue};
 use backstop_tests::policies::waits;
 use backstop_tests::retries::{corpus, event, record};
-use backstop_tests::retry_world::{FUNCTION, Plan, World};
+use backstop_tests::retry_world::{FUNCTION, Outcome, Plan, World};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -26,6 +26,17 @@ fn bounds(most: u32, oldest: u32) -> Bounds {
         max_age: Some(Milliseconds(oldest)),
         retention: None,
     }
+}
+
+/// A function that fails up to this attempt, and succeeds at it.
+fn fails_until(attempt: u64) -> Box<Outcome> {
+    Box::new(move |it| {
+        if it.attempt() < attempt {
+            Err("Upstream")
+        } else {
+            Ok(())
+        }
+    })
 }
 
 /// Times of the invocations since `start`, in whole minutes.
@@ -41,13 +52,7 @@ fn minutes(world: &World, start: backstop::failure::Timestamp) -> Vec<u64> {
 #[tokio::test(start_paused = true)]
 async fn an_event_is_held_until_it_is_due_and_invoked_until_it_succeeds() {
     let world = Plan {
-        outcome: Box::new(|it| {
-            if it.attempt() < 4 {
-                Err("Upstream")
-            } else {
-                Ok(())
-            }
-        }),
+        outcome: fails_until(4),
         ..Plan::default()
     }
     .build();
@@ -68,13 +73,7 @@ async fn an_event_is_held_until_it_is_due_and_invoked_until_it_succeeds() {
 async fn a_delay_of_days_is_waited_for_in_steps_and_never_cut_short() {
     let world = Plan {
         settings: vec![("base", "30h"), ("cap", "14d")],
-        outcome: Box::new(|it| {
-            if it.attempt() < 4 {
-                Err("Upstream")
-            } else {
-                Ok(())
-            }
-        }),
+        outcome: fails_until(4),
         ..Plan::default()
     }
     .build();
@@ -291,13 +290,7 @@ async fn what_is_throttled_until_the_retention_ends_is_dead_lettered_before() {
 async fn a_redrive_begins_anew_at_once() {
     let world = Plan {
         bounds: bounds(3, 86_400_000),
-        outcome: Box::new(|it| {
-            if it.attempt() < 6 {
-                Err("Upstream")
-            } else {
-                Ok(())
-            }
-        }),
+        outcome: fails_until(6),
         ..Plan::default()
     }
     .build();
@@ -418,13 +411,7 @@ async fn a_policy_that_can_t_be_loaded_loses_nothing() {
     let world = Plan {
         policy: "/no/such/policy.wasm",
         settings: vec![],
-        outcome: Box::new(|it| {
-            if it.attempt() < 3 {
-                Err("Upstream")
-            } else {
-                Ok(())
-            }
-        }),
+        outcome: fails_until(3),
         ..Plan::default()
     }
     .build();
@@ -506,10 +493,21 @@ async fn what_is_left_when_time_runs_short_is_reported() {
     }
     let messages = world.receive().await;
     let batch = event("local:retries", &messages);
-    let soon = Instant::now() + Duration::from_secs(4);
-    let response = world.handler.handle(batch, soon).await.unwrap();
+    let response = world.handler.handle(batch, Instant::now()).await.unwrap();
     assert_eq!(response.batch_item_failures.len(), 2);
     assert_eq!(world.tries(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_with_less_time_than_the_margin_still_works() {
+    let world = Plan::default().build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    sleep(Duration::from_secs(3_600)).await;
+    let batch = event("local:retries", &world.receive().await);
+    let soon = Instant::now() + Duration::from_secs(3);
+    let response = world.handler.handle(batch, soon).await.unwrap();
+    assert!(response.batch_item_failures.is_empty());
+    assert_eq!(world.invocations().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

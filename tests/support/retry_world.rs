@@ -40,7 +40,8 @@ impl Invocation {
     }
 }
 
-type Outcome = dyn Fn(&Invocation) -> Result<(), &'static str> + Send + Sync;
+/// What a function makes of an invocation: success, or an error of this type.
+pub type Outcome = dyn Fn(&Invocation) -> Result<(), &'static str> + Send + Sync;
 type Refusal = dyn Fn(usize) -> Result<(), Error> + Send + Sync;
 
 /// Functions that do as the test says; a failure is written to the retry queue as Lambda would.

@@ -13,6 +13,7 @@ pub mod start;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub(crate) use settle::STEP;
 const CONCURRENT: usize = 32;
 
 /// How many invocations of one chain Lambda's recursion detection lets through for sure; it ends a chain at about 16.
-pub const UNHINDERED_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::MIN.saturating_add(11);
+pub const UNHINDERED_ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(11);
 
 /// How the handler goes about its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,12 +144,11 @@ impl RetryHandler {
         given: Vec<SqsMessage>,
         deadline: Instant,
     ) -> Vec<Option<String>> {
-        let begin_until = deadline
-            .checked_sub(self.options.margin)
-            .unwrap_or(deadline);
-        let end = deadline
-            .checked_sub(self.options.margin / 5)
-            .unwrap_or(deadline);
+        // A function with a short timeout has a short margin, and not no time to work in.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let margin = self.options.margin.min(left / 3);
+        let begin_until = deadline.checked_sub(margin).unwrap_or(deadline);
+        let end = deadline.checked_sub(margin / 5).unwrap_or(deadline);
         let total = given.len();
         let ids: Vec<Option<String>> = given
             .iter()

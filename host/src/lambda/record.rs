@@ -199,7 +199,7 @@ impl Shape<'_> {
 
     fn without_response(&self) -> String {
         match self.request_context.approximate_invoke_count {
-            Some(0) => "the event grew too old before the function ran".to_owned(),
+            Some(0) => "the function did not run".to_owned(),
             _ => "the record has no response".to_owned(),
         }
     }

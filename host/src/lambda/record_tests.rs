@@ -98,7 +98,7 @@ fn the_error_is_the_functions_own_or_else_that_of_the_delivery_or_else_the_condi
                 ("responsePayload", ""),
             ],
             "EventAgeExceeded",
-            "the event grew too old before the function ran",
+            "the function did not run",
             None,
         ),
         (

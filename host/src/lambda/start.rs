@@ -1,6 +1,6 @@
 //! The handler put to work: its policy loaded, its bounds checked against Lambda's recursion detection, its records opened.
 
-use std::num::NonZero;
+use std::num::{NonZero, NonZeroU32};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub enum StartError {
     )]
     Recursion {
         /// The bound.
-        most: std::num::NonZeroU32,
+        most: NonZeroU32,
         /// The function: the handler's own, or one of those that it retries.
         function: String,
     },

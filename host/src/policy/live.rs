@@ -48,13 +48,7 @@ enum Refused {
 impl LivePolicy {
     /// Loads the first version.
     pub fn load(sandbox: &Sandbox, spec: PolicySpec) -> Result<Arc<Self>, PolicyError> {
-        let policy = spec.load(sandbox)?;
-        Ok(Arc::new(Self {
-            current: ArcSwap::from_pointee(policy),
-            refused: Mutex::new(None),
-            sandbox: sandbox.clone(),
-            spec,
-        }))
+        Ok(Self::beginning_with(spec.load(sandbox)?, sandbox, spec))
     }
 
     /// As [`LivePolicy::load`]; where that fails, the fallback decides until a good version comes. For a host that must not stop for a bad policy.
@@ -66,13 +60,16 @@ impl LivePolicy {
             Ok(policy) => (policy, None),
             Err(error) => (Policy::absent(sandbox, chain(&error)), Some(error)),
         };
-        let live = Arc::new(Self {
+        (Self::beginning_with(policy, sandbox, spec), error)
+    }
+
+    fn beginning_with(policy: Policy, sandbox: &Sandbox, spec: PolicySpec) -> Arc<Self> {
+        Arc::new(Self {
             current: ArcSwap::from_pointee(policy),
             refused: Mutex::new(None),
             sandbox: sandbox.clone(),
             spec,
-        });
-        (live, error)
+        })
     }
 
     /// The version that decides now.

@@ -265,6 +265,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_nobody_waits_for_any_more_is_not_sent() {
+        let (seen, request) = scripted(|_, _| Ok(()));
+        let batcher = Batcher::start(Duration::from_millis(100), request);
+        let until = Instant::now() + Duration::from_secs(60);
+        let soon = Duration::from_millis(10);
+        let given_up = tokio::time::timeout(soon, batcher.submit(Sized(0, 1), until)).await;
+        assert!(given_up.is_err());
+        assert_eq!(batcher.submit(Sized(1, 1), until).await, Ok(()));
+        assert_eq!(*seen.lock().unwrap(), [vec![1]]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_entry_is_given_up_when_its_time_is_over() {
         let (seen, request) = scripted(|_, _| Err(EntryError::new("InternalError", "", false)));
         let batcher = Batcher::start(Duration::ZERO, request);
