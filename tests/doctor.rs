@@ -149,6 +149,10 @@ async fn what_it_says_can_be_read() {
     let shown = text(&output.stdout);
     assert!(shown.contains("good      policy: full-jitter ("), "{shown}");
     assert!(shown.contains("wrong     retry queue retries: "), "{shown}");
+    assert!(
+        shown.contains("check the credentials, the network"),
+        "{shown}"
+    );
     assert!(text(&output.stderr).contains("1 of 2 findings are wrong"));
     assert!(!shown.contains('\u{1b}'));
 }

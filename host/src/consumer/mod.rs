@@ -23,6 +23,7 @@ use crate::queue::{Queue, VisibilityTimeout};
 use apply::Applier;
 use history::History;
 
+pub(crate) use startup::fault;
 pub use startup::{Fault, Ready, Warning, check};
 pub use stats::{Stats, Summary};
 

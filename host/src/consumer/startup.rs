@@ -242,7 +242,13 @@ fn local_dead_letters(url: &str) -> String {
     }
 }
 
-fn fault(role: &'static str, url: &str, actions: &'static str, cause: QueueError) -> Fault {
+/// What a queue's answer means, with what to change.
+pub(crate) fn fault(
+    role: &'static str,
+    url: &str,
+    actions: &'static str,
+    cause: QueueError,
+) -> Fault {
     let url = url.to_owned();
     if cause.is_missing_queue() {
         Fault::Missing { role, url }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::config::{Config, LambdaConfig, QueueConfig};
+use crate::consumer;
 use crate::policy::{PolicySpec, Sandbox};
 use crate::queue::{Connections, short_name};
 use crate::service;
@@ -142,7 +143,8 @@ async fn examine_lambda(
         Ok(seen) => found.extend(retries::judge(&seen, lambda)),
         Err(error) => {
             let mut findings = Findings::about(format!("retry queue {}", short_name(url)));
-            findings.add(Verdict::Wrong, chain(&error));
+            let fault = consumer::fault("retry queue", url, "sqs:GetQueueAttributes", error);
+            findings.add(Verdict::Wrong, chain(&fault));
             found.extend(findings.found);
         }
     }
