@@ -1,6 +1,7 @@
-//! Compiles the four policies of `policies/` for WebAssembly, so that `host/src/policy/builtin.rs` can carry them by name.
+//! Compiles the four policies of `policies/` for WebAssembly, so that `host/src/policy/builtin.rs` can carry them by name; and takes the runtime for policies in Go from the crate that generates their bindings.
 
 use std::env;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,6 +31,7 @@ fn main() {
             workspace.join(input).display()
         );
     }
+    go_runtime(workspace, &out);
     if !target_is_installed() {
         println!(
             "cargo::error=the policies are built for {TARGET}, which this toolchain lacks: run `rustup target add {TARGET}` and build again"
@@ -91,4 +93,48 @@ fn target_is_installed() -> bool {
         .ok()
         .and_then(|output| String::from_utf8(output.stdout).ok())
         .is_some_and(|folder| Path::new(folder.trim()).is_dir())
+}
+
+/// Writes `go_runtime.rs`: the path and text of each file of wit-bindgen-go's runtime. Its crate carries them as files beside its code, and Go's module proxies may not be within reach of an author.
+fn go_runtime(workspace: &Path, out: &Path) {
+    let output = Command::new(env::var_os("CARGO").expect("cargo sets it"))
+        .current_dir(workspace)
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "cargo metadata: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let manifest = metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|package| package["name"] == "wit-bindgen-go")
+        .and_then(|package| package["manifest_path"].as_str())
+        .expect("wit-bindgen-go is a dependency");
+    let runtime = Path::new(manifest).with_file_name("src").join("pkg/wit");
+    let mut listed = String::from("[\n");
+    for package in ["async", "runtime", "types"] {
+        let folder = runtime.join(package);
+        let mut files: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+            .map(|entry| entry.expect("a folder can be listed").path())
+            .collect();
+        files.sort();
+        for file in files {
+            let name = file.file_name().expect("it is a file").to_string_lossy();
+            writeln!(
+                listed,
+                "({:?}, include_str!({file:?})),",
+                format!("{package}/{name}")
+            )
+            .expect("a string takes text");
+        }
+    }
+    listed.push(']');
+    std::fs::write(out.join("go_runtime.rs"), listed).expect("the output folder can be written");
 }

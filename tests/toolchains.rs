@@ -154,7 +154,7 @@ fn behind_the_adapter(mut module: Vec<u8>) -> Arc<Policy> {
     let world = "package test:test; world w { export backstop:policy/backoff@0.1.0; }";
     let package = resolve.push_str("w.wit", world).unwrap();
     let world = resolve.select_world(&[package], None).unwrap();
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).unwrap();
     let adapter = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
     // Go's own allocator is not there yet when its start first calls the adapter.
     let component = ComponentEncoder::default()

@@ -116,7 +116,7 @@ fn encode(mut module: Vec<u8>) -> Result<Vec<u8>, EncodingError> {
     let outline = Outline::of(&module).map_err(EncodingError::module)?;
     if !outline.carries_its_types {
         let (resolve, world) = world_of(&outline)?;
-        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
             .map_err(EncodingError::module)?;
     }
     ComponentEncoder::default()

@@ -31,7 +31,9 @@ pub use std::time::Duration;
 
 pub use backstop_backoff::{Class, Milliseconds, Settings, SettingsError, classify, jitter};
 pub use bindings::backstop::policy::types::{Error, ErrorClass, Failure, Verdict};
+/// What a policy may ask of the host: a line in its log, and a look into the message that failed. Both trap outside of WebAssembly.
+pub use bindings::backstop::policy::{log, payload};
 pub use policy::{Policy, default_class, default_verdict};
 #[doc(hidden)]
-pub use policy::{exported::Exported, whole_milliseconds};
+pub use policy::{exported::Exported, start, whole_milliseconds};
 pub use standard::{Delay, Standard};

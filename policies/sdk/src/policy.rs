@@ -50,6 +50,15 @@ pub fn whole_milliseconds(delay: Duration) -> Milliseconds {
         .unwrap_or(Milliseconds::MAX)
 }
 
+/// What every instance does first: with the feature `messages`, a panic's message and place go to the host's log.
+#[doc(hidden)]
+pub fn start() {
+    #[cfg(all(feature = "messages", target_arch = "wasm32"))]
+    std::panic::set_hook(Box::new(|panic| {
+        crate::log::log(crate::log::Level::Error, &panic.to_string());
+    }));
+}
+
 /// What [`export!`](crate::export) needs of the policy that it exports.
 pub(crate) mod exported {
     use std::sync::OnceLock;
@@ -91,6 +100,7 @@ macro_rules! export {
 
             impl contract::settings::Guest for Component {
                 fn configure(settings: Vec<(String, String)>) -> Result<(), String> {
+                    $crate::start();
                     let configured = <$policy>::configure(&settings)?;
                     Self::cell()
                         .set(configured)

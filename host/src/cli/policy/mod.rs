@@ -1,7 +1,9 @@
 //! `backstop policy`: what a policy's author and its operator do with a file.
 
+mod build;
 mod compile;
 mod inspect;
+mod new;
 mod run;
 
 use std::path::Path;
@@ -21,6 +23,8 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::Args),
+    Build(build::Args),
     Run(Box<run::Args>),
     Inspect(inspect::Args),
     Compile(compile::Args),
@@ -28,6 +32,8 @@ enum Command {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
+        Command::New(args) => new::run(args),
+        Command::Build(args) => build::run(&args),
         Command::Run(args) => run::run(*args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Compile(args) => compile::run(&args),

@@ -1,0 +1,96 @@
+// A policy for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
+//
+// The contract, with every field explained: bindings/backstop.h. What comes in belongs to the policy: it may be freed, and need not be, since the host throws the instance away after the decision.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bindings/backstop.h"
+
+// The ceiling of the first delay, and of every delay, in milliseconds.
+#define BASE 500
+#define CAP 3600000
+
+// Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one.
+static uint32_t attempts = 8;
+
+static bool is(const backstop_string_t *text, const char *expected) {
+  return text->len == strlen(expected) && memcmp(text->ptr, expected, text->len) == 0;
+}
+
+// As printf, into a string of the contract.
+#define SAY(into, ...)                              \
+  do {                                              \
+    char said[256];                                 \
+    snprintf(said, sizeof said, __VA_ARGS__);       \
+    backstop_string_dup((into), said);              \
+  } while (0)
+
+// A string of the contract as printf takes one: %.*s
+#define TEXT(string) (int)(string).len, (const char *)(string).ptr
+
+// Called first. True accepts the settings; false refuses them: the operator reads the text.
+bool exports_backstop_policy_settings_configure(backstop_list_tuple2_string_string_t *settings, backstop_string_t *refusal) {
+  for (size_t i = 0; i < settings->len; i++) {
+    backstop_string_t name = settings->ptr[i].f0, value = settings->ptr[i].f1;
+    if (!is(&name, "attempts")) {
+      SAY(refusal, "unknown setting `%.*s`: expected `attempts`", TEXT(name));
+      return false;
+    }
+    uint32_t number = 0;
+    for (size_t digit = 0; digit < value.len && digit < 9 && value.ptr[digit] >= '0' && value.ptr[digit] <= '9'; digit++)
+      number = 10 * number + (value.ptr[digit] - '0');
+    if (number == 0) {
+      SAY(refusal, "setting `attempts` is `%.*s`: expected a whole number from 1", TEXT(value));
+      return false;
+    }
+    attempts = number;
+  }
+  return true;
+}
+
+// A status that says nothing, such as none at all, may pass: a lost connection, a lock's timeout.
+static uint8_t by_status(uint16_t status) {
+  if (status == 429) return BACKSTOP_POLICY_TYPES_ERROR_CLASS_THROTTLED;
+  if (status >= 400 && status < 500 && status != 408 && status != 425) return BACKSTOP_POLICY_TYPES_ERROR_CLASS_PERMANENT;
+  return BACKSTOP_POLICY_TYPES_ERROR_CLASS_TRANSIENT;
+}
+
+// What kind of failure an error is.
+void exports_backstop_policy_classifier_classify(exports_backstop_policy_classifier_error_t *error, exports_backstop_policy_classifier_error_class_t *class) {
+  const backstop_string_t *code = &error->code;
+  if (is(code, "card_declined") || is(code, "expired_card") || is(code, "invalid_number")) {
+    class->tag = BACKSTOP_POLICY_TYPES_ERROR_CLASS_PERMANENT;
+  } else if (is(code, "rate_limit")) {
+    class->tag = BACKSTOP_POLICY_TYPES_ERROR_CLASS_THROTTLED;
+  } else if (is(code, "fraud_review")) {
+    class->tag = BACKSTOP_POLICY_TYPES_ERROR_CLASS_OTHER;
+    backstop_string_dup(&class->val.other, "review");
+  } else {
+    class->tag = by_status(error->status.is_some ? error->status.val : 0);
+  }
+}
+
+// Whether there is a next attempt.
+void exports_backstop_policy_dead_lettering_judge(exports_backstop_policy_dead_lettering_failure_t *failure, exports_backstop_policy_dead_lettering_error_class_t *class, exports_backstop_policy_dead_lettering_verdict_t *verdict) {
+  verdict->tag = BACKSTOP_POLICY_TYPES_VERDICT_DEAD_LETTER;
+  if (class->tag == BACKSTOP_POLICY_TYPES_ERROR_CLASS_PERMANENT)
+    SAY(&verdict->val.dead_letter, "permanent: %.*s", TEXT(failure->error.code));
+  else if (failure->attempt >= attempts)
+    SAY(&verdict->val.dead_letter, "not charged after %u attempts", (unsigned)failure->attempt);
+  else
+    verdict->tag = BACKSTOP_POLICY_TYPES_VERDICT_RETRY;
+}
+
+// How long to wait. A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for.
+exports_backstop_policy_backoff_milliseconds_t exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure, exports_backstop_policy_backoff_error_class_t *class) {
+  uint32_t delay = CAP;
+  if (class->tag != BACKSTOP_POLICY_TYPES_ERROR_CLASS_OTHER) {
+    uint32_t doublings = failure->attempt - 1;
+    uint64_t ceiling = doublings < 32 ? (uint64_t)BASE << doublings : CAP;
+    if (ceiling > CAP) ceiling = CAP;
+    delay = (uint32_t)(failure->random * (double)(ceiling + 1));
+  }
+  uint32_t asked_for = failure->error.retry_after.is_some ? failure->error.retry_after.val : 0;
+  return delay > asked_for ? delay : asked_for;
+}

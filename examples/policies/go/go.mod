@@ -1,0 +1,3 @@
+module card-payments
+
+go 1.27.1

@@ -1,0 +1,82 @@
+// Package policy is for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
+//
+// The contract, with every field explained: bindings/imports/backstop_policy_types.
+package policy
+
+import (
+	"fmt"
+	"strconv"
+
+	. "card-payments/bindings/imports/backstop_policy_types"
+	. "card-payments/bindings/wit/types"
+)
+
+// The ceiling of the first delay, and of every delay, in milliseconds.
+const (
+	base    = 500
+	longest = 3_600_000
+)
+
+// Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one.
+var attempts uint32 = 8
+
+// Configure is called first. An error refuses the settings: the operator reads it.
+func Configure(settings []Tuple2[string, string]) Result[Unit, string] {
+	for _, setting := range settings {
+		name, value := setting.F0, setting.F1
+		if name != "attempts" {
+			return Err[Unit](fmt.Sprintf("unknown setting `%s`: expected `attempts`", name))
+		}
+		number, err := strconv.ParseUint(value, 10, 32)
+		if err != nil || number == 0 {
+			return Err[Unit](fmt.Sprintf("setting `attempts` is `%s`: expected a whole number from 1", value))
+		}
+		attempts = uint32(number)
+	}
+	return Ok[Unit, string](Unit{})
+}
+
+// Classify says what kind of failure an error is.
+func Classify(err Error) ErrorClass {
+	switch err.Code {
+	case "card_declined", "expired_card", "invalid_number":
+		return MakeErrorClassPermanent()
+	case "rate_limit":
+		return MakeErrorClassThrottled()
+	case "fraud_review":
+		return MakeErrorClassOther("review")
+	}
+	return byStatus(err.Status.SomeOr(0))
+}
+
+// A status that says nothing, such as none at all, may pass: a lost connection, a lock's timeout.
+func byStatus(status uint16) ErrorClass {
+	switch {
+	case status == 429:
+		return MakeErrorClassThrottled()
+	case status >= 400 && status < 500 && status != 408 && status != 425:
+		return MakeErrorClassPermanent()
+	}
+	return MakeErrorClassTransient()
+}
+
+// Judge says whether there is a next attempt.
+func Judge(failure Failure, class ErrorClass) Verdict {
+	if class.Tag() == ErrorClass_Permanent {
+		return MakeVerdictDeadLetter("permanent: " + failure.Error.Code)
+	}
+	if failure.Attempt >= attempts {
+		return MakeVerdictDeadLetter(fmt.Sprintf("not charged after %d attempts", failure.Attempt))
+	}
+	return MakeVerdictRetry()
+}
+
+// Delay says how long to wait. A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for.
+func Delay(failure Failure, class ErrorClass) Milliseconds {
+	delay := Milliseconds(longest)
+	if class.Tag() != ErrorClass_Other {
+		ceiling := min(longest, uint64(base)<<min(failure.Attempt-1, 31))
+		delay = Milliseconds(failure.Random * float64(ceiling+1))
+	}
+	return max(delay, failure.Error.RetryAfter.SomeOr(0))
+}

@@ -1,0 +1,76 @@
+"""A policy for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
+
+The contract, with every field explained: bindings/wit/policy.wit, and as Python in bindings/python.
+"""
+
+import wit_world.exports as contract
+from componentize_py_types import Err
+from wit_world.imports.types import (
+    Error,
+    ErrorClass,
+    ErrorClass_Other,
+    ErrorClass_Permanent,
+    ErrorClass_Throttled,
+    ErrorClass_Transient,
+    Failure,
+    Verdict,
+    Verdict_DeadLetter,
+    Verdict_Retry,
+)
+
+# The ceiling of the first delay, and of every delay, in milliseconds.
+BASE = 500
+CAP = 3_600_000
+
+# Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one.
+attempts = 8
+
+
+class Settings(contract.Settings):
+    def configure(self, settings: list[tuple[str, str]]) -> None:
+        """Called first. Err refuses the settings: the operator reads it."""
+        global attempts
+        for name, value in settings:
+            if name != "attempts":
+                raise Err(f"unknown setting `{name}`: expected `attempts`")
+            if not (value.isascii() and value.isdigit() and int(value) > 0):
+                raise Err(f"setting `attempts` is `{value}`: expected a whole number from 1")
+            attempts = int(value)
+
+
+class Classifier(contract.Classifier):
+    def classify(self, error: Error) -> ErrorClass:
+        match error.code:
+            case "card_declined" | "expired_card" | "invalid_number":
+                return ErrorClass_Permanent()
+            case "rate_limit":
+                return ErrorClass_Throttled()
+            case "fraud_review":
+                return ErrorClass_Other("review")
+        return by_status(error.status or 0)
+
+
+def by_status(status: int) -> ErrorClass:
+    """A status that says nothing, such as none at all, may pass: a lost connection, a lock's timeout."""
+    if status == 429:
+        return ErrorClass_Throttled()
+    if 400 <= status < 500 and status not in (408, 425):
+        return ErrorClass_Permanent()
+    return ErrorClass_Transient()
+
+
+class DeadLettering(contract.DeadLettering):
+    def judge(self, failure: Failure, error_class: ErrorClass) -> Verdict:
+        if isinstance(error_class, ErrorClass_Permanent):
+            return Verdict_DeadLetter(f"permanent: {failure.error.code}")
+        if failure.attempt >= attempts:
+            return Verdict_DeadLetter(f"not charged after {failure.attempt} attempts")
+        return Verdict_Retry()
+
+
+class Backoff(contract.Backoff):
+    def delay(self, failure: Failure, error_class: ErrorClass) -> int:
+        """A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for."""
+        ceiling = min(CAP, BASE * 2 ** min(failure.attempt - 1, 31))
+        delay = CAP if isinstance(error_class, ErrorClass_Other) else int(failure.random * (ceiling + 1))
+        return max(delay, failure.error.retry_after or 0)

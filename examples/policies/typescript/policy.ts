@@ -1,0 +1,63 @@
+// A policy for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
+//
+// The contract, with every field explained: bindings/policy.d.ts.
+import type { Backoff, Classifier, DeadLettering, ErrorClass, Settings } from './bindings/policy';
+
+/** The ceiling of the first delay, and of every delay, in milliseconds. */
+const BASE = 500;
+const CAP = 3_600_000;
+
+/** Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one. */
+let attempts = 8;
+
+export const settings: Settings = {
+  /** Called first. What is thrown refuses the settings: the operator reads it. */
+  configure(given) {
+    for (const [name, value] of given) {
+      if (name !== 'attempts') throw `unknown setting \`${name}\`: expected \`attempts\``;
+      if (!/^[1-9][0-9]{0,8}$/.test(value)) throw `setting \`attempts\` is \`${value}\`: expected a whole number from 1`;
+      attempts = Number(value);
+    }
+  },
+};
+
+export const classifier: Classifier = {
+  classify(error) {
+    switch (error.code) {
+      case 'card_declined':
+      case 'expired_card':
+      case 'invalid_number':
+        return { tag: 'permanent' };
+      case 'rate_limit':
+        return { tag: 'throttled' };
+      case 'fraud_review':
+        return { tag: 'other', val: 'review' };
+      default:
+        return byStatus(error.status ?? 0);
+    }
+  },
+};
+
+/** A status that says nothing, such as none at all, may pass: a lost connection, a lock's timeout. */
+function byStatus(status: number): ErrorClass {
+  if (status === 429) return { tag: 'throttled' };
+  const isRefused = status >= 400 && status < 500 && status !== 408 && status !== 425;
+  return isRefused ? { tag: 'permanent' } : { tag: 'transient' };
+}
+
+export const deadLettering: DeadLettering = {
+  judge(failure, errorClass) {
+    if (errorClass.tag === 'permanent') return { tag: 'dead-letter', val: `permanent: ${failure.error.code}` };
+    if (failure.attempt >= attempts) return { tag: 'dead-letter', val: `not charged after ${failure.attempt} attempts` };
+    return { tag: 'retry' };
+  },
+};
+
+export const backoff: Backoff = {
+  /** A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for. */
+  delay(failure, errorClass) {
+    const ceiling = Math.min(CAP, BASE * 2 ** (failure.attempt - 1));
+    const delay = errorClass.tag === 'other' ? CAP : Math.floor(failure.random * (ceiling + 1));
+    return Math.max(delay, failure.error.retryAfter ?? 0);
+  },
+};

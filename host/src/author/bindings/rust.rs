@@ -1,0 +1,131 @@
+//! For Rust: the SDK itself, `policies/sdk` and `policies/backoff`, as crates that need no workspace; and what its macro would make of the contract, so that an author's first build need not build the macro.
+
+use anyhow::Context;
+use toml::{Table, Value};
+
+use super::{Written, generate_world};
+
+const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
+
+macro_rules! sources {
+    ($crate_folder:literal: $($file:literal)+) => {
+        [$((
+            concat!("policies/", $crate_folder, "/src/", $file),
+            include_str!(concat!("../../../../policies/", $crate_folder, "/src/", $file)),
+        )),+]
+    };
+}
+
+pub(super) fn add(written: &mut Written) -> anyhow::Result<()> {
+    let sdk = sources!("sdk": "lib.rs" "policy.rs" "standard.rs" "testing.rs");
+    let backoff = sources!("backoff": "lib.rs" "classify.rs" "classify_tests.rs" "duration.rs" "jitter.rs" "settings.rs");
+    for (path, text) in sdk.into_iter().chain(backoff) {
+        written.add(path, text);
+    }
+    for (_, bytes) in generate_world(&mut bindings(), "policy")? {
+        let mut text = String::from("#![allow(warnings, reason = \"generated\")]\n");
+        text.push_str(std::str::from_utf8(&bytes)?);
+        written.add("policies/sdk/src/bindings.rs", text);
+    }
+    let manifests = [
+        (
+            "policies/sdk/Cargo.toml",
+            include_str!("../../../../policies/sdk/Cargo.toml"),
+        ),
+        (
+            "policies/backoff/Cargo.toml",
+            include_str!("../../../../policies/backoff/Cargo.toml"),
+        ),
+    ];
+    for (path, manifest) in manifests {
+        written.add(path, alone(manifest).with_context(|| path.to_owned())?);
+    }
+    Ok(())
+}
+
+/// As `policies/sdk/src/bindings.rs` asks the macro for them.
+fn bindings() -> wit_bindgen_rust::RustWasm {
+    wit_bindgen_rust::Opts {
+        pub_export_macro: true,
+        export_macro_name: Some("export_bindings".to_owned()),
+        default_bindings_module: Some("backstop_policy::bindings".to_owned()),
+        generate_all: true,
+        additional_derive_attributes: vec!["PartialEq".to_owned()],
+        ..Default::default()
+    }
+    .build()
+}
+
+/// A member's manifest with what it inherits of the workspace written out, and without what only the workspace needs.
+fn alone(manifest: &str) -> anyhow::Result<String> {
+    let mut manifest: Table = manifest.parse()?;
+    let workspace: Table = WORKSPACE.parse()?;
+    let inherited = |table: &str, key: &str| -> anyhow::Result<Value> {
+        let found = workspace
+            .get("workspace")
+            .and_then(|it| it.get(table))
+            .and_then(|it| it.get(key));
+        found
+            .cloned()
+            .with_context(|| format!("the workspace has no {table}.{key}"))
+    };
+    manifest.remove("lints");
+    manifest.remove("dev-dependencies");
+    if let Some(Value::Table(package)) = manifest.get_mut("package") {
+        for (key, value) in package.iter_mut() {
+            if value.get("workspace").is_some() {
+                *value = inherited("package", key)?;
+            }
+        }
+    }
+    if let Some(Value::Table(dependencies)) = manifest.get_mut("dependencies") {
+        for (key, value) in dependencies.iter_mut() {
+            if value.get("workspace").is_some() {
+                *value = pinned(inherited("dependencies", key)?);
+            }
+        }
+    }
+    Ok(manifest.to_string())
+}
+
+/// Exactly the version that the SDK was tested with, without its macro; the other crate of the SDK from beside it.
+fn pinned(mut dependency: Value) -> Value {
+    if let Some(version) = dependency.get_mut("version")
+        && let Some(number) = version.as_str()
+    {
+        *version = Value::String(format!("={number}"));
+    }
+    if let Some(path) = dependency.get_mut("path")
+        && let Some(folder) = path.as_str().and_then(|path| path.rsplit('/').next())
+    {
+        *path = Value::String(format!("../{folder}"));
+    }
+    if let Some(Value::Array(features)) = dependency.get_mut("features") {
+        features.retain(|feature| feature.as_str() != Some("macros"));
+    }
+    dependency
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sdk_needs_no_workspace() {
+        let mut written = Written::default();
+        add(&mut written).unwrap();
+        for (path, bytes) in &written.0 {
+            if path.ends_with("Cargo.toml") {
+                let manifest = String::from_utf8(bytes.clone()).unwrap();
+                assert!(!manifest.contains("workspace"), "{path}: {manifest}");
+            }
+        }
+        let sdk = include_str!("../../../../policies/sdk/Cargo.toml");
+        let sdk: Table = alone(sdk).unwrap().parse().unwrap();
+        let dependencies = sdk.get("dependencies").unwrap();
+        let path = dependencies.get("backstop-backoff").unwrap().get("path");
+        assert_eq!(path.and_then(Value::as_str), Some("../backoff"));
+        let version = dependencies.get("wit-bindgen").unwrap().get("version");
+        assert!(version.and_then(Value::as_str).unwrap().starts_with("=0."));
+    }
+}

@@ -1,0 +1,68 @@
+//! The languages that policies are written in here, each with the toolchain that makes a component of it.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+/// A language, with a template under `examples/policies/` and a way to build it. Any other that makes a component of `wit/policy.wit` works too, by its own tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
+pub enum Language {
+    /// With the SDK in policies/sdk; cargo
+    Rust,
+    /// QuickJS in WebAssembly; npm's componentize-qjs
+    JavaScript,
+    /// JavaScript with the contract's types; npm's typescript
+    TypeScript,
+    /// CPython in WebAssembly; PyPI's componentize-py
+    Python,
+    /// Go itself, 1.27.1 or later
+    Go,
+    /// Zig's C compiler; PyPI's ziglang
+    C,
+}
+
+impl Language {
+    /// Every language, in the order of the documentation.
+    pub const ALL: [Self; 6] = [
+        Self::Rust,
+        Self::JavaScript,
+        Self::TypeScript,
+        Self::Python,
+        Self::Go,
+        Self::C,
+    ];
+
+    /// As people write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Rust => "Rust",
+            Self::JavaScript => "JavaScript",
+            Self::TypeScript => "TypeScript",
+            Self::Python => "Python",
+            Self::Go => "Go",
+            Self::C => "C",
+        }
+    }
+
+    /// The file that holds the policy, in its folder.
+    pub fn source(self) -> &'static str {
+        match self {
+            Self::Rust => "src/lib.rs",
+            Self::JavaScript => "policy.js",
+            Self::TypeScript => "policy.ts",
+            Self::Python => "policy.py",
+            Self::Go => "policy.go",
+            Self::C => "policy.c",
+        }
+    }
+}
+
+impl fmt::Display for Language {
+    /// As `policy.toml` and `--lang` name it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.title().to_lowercase())
+    }
+}

@@ -1,0 +1,69 @@
+//! `backstop policy build`: a policy's folder to a component, each command of the toolchain shown.
+
+use std::path::{Path, PathBuf};
+
+use anstream::{eprintln, println};
+use anstyle::Style;
+use clap::Parser;
+use serde_json::json;
+
+use crate::author::{self, Built, Project};
+use crate::clock;
+
+/// Build a policy: run its language's toolchain, and make a component that any host takes
+///
+/// The folder is one that `backstop policy new` made: policy.toml says what is in it. The component is build/NAME.wasm there, replaced as a whole: a host that watches it swaps it.
+#[derive(Debug, Parser)]
+pub(super) struct Args {
+    /// The policy's folder
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+
+    /// Keep the names of functions, which debuggers and profilers read
+    #[arg(long)]
+    names: bool,
+
+    /// Print what was made as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let started = clock::instant();
+    let project = Project::open(&args.folder)?;
+    let built = build(&project, args.names)?;
+    if args.json {
+        let found = json!({
+            "name": project.name.to_string(),
+            "version": project.version,
+            "language": project.language.to_string(),
+            "path": built.path,
+            "bytes": built.size,
+            "digest": built.digest,
+        });
+        println!("{found}");
+        return Ok(());
+    }
+    println!(
+        "{} {}: {:.1} KiB, {}, in {:.1} s",
+        built.path.display(),
+        project.version,
+        built.size as f64 / 1_024.0,
+        built.digest,
+        started.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+/// Builds, and shows each command on stderr before it runs.
+pub(super) fn build(project: &Project, names: bool) -> anyhow::Result<Built> {
+    let dim = Style::new().dimmed();
+    let mut step = |command: &str| eprintln!("{dim}$ {command}{dim:#}");
+    Ok(author::build(project, names, &mut step)?)
+}
+
+/// What a folder, or its absence, means: the component of a policy's folder, built.
+#[expect(dead_code, reason = "used by what takes a folder for a policy")]
+pub(super) fn component_of(folder: &Path) -> anyhow::Result<PathBuf> {
+    Ok(build(&Project::open(folder)?, false)?.path)
+}

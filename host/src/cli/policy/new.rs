@@ -1,0 +1,46 @@
+//! `backstop policy new`: a folder to start from.
+
+use std::path::PathBuf;
+
+use anstream::println;
+use clap::Parser;
+
+use crate::author::{self, Language, PolicyName};
+
+const EXAMPLES: &str = "\
+Examples:
+  backstop policy new card-payments --lang typescript
+  backstop policy test card-payments";
+
+/// Start a policy of your own: a folder that builds and passes its tests as it stands
+///
+/// It holds a realistic policy (full jitter, with its own classification of one API's errors), scenarios that say what it has to answer, a README, and the versions of the toolchain that it was tried with.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What the policy is called: lower-case words joined by hyphens
+    name: PolicyName,
+
+    /// The language that it is written in
+    #[arg(long, value_enum, value_name = "LANGUAGE")]
+    lang: Language,
+
+    /// The folder to make [default: the policy's name]
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    let folder = args
+        .folder
+        .unwrap_or_else(|| PathBuf::from(args.name.to_string()));
+    let project = author::create(&folder, &args.name, args.lang)?;
+    let shown = folder.display();
+    println!("made {shown}/, a policy in {}", project.language.title());
+    println!();
+    println!("  {}", folder.join(project.language.source()).display());
+    println!("  {}", project.scenarios().display());
+    println!();
+    println!("build and test it:  backstop policy test {shown}");
+    Ok(())
+}
