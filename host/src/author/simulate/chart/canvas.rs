@@ -10,11 +10,11 @@ use super::style::{FONT, GRID};
 use super::{ChartError, SCALE, drawing};
 
 /// A place in points, from the top left.
-pub type Place = (f64, f64);
+pub(super) type Place = (f64, f64);
 
 /// How a text stands to its place; up and down it is always in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stands {
+pub(super) enum Stands {
     /// It begins there.
     After,
     /// It ends there.
