@@ -1,4 +1,6 @@
-//! The policy author's workbench: a folder with a policy, from its first file to a component that a host takes. No queue, no account, no source of the host.
+//! The policy author's workbench: what there is between an idea and a policy that decides. No queue, no account, no source of the host.
+//!
+//! Everything here returns values; the command line renders them.
 
 mod bindings;
 mod build;
@@ -6,6 +8,7 @@ mod component;
 mod hint;
 mod language;
 mod project;
+pub mod simulate;
 mod template;
 mod toolchain;
 

@@ -51,6 +51,17 @@ impl Host {
         }
     }
 
+    /// As before the first question, but for the memory that the instance has taken.
+    pub(super) fn renew(&mut self, random: f64) {
+        self.random = random;
+        self.random_blocks = 0;
+        self.spent = 0;
+        self.logged = 0;
+        self.printed.clear();
+        self.log.clear();
+        self.looked_at.clear();
+    }
+
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -127,6 +127,15 @@ impl<'a> Live<'a> {
         })
     }
 
+    /// The same instance for another question: what is counted for each answer begins anew.
+    pub(super) fn renew(&mut self, random: f64) -> Result<(), Broken> {
+        self.store.set_epoch_deadline(self.sandbox.ticks());
+        self.store.data_mut().renew(random);
+        self.store
+            .set_fuel(self.sandbox.limits.fuel)
+            .map_err(|error| self.broken(Phase::Start, &error))
+    }
+
     pub(super) fn classify(
         &mut self,
         indices: &classifier::GuestIndices,

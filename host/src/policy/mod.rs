@@ -268,7 +268,7 @@ impl Policy {
     }
 }
 
-/// A policy asked again and again in the same instances, whose settings were taken once. To measure what a fresh instance costs: what a policy keeps may leak from one answer to the next.
+/// A policy asked again and again in the same instances, whose settings were taken once. For measuring and simulating, and never for a message: what a policy keeps may leak from one answer to the next.
 pub struct Session<'a>(Run<'a>);
 
 impl std::fmt::Debug for Session<'_> {
@@ -278,8 +278,12 @@ impl std::fmt::Debug for Session<'_> {
 }
 
 impl Session<'_> {
-    /// The answer, or how the policy broke; broken once, it stays so. The limits hold for the session as a whole.
+    /// The answer, or how the policy broke; broken once, it stays so. Fuel, time, log and payload are counted for each answer anew; memory that an instance has taken it keeps.
     pub fn ask(&mut self, failure: &Failure) -> Result<Answer, Broken> {
+        self.0.random = failure.random;
+        for live in self.0.lives.values_mut() {
+            live.renew(failure.random)?;
+        }
         self.0.answer(failure)
     }
 }

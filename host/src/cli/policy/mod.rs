@@ -5,6 +5,8 @@ mod compile;
 mod inspect;
 mod new;
 mod run;
+mod simulate;
+mod told;
 
 use std::path::Path;
 
@@ -14,7 +16,7 @@ use clap::{Parser, Subcommand};
 use crate::config::parse_settings;
 use crate::policy::{Broken, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source};
 
-/// Work on policies: ask one about a failure, look into its file, compile it ahead of time
+/// Work on policies: ask one about a failure, look into its file, simulate it, compile it ahead of time
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -27,6 +29,7 @@ enum Command {
     Build(build::Args),
     Run(Box<run::Args>),
     Inspect(inspect::Args),
+    Simulate(Box<simulate::Args>),
     Compile(compile::Args),
 }
 
@@ -36,6 +39,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::Build(args) => build::run(&args),
         Command::Run(args) => run::run(*args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Compile(args) => compile::run(&args),
     }
 }

@@ -3,7 +3,6 @@
 use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anstream::println;
@@ -13,12 +12,13 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::Named;
+use super::told::Told;
 use crate::clock;
-use crate::config::{parse_settings, parse_span};
+use crate::config::parse_span;
 use crate::decision::{Action, Answer};
-use crate::failure::{Error, Failure, Milliseconds, random};
+use crate::failure::{Failure, Milliseconds, random};
 use crate::fallback;
-use crate::policy::{Asked, Limits, Payload, Policy};
+use crate::policy::{Asked, Limits, Policy};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,25 +41,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["code", "message", "status", "retry_after", "details", "attempt", "age", "previous_delay", "random", "id", "source", "attributes"])]
     failure: Option<PathBuf>,
 
-    /// The error's type or code
-    #[arg(long, default_value = "HTTP 503")]
-    code: String,
-
-    /// The error's text
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    message: String,
-
-    /// The HTTP status
-    #[arg(long, value_name = "NUMBER")]
-    status: Option<u16>,
-
-    /// How long the failing service asked to be left alone
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
-    retry_after: Option<Duration>,
-
-    /// Something else that the source of the error reports; may be repeated
-    #[arg(long = "detail", value_name = "NAME=VALUE", value_parser = parse_settings)]
-    details: Vec<(String, String)>,
+    #[command(flatten)]
+    told: Told,
 
     /// Attempts made, the failed one included
     #[arg(long, value_name = "N", default_value = "1")]
@@ -81,18 +64,6 @@ pub(super) struct Args {
     #[arg(long, default_value = "m-1")]
     id: String,
 
-    /// The ARN of the queue or the function
-    #[arg(long, value_name = "ARN", default_value = "local:try")]
-    source: String,
-
-    /// An attribute of the message; may be repeated
-    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = parse_settings)]
-    attributes: Vec<(String, String)>,
-
-    /// The message's body, for a policy that looks into it
-    #[arg(long, value_name = "FILE")]
-    payload: Option<PathBuf>,
-
     /// Print the decision as JSON
     #[arg(long)]
     json: bool,
@@ -109,14 +80,10 @@ fn fraction(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let policy = args.policy.load()?;
-    let body = match &args.payload {
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("can't read the payload {}", path.display()))?,
-        None => String::new(),
-    };
+    let payload = args.told.payload()?;
     let json = args.json;
-    let failure = args.told()?;
-    let asked = policy.ask(&failure, &Arc::new(Payload::new(body)));
+    let failure = args.failure()?;
+    let asked = policy.ask(&failure, &payload);
     if json {
         println!("{}", as_json(&policy, &failure, &asked));
     } else {
@@ -129,7 +96,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 impl Args {
-    fn told(self) -> anyhow::Result<Failure> {
+    fn failure(self) -> anyhow::Result<Failure> {
         if let Some(path) = &self.failure {
             return read(path);
         }
@@ -138,19 +105,13 @@ impl Args {
                 .random
                 .unwrap_or_else(|| random(&self.id, self.attempt)),
             message_id: self.id,
-            source: self.source,
             attempt: self.attempt,
             age: Milliseconds::from_duration(self.age),
             failed_at: clock::now(),
             previous_delay: self.previous_delay.map(Milliseconds::from_duration),
-            error: Error {
-                status: self.status,
-                retry_after: self.retry_after.map(Milliseconds::from_duration),
-                details: self.details,
-                ..Error::new(self.code, self.message)
-            }
-            .within_bounds(),
-            attributes: self.attributes,
+            error: self.told.error(),
+            source: self.told.source,
+            attributes: self.told.attributes,
         })
     }
 }

@@ -1,0 +1,188 @@
+//! The model: clients each commit once to one versioned row, by optimistic concurrency, over a network that takes its time.
+//!
+//! A cycle is a read request, the version in reply, a conditional write and its result, each one message. A write wins if the row's version is still the one that was read; the version then goes up. A client whose write lost waits for as long as its policy says, and reads again. There is no service time and no loss.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+use rand_distr::StandardNormal;
+
+/// How long a message takes one way, in milliseconds: the absolute value of a normal distribution.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Network {
+    /// The mean of the normal distribution.
+    pub mean: f64,
+    /// Its standard deviation.
+    pub deviation: f64,
+}
+
+impl Default for Network {
+    /// That of the published simulation.
+    fn default() -> Self {
+        Self {
+            mean: 10.0,
+            deviation: 2.0,
+        }
+    }
+}
+
+/// A write that lost: what a policy is told of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lost {
+    /// Which client's, from 0.
+    pub client: u32,
+    /// How many writes of this client have lost.
+    pub attempt: u32,
+    /// When its result arrived, in milliseconds from the start.
+    pub at: f64,
+    /// The delay before this attempt.
+    pub previous_delay: Option<u32>,
+    /// In [0, 1).
+    pub random: f64,
+}
+
+/// What one run came to.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcome {
+    /// When the last result arrived, in milliseconds.
+    pub time: f64,
+    /// Writes, those that lost included.
+    pub calls: u32,
+    /// Clients that stopped trying.
+    pub gave_up: u32,
+}
+
+/// Where a message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Message {
+    Read,
+    Version(u32),
+    Write(u32),
+    Result { won: bool },
+}
+
+/// A message on its way.
+struct Event {
+    arrives: f64,
+    /// Of two that arrive together, the one that was sent first goes first.
+    sent: u64,
+    client: u32,
+    message: Message,
+}
+
+impl Ord for Event {
+    /// Reversed, since the heap gives its greatest first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other
+            .arrives
+            .total_cmp(&self.arrives)
+            .then(other.sent.cmp(&self.sent))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Event {}
+
+/// What a client remembers between its attempts.
+#[derive(Clone, Copy, Default)]
+struct Client {
+    attempt: u32,
+    previous_delay: Option<u32>,
+}
+
+/// The messages under way, and the randomness of one run.
+struct World {
+    network: Network,
+    random: ChaCha8Rng,
+    events: BinaryHeap<Event>,
+    sent: u64,
+}
+
+impl World {
+    /// Sends a message at this time, which then takes its way.
+    fn send(&mut self, at: f64, client: u32, message: Message) {
+        let drawn: f64 = self.random.sample(StandardNormal);
+        let takes = (self.network.mean + self.network.deviation * drawn).abs();
+        self.sent += 1;
+        self.events.push(Event {
+            arrives: at + takes,
+            sent: self.sent,
+            client,
+            message,
+        });
+    }
+}
+
+/// Runs the model once. `decide` says how many milliseconds the client of a lost write waits, or nothing, and the client gives up. The same seed and the same answers give the same run, on every machine.
+pub fn run(
+    clients: u32,
+    network: Network,
+    seed: [u8; 32],
+    mut decide: impl FnMut(&Lost) -> Option<u32>,
+) -> Outcome {
+    let mut world = World {
+        network,
+        random: ChaCha8Rng::from_seed(seed),
+        events: BinaryHeap::new(),
+        sent: 0,
+    };
+    let mut states: Vec<_> = (0..clients).map(|_| Client::default()).collect();
+    let mut outcome = Outcome::default();
+    let mut row = 0;
+    for client in 0..clients {
+        world.send(0.0, client, Message::Read);
+    }
+    while let Some(event) = world.events.pop() {
+        let (now, client) = (event.arrives, event.client);
+        outcome.time = now;
+        match event.message {
+            Message::Read => world.send(now, client, Message::Version(row)),
+            Message::Version(version) => world.send(now, client, Message::Write(version)),
+            Message::Write(version) => {
+                outcome.calls += 1;
+                let won = version == row;
+                row += u32::from(won);
+                world.send(now, client, Message::Result { won });
+            }
+            Message::Result { won: true } => {}
+            Message::Result { won: false } => {
+                let Some(state) = states.get_mut(client as usize) else {
+                    continue;
+                };
+                state.attempt += 1;
+                let lost = Lost {
+                    client,
+                    attempt: state.attempt,
+                    at: now,
+                    previous_delay: state.previous_delay,
+                    random: world.random.random(),
+                };
+                match decide(&lost) {
+                    Some(delay) => {
+                        state.previous_delay = Some(delay);
+                        world.send(now + f64::from(delay), client, Message::Read);
+                    }
+                    None => outcome.gave_up += 1,
+                }
+            }
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;

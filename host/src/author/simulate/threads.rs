@@ -1,0 +1,61 @@
+//! Work spread over threads, its results in the order of the work: which thread did what leaves no trace.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// `work` of each number below `count`, by so many threads. `done` is called after each, from whichever thread did it.
+pub(super) fn spread<T: Send>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(usize) -> T + Sync,
+    done: impl Fn() + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let take_turns = || {
+        let mut results = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return results;
+            }
+            results.push((number, work(number)));
+            done();
+        }
+    };
+    let mut results: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1))
+            .map(|_| scope.spawn(take_turns))
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    results.sort_unstable_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_work_whatever_the_threads() {
+        let squares: Vec<_> = (0..100).map(|number| number * number).collect();
+        for threads in [0, 1, 3, 200] {
+            let told = AtomicUsize::new(0);
+            let done = || {
+                told.fetch_add(1, Ordering::Relaxed);
+            };
+            assert_eq!(
+                spread(100, threads, |number| number * number, done),
+                squares
+            );
+            assert_eq!(told.into_inner(), 100);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The timetable of one policy, printed: a row for each attempt, and what becomes of the messages.
+
+use std::io;
+
+use anstream::println;
+use serde_json::json;
+
+use super::named::{Named, sandbox};
+use super::progress::Progress;
+use super::{Args, files, table};
+use crate::author::simulate::chart::TimetableChart;
+use crate::author::simulate::timetable::{Plan, Row, Timetable, simulate};
+use crate::author::simulate::{Asked, Percentiles, Rounded};
+use crate::cli::exit::UsageError;
+use crate::decision::Bounds;
+use crate::failure::Milliseconds;
+use crate::policy::Policy;
+
+/// The highest `maxReceiveCount` of SQS: no message is followed further.
+const HORIZON: std::num::NonZeroU32 = std::num::NonZeroU32::MIN.saturating_add(999);
+
+/// Rows of the table, before those in between are left out; and how many of them are the last.
+const ROWS: usize = 40;
+const LAST: usize = 10;
+
+/// Reasons that are told one by one.
+const REASONS: usize = 8;
+
+/// The width of a row's picture, in characters.
+const LANE: usize = 36;
+
+pub(super) fn run(args: &Args, name: &str) -> anyhow::Result<()> {
+    files::check(args)?;
+    let named = Named::parse(name, &args.settings)?;
+    if named.baseline().is_some() {
+        return Err(UsageError(format!(
+            "`{name}` is a baseline of --contention; a timetable is that of a policy"
+        ))
+        .into());
+    }
+    let policy = named.load(&sandbox()?)?;
+    let plan = args.plan();
+    let steps = usize::try_from(plan.messages).unwrap_or(usize::MAX);
+    let progress = Progress::start(steps, "messages");
+    let payload = args.told.payload()?;
+    let timetable = simulate(&policy, &payload, &plan, args.threads(), || progress.step());
+    drop(progress);
+    if args.json {
+        println!("{}", as_json(&policy, &plan, &timetable));
+    } else if args.csv {
+        as_csv(&timetable)?;
+    } else {
+        explain(&policy, &plan, &timetable);
+    }
+    let chart = TimetableChart {
+        label: &named.phrase(),
+        code: &plan.error.code,
+        timetable: &timetable,
+    };
+    files::write(args, &chart)
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        let retention = Milliseconds::from_duration(self.retention);
+        Plan {
+            messages: self.messages,
+            seed: self.seed,
+            error: self.told.error(),
+            source: self.told.source.clone(),
+            attributes: self.told.attributes.clone(),
+            bounds: Bounds {
+                max_attempts: self.max_attempts,
+                max_age: self.max_age.map(Milliseconds::from_duration),
+                retention: Some(retention),
+            },
+            attempt_takes: Milliseconds::from_duration(self.attempt_takes),
+            horizon: HORIZON,
+        }
+    }
+}
+
+fn as_json(policy: &Policy, plan: &Plan, timetable: &Timetable) -> serde_json::Value {
+    json!({
+        "policy": policy.parts().collect::<Vec<_>>(),
+        "error": plan.error,
+        "seed": plan.seed,
+        "attempt-takes": plan.attempt_takes,
+        "timetable": timetable,
+    })
+}
+
+fn as_csv(timetable: &Timetable) -> anyhow::Result<()> {
+    let mut lines = csv::Writer::from_writer(io::stdout().lock());
+    let columns = ["earliest", "p5", "median", "p95", "latest"];
+    let named = |what: &str| columns.map(|column| format!("{what}-{column}-ms"));
+    let heads = ["attempt", "messages"].map(str::to_owned);
+    let (delays, times) = (named("delay"), named("since-first-failure"));
+    lines.write_record(heads.iter().chain(&delays).chain(&times))?;
+    for row in &timetable.attempts {
+        let spans = [row.delay, row.since_first_failure].map(|of: Percentiles| {
+            [of.earliest, of.p5, of.median, of.p95, of.latest].map(|span| span.to_string())
+        });
+        let counts = [row.attempt.to_string(), row.messages.to_string()];
+        lines.write_record(counts.iter().chain(spans.iter().flatten()))?;
+    }
+    Ok(lines.flush()?)
+}
+
+fn line(name: &str, value: impl std::fmt::Display) {
+    println!("{name:<10} {value}");
+}
+
+fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
+    let Timetable {
+        messages, attempts, ..
+    } = timetable;
+    line("policy", policy.title());
+    line(
+        "messages",
+        format!("{messages}, each fails every time: {}", plan.error),
+    );
+    println!();
+    println!("{}", rows(attempts));
+    println!();
+    for end in timetable.ended.iter().take(REASONS) {
+        let since = end.since_first_failure;
+        line(
+            end.verdict,
+            format!(
+                "{} after {} attempts, {} after the first failure: {}",
+                end.messages,
+                span_of(end.attempts, |attempts| attempts.to_string()),
+                span_of(since, |span| Rounded(span).to_string()),
+                end.reason
+            ),
+        );
+    }
+    if timetable.ended.len() > REASONS {
+        let more = timetable.ended.iter().skip(REASONS);
+        let (reasons, messages) = more.fold((0, 0), |(reasons, messages), end| {
+            (reasons + 1, messages + end.messages)
+        });
+        line(
+            "ended",
+            format!("{messages} for {reasons} other reasons: --json has them"),
+        );
+    }
+    if timetable.unended > 0 {
+        let unended = timetable.unended;
+        line(
+            "unended",
+            format!(
+                "{unended} still tried again after {HORIZON} attempts, where the simulation stops looking"
+            ),
+        );
+    }
+    if let Some(busiest) = timetable.busiest_second {
+        let (retries, after) = (busiest.retries, Rounded(busiest.after_seconds * 1_000));
+        line(
+            "busiest",
+            format!("{retries} retries in one second, {after} after the first failure"),
+        );
+    }
+    for (cause, decisions) in &timetable.broken {
+        let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+        line(
+            "broken",
+            format!(
+                "{yellow}the policy {cause}{yellow:#}: the fallback made {decisions} decisions for it"
+            ),
+        );
+    }
+    if timetable.asked == Asked::Fresh {
+        line("asked", FRESH);
+    }
+}
+
+/// What to know where live instances won't do.
+pub(super) const FRESH: &str = "in a fresh instance for each decision, as a host does: an instance that is asked again answers otherwise";
+
+/// One value where all are the same; otherwise the median, between the ends.
+fn span_of(of: Percentiles, text: impl Fn(u64) -> String) -> String {
+    if of.earliest == of.latest {
+        return text(of.median);
+    }
+    let [earliest, median, latest] = [of.earliest, of.median, of.latest].map(text);
+    format!("{median} ({earliest} to {latest})")
+}
+
+fn rows(attempts: &[Row]) -> String {
+    if attempts.is_empty() {
+        return "no message is tried again".to_owned();
+    }
+    let lane = Lane::of(attempts);
+    let heads = [
+        "\nattempt",
+        "\nmessages",
+        "delay\nearliest",
+        "\nmedian",
+        "\nlatest",
+        "cumulative\nearliest",
+        "\nmedian",
+        "\nlatest",
+    ];
+    let heads: Vec<_> = heads
+        .into_iter()
+        .map(str::to_owned)
+        .chain([lane.head()])
+        .collect();
+    let mut table = table::with_heads(&heads, 1);
+    let left_out = if attempts.len() > ROWS {
+        ROWS - LAST..attempts.len() - LAST
+    } else {
+        0..0
+    };
+    for (number, row) in attempts.iter().enumerate() {
+        if left_out.contains(&number) {
+            if number == left_out.start {
+                let count = left_out.len();
+                let told = format!("{count} more attempts: --csv has them");
+                let blank = heads.iter().skip(2).map(|_| String::new());
+                table.add_row(["…".to_owned()].into_iter().chain(blank).chain([told]));
+            }
+            continue;
+        }
+        let (delay, since) = (row.delay, row.since_first_failure);
+        let spans = [
+            delay.earliest,
+            delay.median,
+            delay.latest,
+            since.earliest,
+            since.median,
+            since.latest,
+        ];
+        let counts = [row.attempt.to_string(), row.messages.to_string()];
+        let spans = spans.map(|span| Rounded(span).to_string());
+        table.add_row(counts.into_iter().chain(spans).chain([lane.drawn(since)]));
+    }
+    table.trim_fmt()
+}
+
+/// A logarithmic axis of time, in characters.
+struct Lane {
+    from: f64,
+    to: f64,
+}
+
+impl Lane {
+    fn of(attempts: &[Row]) -> Self {
+        let since = |row: &Row| row.since_first_failure;
+        let from = attempts.iter().map(|row| since(row).p5).min();
+        let to = attempts.iter().map(|row| since(row).p95).max();
+        let (from, to) = (log(from.unwrap_or_default()), log(to.unwrap_or_default()));
+        Self {
+            from,
+            to: to.max(from + 1.0),
+        }
+    }
+
+    fn head(&self) -> String {
+        let [from, to] = [self.from, self.to].map(|end| Rounded(millis(end)).to_string());
+        let room = LANE.saturating_sub(from.chars().count() + to.chars().count());
+        format!("\n{from}{}{to}", " ".repeat(room))
+    }
+
+    /// Nine in ten of the values as a bar, with the median in it.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a place among a few characters"
+    )]
+    fn drawn(&self, of: Percentiles) -> String {
+        let at = |span: u64| {
+            let part = (log(span) - self.from) / (self.to - self.from);
+            (part.clamp(0.0, 1.0) * (LANE - 1) as f64).round() as usize
+        };
+        let (from, median, to) = (at(of.p5), at(of.median), at(of.p95));
+        (0..=to)
+            .map(|place| match place {
+                _ if place == median => '●',
+                _ if place >= from => '━',
+                _ => ' ',
+            })
+            .collect()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a place among a few characters")]
+fn log(span: u64) -> f64 {
+    (span.max(1) as f64).ln()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the exponential of a logarithm of milliseconds"
+)]
+fn millis(log: f64) -> u64 {
+    log.exp().round() as u64
+}

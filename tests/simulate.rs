@@ -1,0 +1,380 @@
+//! `backstop policy simulate`: what an author sees of many messages, and of many clients.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::path::Path;
+
+use backstop_tests::backstop::{command, run, text};
+use backstop_tests::policies::{Rule, waits};
+use serde_json::Value;
+
+/// Its output, where it succeeds.
+async fn simulated(arguments: &[&str]) -> String {
+    let output = run(&[&["policy", "simulate"], arguments].concat()).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "progress is shown on a terminal alone: {}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+async fn as_json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&simulated(&[arguments, &["--json"]].concat()).await).unwrap()
+}
+
+/// A policy's file in a folder of its own.
+fn policy(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.wat");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+const LINEAR: [&str; 7] = [
+    "linear",
+    "--set",
+    "base=10s",
+    "--set",
+    "max-attempts=4",
+    "--messages",
+    "50",
+];
+
+#[tokio::test]
+async fn a_timetable_says_when_each_attempt_comes_and_what_becomes_of_the_messages() {
+    let shown = simulated(&LINEAR).await;
+    let (policy, rest) = shown.split_once('\n').unwrap();
+    assert!(policy.starts_with("policy     linear ("), "{policy}");
+    insta::assert_snapshot!("timetable", rest);
+    let found = as_json(&LINEAR).await;
+    let timetable = &found["timetable"];
+    let medians: Vec<_> = timetable["attempts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["since-first-failure"]["median"].as_u64().unwrap())
+        .collect();
+    assert_eq!(medians, [10_000, 30_000, 60_000]);
+    assert_eq!(timetable["ended"][0]["verdict"], "dead-letter");
+    assert_eq!(timetable["ended"][0]["messages"], 50);
+    assert_eq!(timetable["asked"], "live");
+    assert_eq!(found["policy"][0]["name"], "linear");
+}
+
+#[tokio::test]
+async fn a_timetable_as_csv_has_a_line_for_each_attempt() {
+    let shown = simulated(&[&LINEAR[..], &["--csv"]].concat()).await;
+    let lines: Vec<_> = shown.lines().collect();
+    assert!(lines[0].starts_with("attempt,messages,delay-earliest-ms,"));
+    assert_eq!(
+        lines[3],
+        "4,50,30000,30000,30000,30000,30000,60000,60000,60000,60000,60000"
+    );
+    assert_eq!(lines.len(), 4);
+}
+
+#[tokio::test]
+async fn the_flags_of_a_failure_and_of_the_queue_reach_the_policy() {
+    let throttled = as_json(&[
+        "full-jitter",
+        "--code",
+        "ThrottlingException",
+        "--retry-after",
+        "90s",
+        "--max-attempts",
+        "3",
+        "--messages",
+        "20",
+        "--attempt-takes",
+        "7s",
+    ])
+    .await;
+    let rows = &throttled["timetable"]["attempts"];
+    assert_eq!(rows[0]["delay"]["earliest"], 90_000);
+    assert_eq!(rows[1]["since-first-failure"]["earliest"], 187_000);
+    let reason = throttled["timetable"]["ended"][0]["reason"]
+        .as_str()
+        .unwrap();
+    assert_eq!(
+        reason,
+        "the queue's max-attempts of 3 reached: ThrottlingException"
+    );
+    let permanent = as_json(&["full-jitter", "--code", "Odd", "--status", "404"]).await;
+    assert_eq!(permanent["timetable"]["attempts"], Value::Array(Vec::new()));
+    assert_eq!(
+        permanent["timetable"]["ended"][0]["reason"],
+        "permanent: Odd"
+    );
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_result_and_another_seed_another() {
+    let timetable = ["equal-jitter", "--max-attempts", "6", "--messages", "99"];
+    let contention = ["--contention", "--clients", "12", "--runs", "5"];
+    for arguments in [&timetable[..], &contention] {
+        let with = |more: &'static [&'static str]| {
+            let arguments = [arguments, more].concat();
+            async move { simulated(&[&arguments[..], &["--json"]].concat()).await }
+        };
+        let first = with(&["--threads", "1"]).await;
+        assert_eq!(with(&["--threads", "5"]).await, first);
+        assert_ne!(with(&["--seed", "1"]).await, first);
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_breaks_is_stood_in_for_by_the_fallback_and_that_is_told() {
+    // The probe has no second attempt.
+    let breaks_once = Rule {
+        delay: Some(
+            "(if (i32.eq (i32.load offset=16 (local.get 0)) (i32.const 2)) (then unreachable)) (i32.const 5000)",
+        ),
+        ..Rule::default()
+    };
+    let (_folder, path) = policy(&breaks_once.text());
+    let shown = simulated(&[&path, "--messages", "10", "--max-attempts", "3"]).await;
+    let expected = "the fallback made 10 decisions for it";
+    assert!(
+        shown.contains(expected) && shown.contains("failed in delay"),
+        "{expected:?} is not in:\n{shown}"
+    );
+}
+
+#[tokio::test]
+async fn a_policy_that_keeps_something_is_asked_in_fresh_instances() {
+    let counts = Rule {
+        delay: Some(
+            "(global.set $asked (i32.add (global.get $asked) (i32.const 1000))) (global.get $asked)",
+        ),
+        ..Rule::default()
+    };
+    let counts = counts.text().replace(
+        "(func $recurse",
+        "(global $asked (mut i32) (i32.const 0)) (func $recurse",
+    );
+    let (_folder, path) = policy(&counts);
+    let found = as_json(&[&path, "--messages", "3", "--max-attempts", "5"]).await;
+    assert_eq!(found["timetable"]["asked"], "fresh");
+    for row in found["timetable"]["attempts"].as_array().unwrap() {
+        assert_eq!(row["delay"]["latest"], 1_000);
+    }
+    let found = as_json(&["--contention", &path, "--clients", "4", "--runs", "2"]).await;
+    let asked: Vec<_> = found["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["asked"])
+        .collect();
+    assert_eq!(asked, ["live", "live", "fresh"]);
+}
+
+#[tokio::test]
+async fn contention_compares_policies_with_both_baselines() {
+    let arguments = [
+        "--contention",
+        "full-jitter:base=10ms,cap=2s",
+        "linear:max-attempts=2",
+        "--set",
+        "base=5ms",
+        "--clients",
+        "1,5,40",
+        "--runs",
+        "8",
+    ];
+    insta::assert_snapshot!("contention", simulated(&arguments).await);
+    let found = as_json(&arguments).await;
+    let cells = found["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4 * 3);
+    let mean = |policy: &str, clients: u64, what: &str| {
+        let is_it = |cell: &&Value| {
+            cell["policy"].as_str().unwrap().starts_with(policy) && cell["clients"] == clients
+        };
+        let cell = cells.iter().find(is_it).unwrap();
+        cell[what]["mean"].as_f64().or(cell[what].as_f64()).unwrap()
+    };
+    for policy in ["none", "exponential", "full-jitter", "linear"] {
+        assert_eq!(mean(policy, 1, "calls"), 1.0);
+        assert!(
+            (34.0..46.0).contains(&mean(policy, 1, "time")),
+            "four messages of 10 ms"
+        );
+        assert!(mean(policy, 40, "calls") > 40.0);
+    }
+    assert!(mean("full-jitter", 40, "calls") < mean("exponential", 40, "calls"));
+    assert!(mean("linear", 40, "gave-up") > 1.0);
+    assert_eq!(mean("full-jitter", 40, "gave-up"), 0.0);
+    let csv = simulated(&[&arguments[..], &["--csv"]].concat()).await;
+    assert_eq!(csv.lines().count(), 1 + 4 * 3);
+    assert!(
+        csv.contains("\n\"full-jitter (base=10ms, cap=2s)\",1,"),
+        "{csv}"
+    );
+}
+
+#[tokio::test]
+async fn charts_are_svg_with_text_and_png_of_twice_the_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let (svg, png) = (folder.path().join("c.svg"), folder.path().join("c.png"));
+    let files = [
+        "--svg",
+        svg.to_str().unwrap(),
+        "--png",
+        png.to_str().unwrap(),
+    ];
+    let timetable = [
+        "full-jitter",
+        "--max-attempts",
+        "5",
+        "--messages",
+        "100",
+        "--code",
+        "A<&B",
+    ];
+    let contention = ["--contention", "--clients", "5,10", "--runs", "2"];
+    let texts: [&[&str]; 2] = [
+        &[
+            "When a message that always fails is tried again",
+            "attempt",
+            "median",
+            "full-jitter: 100 messages that fail with A<&B. The bar holds nine in ten, the dot is the median.",
+        ],
+        &[
+            "What contention costs, policy by policy",
+            "none",
+            "exponential",
+            "decorrelated-jitter (base=5ms, cap=2s)",
+            "clients",
+        ],
+    ];
+    for (arguments, texts) in [&timetable[..], &contention].into_iter().zip(texts) {
+        let shown = simulated(&[arguments, &files].concat()).await;
+        assert!(
+            shown.contains(&format!("chart      {}\n", svg.display())),
+            "{shown}"
+        );
+        let drawn = std::fs::read_to_string(&svg).unwrap();
+        let document = roxmltree::Document::parse(&drawn).unwrap();
+        let found: Vec<_> = document
+            .descendants()
+            .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "text")))
+            .map(|node| node.text().unwrap().trim())
+            .collect();
+        for text in texts {
+            assert!(found.contains(text), "{text:?} is not in {found:?}");
+        }
+        let size = |name: &str| -> u32 {
+            document
+                .root_element()
+                .attribute(name)
+                .unwrap()
+                .parse()
+                .unwrap()
+        };
+        let file = std::io::BufReader::new(std::fs::File::open(&png).unwrap());
+        let mut reader = png::Decoder::new(file).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        assert_eq!(
+            reader.info().size(),
+            (2 * size("width"), 2 * size("height"))
+        );
+        let white = pixels.iter().filter(|channel| **channel == 0xff).count();
+        assert!(
+            white > pixels.len() / 2 && white < pixels.len() * 99 / 100,
+            "drawn on white"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_commands_of_the_document_run_as_it_gives_them() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let document = std::fs::read_to_string(top.join("host/docs/simulate.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(top.join("examples"), folder.path().join("examples")).unwrap();
+    let commands: Vec<_> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("backstop "))
+        .collect();
+    assert_eq!(commands.len(), 4);
+    for line in commands {
+        let mut arguments: Vec<_> = line.split(' ').collect();
+        // The whole sweep takes a minute where it is optimised: a part of it will do.
+        if !line.contains("--clients") && line.contains("--contention") {
+            arguments.extend(["--runs", "1"]);
+        }
+        let output = command(&arguments)
+            .current_dir(&folder)
+            .output()
+            .await
+            .unwrap();
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        assert!(!output.stdout.is_empty(), "{line}");
+    }
+    for chart in ["retries.svg", "contention.svg"] {
+        assert!(folder.path().join(chart).exists(), "{chart}");
+    }
+}
+
+#[tokio::test]
+async fn a_mistake_is_answered_with_what_would_be_right() {
+    let (folder, path) = policy(&waits(1));
+    let nowhere = folder.path().join("no/chart.svg");
+    let nowhere = nowhere.to_str().unwrap();
+    let mistakes: [(&[&str], i32, &str); 13] = [
+        (&[], 2, "<NAME|FILE>"),
+        (
+            &["linear", "full-jitter"],
+            2,
+            "compare them with --contention",
+        ),
+        (&["none"], 2, "a timetable is that of a policy"),
+        (
+            &["ful-jitter"],
+            4,
+            "there is no built-in policy `ful-jitter`",
+        ),
+        (&["linear", "--set", "bas=1s"], 4, "unknown setting `bas`"),
+        (
+            &[&path, "--set", "a=1"],
+            4,
+            "does not export backstop:policy/settings",
+        ),
+        (
+            &["linear", "--svg", nowhere],
+            2,
+            "expected a file in a folder that exists",
+        ),
+        (&["linear", "--runs", "3"], 2, "--contention"),
+        (&["linear", "--json", "--csv"], 2, "cannot be used with"),
+        (&["--contention", "--set", "base=1s"], 2, "name one"),
+        (
+            &["--contention", "linear", "linear"],
+            2,
+            "linear is named twice",
+        ),
+        (
+            &["--contention", "exponential:floor=1s"],
+            2,
+            "takes base and cap, and no `floor`",
+        ),
+        (
+            &["--contention", "--clients", "9..=1"],
+            2,
+            "such as 50, 10,100 or 10..=190/10",
+        ),
+    ];
+    for (arguments, code, expected) in mistakes {
+        let output = run(&[&["policy", "simulate"], arguments].concat()).await;
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
+        assert!(!Path::new(nowhere).exists());
+    }
+}
