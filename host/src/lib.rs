@@ -1,5 +1,6 @@
 //! Backstop decides what happens to a failed message, and makes it happen.
 
+pub mod author;
 pub mod cli;
 pub mod clock;
 pub mod config;

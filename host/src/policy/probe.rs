@@ -37,7 +37,7 @@ impl ProbeError {
 }
 
 /// Asks the policy about every failure of the set; the first that breaks it ends the probe.
-pub(super) fn run(policy: &Policy) -> Result<(), ProbeError> {
+pub(crate) fn run(policy: &Policy) -> Result<(), ProbeError> {
     let payload = Arc::new(Payload::new(r#"{"probe": true}"#));
     for failure in failures() {
         let asked = policy.ask(&failure, &payload);

@@ -3,6 +3,7 @@
 mod compile;
 mod inspect;
 mod run;
+mod test;
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use clap::{Parser, Subcommand};
 use crate::config::parse_settings;
 use crate::policy::{Broken, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source};
 
-/// Work on policies: ask one about a failure, look into its file, compile it ahead of time
+/// Work on policies: test one, ask it about a failure, look into its file, compile it ahead of time
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -21,6 +22,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Test(Box<test::Args>),
     Run(Box<run::Args>),
     Inspect(inspect::Args),
     Compile(compile::Args),
@@ -28,11 +30,14 @@ enum Command {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
+        Command::Test(args) => test::run(&args),
         Command::Run(args) => run::run(*args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Compile(args) => compile::run(&args),
     }
 }
+
+pub(super) use test::TestsFailed;
 
 /// The policy broke on the failure that it was asked about.
 #[derive(Debug, thiserror::Error)]

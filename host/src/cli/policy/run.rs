@@ -13,6 +13,8 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::Named;
+use crate::author::preset::{self, Preset};
+use crate::author::subject::on_top;
 use crate::clock;
 use crate::config::{parse_settings, parse_span};
 use crate::decision::{Action, Answer};
@@ -24,6 +26,9 @@ const EXAMPLES: &str = "\
 Examples:
   What full jitter makes of a third attempt that was throttled:
     backstop policy run full-jitter --set base=2s --code ThrottlingException --status 429 --attempt 3
+
+  A failure that has a name (see `backstop policy test --presets`):
+    backstop policy run full-jitter --preset lambda-timeout --attempt 2
 
   A policy of your own, asked about a failure that was recorded (see --decisions of `backstop run`):
     head -n 1 decisions.jsonl | backstop policy run ./mine.wasm --failure -";
@@ -38,16 +43,20 @@ pub(super) struct Args {
     policy: Named,
 
     /// Read the failure from this file, or - for standard input; flags do not change it
-    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["code", "message", "status", "retry_after", "details", "attempt", "age", "previous_delay", "random", "id", "source", "attributes"])]
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["preset", "code", "message", "status", "retry_after", "details", "attempt", "age", "previous_delay", "random", "id", "source", "attributes"])]
     failure: Option<PathBuf>,
 
-    /// The error's type or code
-    #[arg(long, default_value = "HTTP 503")]
-    code: String,
+    /// A failure by its name, such as throttled; other flags change it. `backstop policy test --presets` lists them
+    #[arg(long, value_name = "NAME", value_parser = preset::find)]
+    preset: Option<&'static Preset>,
+
+    /// The error's type or code [default: the preset's, or HTTP 503]
+    #[arg(long)]
+    code: Option<String>,
 
     /// The error's text
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    message: String,
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
 
     /// The HTTP status
     #[arg(long, value_name = "NUMBER")]
@@ -133,6 +142,11 @@ impl Args {
         if let Some(path) = &self.failure {
             return read(path);
         }
+        let named = match self.preset {
+            Some(preset) => preset.error(),
+            None => Error::new("HTTP 503", ""),
+        };
+        let retry_after = self.retry_after.map(Milliseconds::from_duration);
         Ok(Failure {
             random: self
                 .random
@@ -144,10 +158,11 @@ impl Args {
             failed_at: clock::now(),
             previous_delay: self.previous_delay.map(Milliseconds::from_duration),
             error: Error {
-                status: self.status,
-                retry_after: self.retry_after.map(Milliseconds::from_duration),
-                details: self.details,
-                ..Error::new(self.code, self.message)
+                code: self.code.unwrap_or(named.code),
+                message: self.message.unwrap_or(named.message),
+                status: self.status.or(named.status),
+                retry_after: retry_after.or(named.retry_after),
+                details: on_top(&named.details, &self.details),
             }
             .within_bounds(),
             attributes: self.attributes,
@@ -238,7 +253,8 @@ fn explain(policy: &Policy, failure: &Failure, asked: &Asked) {
     );
 }
 
-fn described(failure: &Failure) -> String {
+/// A failure in one line, for people.
+pub(super) fn described(failure: &Failure) -> String {
     let Failure {
         attempt,
         age,
