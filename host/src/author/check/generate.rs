@@ -128,8 +128,9 @@ fn strategy(words: &Vocabulary) -> impl Strategy<Value = Case> + use<> {
         "arn:aws:sqs:eu-west-1:123456789012:orders",
         "arn:aws:lambda:eu-west-1:123456789012:function:orders:$LATEST",
     ]);
-    let attempt =
-        prop_oneof![5 => 1..=10_u32, 3 => 1..=100_u32, 2 => 1..=1_000_u32, 1 => 1..=u32::MAX];
+    let attempt = prop_oneof![
+        5 => 1..=10_u32, 3 => 1..=100_u32, 2 => 1..=1_000_u32, 1 => 1..=100_000_u32, 1 => 1..=u32::MAX,
+    ];
     let age = prop_oneof![
         4 => 0..=60_000_u32, 3 => 0..=86_400_000_u32, 2 => 0..=LONGEST_DELAY.0, 1 => Just(LONGEST_DELAY.0),
     ];

@@ -21,8 +21,11 @@ const LEAST: u32 = 100;
 /// How long failures are generated for.
 const HUNTING: Duration = Duration::from_secs(3);
 
-/// How long one failure is made smaller for.
-const SHRINKING: Duration = Duration::from_secs(2);
+/// How often a policy is asked to make one failure smaller: a number and not a time, so that every machine finds the same.
+const TRIES: u32 = 400;
+
+/// Where it ends nevertheless: a policy that uses up its limits each time.
+const SHRINKING: Duration = Duration::from_secs(20);
 
 /// What is wrong with what a policy makes of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,16 +136,35 @@ pub(super) fn hunt(policy: &Policy, plan: &Plan<'_>, progress: &mut dyn FnMut(u3
     hunt
 }
 
-/// Makes a failure simpler for as long as the policy does not stand it either: first as it was generated, then field by field back to the plainest of failures.
+/// Makes a failure simpler for as long as the policy does not stand it either: whole fields at once back to the plainest of failures, then what is left of them bit by bit.
 fn smallest(
     mut tree: impl ValueTree<Value = Case>,
     mut found: (Case, Asked),
     still: &dyn Fn(&Case) -> Option<Asked>,
 ) -> (Case, Asked) {
     let started = clock::instant();
+    let mut plain: Vec<fn(&mut Case)> = Vec::new();
+    for make_plain in PLAIN {
+        let mut case = found.0.clone();
+        make_plain(&mut case);
+        if case == found.0 {
+            plain.push(make_plain);
+        } else if let Some(asked) = still(&case) {
+            plain.push(make_plain);
+            found = (case, asked);
+        }
+    }
+    let mut tries = 0;
     let mut goes_on = tree.simplify();
-    while goes_on && started.elapsed() < SHRINKING {
-        let case = tree.current();
+    while goes_on && tries < TRIES && started.elapsed() < SHRINKING {
+        let mut case = tree.current();
+        plain.iter().for_each(|make_plain| make_plain(&mut case));
+        if case == found.0 {
+            // Only what is plain already has become simpler.
+            goes_on = tree.simplify();
+            continue;
+        }
+        tries += 1;
         goes_on = match still(&case) {
             Some(asked) => {
                 found = (case, asked);
@@ -151,27 +173,24 @@ fn smallest(
             None => tree.complicate(),
         };
     }
-    for simpler in SIMPLER {
-        let mut case = found.0.clone();
-        simpler(&mut case);
-        if case != found.0
-            && let Some(asked) = still(&case)
-        {
-            found = (case, asked);
-        }
-    }
     found
 }
 
-/// Each takes one field back to the plainest.
-const SIMPLER: [fn(&mut Case); 9] = [
+/// Each makes one field the plainest; the random number comes last, since it follows from others.
+const PLAIN: [fn(&mut Case); 15] = [
     |case| case.body = String::new(),
     |case| case.failure.error = plain_failure().error,
     |case| case.failure.error.code = plain_failure().error.code,
+    |case| case.failure.error.message = String::new(),
+    |case| case.failure.error.status = None,
+    |case| case.failure.error.retry_after = None,
+    |case| case.failure.error.details = Vec::new(),
+    |case| case.failure.attributes = Vec::new(),
     |case| case.failure.source = plain_failure().source,
     |case| case.failure.message_id = plain_failure().message_id,
     |case| case.failure.failed_at = plain_failure().failed_at,
-    |case| case.failure.error.status = None,
-    |case| case.failure.error.message = String::new(),
+    |case| case.failure.previous_delay = None,
+    |case| case.failure.age = plain_failure().age,
+    |case| case.failure.attempt = plain_failure().attempt,
     |case| case.failure.random = random(&case.failure.message_id, case.failure.attempt),
 ];

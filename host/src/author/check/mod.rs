@@ -188,9 +188,9 @@ fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> O
     let limits = Limits::default();
     let fuel = share(hunt.fuel as f64 / limits.fuel as f64);
     let memory = share(hunt.memory as f64 / limits.memory as f64);
-    outcome.about = match fault {
-        Fault::Limit => format!("at most {fuel} of its fuel and {memory} of its memory"),
-        Fault::Trap | Fault::Nonsense | Fault::Delay => format!("{cases} generated failures"),
+    outcome.about = match (fault, hunt.caught(fault)) {
+        (Fault::Limit, None) => format!("at most {fuel} of its fuel and {memory} of its memory"),
+        _ => format!("{cases} generated failures"),
     };
     let Some(Caught {
         number,

@@ -13,7 +13,7 @@ use clap::{Parser, Subcommand};
 use crate::config::parse_settings;
 use crate::policy::{Broken, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source};
 
-/// Work on policies: test one, ask it about a failure, look into its file, compile it ahead of time
+/// Work on policies: test one, ask it about a failure, look into its file, compile it
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     #[command(subcommand)]

@@ -111,7 +111,6 @@ fn test(args: &Args, sandbox: &Sandbox) -> anyhow::Result<()> {
     let started = clock::instant();
     let target = Target::find(&args.policy, args.scenarios.as_deref())?;
     let suite = target.suite()?;
-    let subject = Subject::load(sandbox, &target.source, &target.name)?;
     let settings = on_top(&suite.settings, &args.settings);
     let again = Again {
         policy: &args.policy,
@@ -119,6 +118,8 @@ fn test(args: &Args, sandbox: &Sandbox) -> anyhow::Result<()> {
         settings: &args.settings,
     };
     let mut shown = Shown::start(args.json, &suite, again);
+    shown.compiling(&target.source);
+    let subject = Subject::load(sandbox, &target.source, &target.name)?;
     shown.title(&subject.title(), &target, args.seed);
     let is_wanted = |name: &str| {
         let filter = args.filter.as_deref();

@@ -14,6 +14,7 @@ use crate::author::preset::PRESETS;
 use crate::author::scenario::Suite;
 use crate::clock;
 use crate::fallback;
+use crate::policy::Source;
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const RED: Style = AnsiColor::Red.on_default().bold();
@@ -22,6 +23,9 @@ const DIM: Style = Style::new().dimmed();
 
 /// How long nothing may be seen of the work.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A file of this many bytes takes longer than a moment to compile.
+const LARGE: u64 = 512 << 10;
 
 /// How often a line of progress is changed.
 const STEADY: Duration = Duration::from_millis(100);
@@ -52,7 +56,18 @@ impl<'a> Shown<'a> {
         }
     }
 
+    /// Tells that a large file is being compiled, if somebody watches.
+    pub(super) fn compiling(&mut self, source: &Source) {
+        let Source::File(path) = source else { return };
+        let size = path.metadata().map_or(0, |file| file.len());
+        if size > LARGE && std::io::stderr().is_terminal() {
+            self.told = Some(clock::instant());
+            eprint!("{DIM}… compiling {}{DIM:#}", path.display());
+        }
+    }
+
     pub(super) fn title(&mut self, policy: &str, target: &Target, seed: u64) {
+        self.end_progress();
         self.policy = policy.to_owned();
         self.seed = seed;
         if self.json {
