@@ -251,6 +251,7 @@ fn every_link_in_the_documents_leads_somewhere() {
         "host/docs/decision-record.md",
         "host/docs/lambda.md",
         "host/docs/policies.md",
+        "host/docs/scenarios.md",
         "host/docs/simulate.md",
         "examples/lambda/README.md",
     ] {

@@ -10,6 +10,7 @@
 // The ceiling of the first delay, and of every delay, in milliseconds.
 #define BASE 500
 #define CAP 3600000
+#define DAY 86400000
 
 // Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one.
 static uint32_t attempts = 8;
@@ -82,7 +83,7 @@ void exports_backstop_policy_dead_lettering_judge(exports_backstop_policy_dead_l
     verdict->tag = BACKSTOP_POLICY_TYPES_VERDICT_RETRY;
 }
 
-// How long to wait. A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for.
+// How long to wait. A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day.
 exports_backstop_policy_backoff_milliseconds_t exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure, exports_backstop_policy_backoff_error_class_t *class) {
   uint32_t delay = CAP;
   if (class->tag != BACKSTOP_POLICY_TYPES_ERROR_CLASS_OTHER) {
@@ -92,5 +93,6 @@ exports_backstop_policy_backoff_milliseconds_t exports_backstop_policy_backoff_d
     delay = (uint32_t)(failure->random * (double)(ceiling + 1));
   }
   uint32_t asked_for = failure->error.retry_after.is_some ? failure->error.retry_after.val : 0;
+  if (asked_for > DAY) asked_for = DAY;
   return delay > asked_for ? delay : asked_for;
 }

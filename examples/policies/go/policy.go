@@ -15,6 +15,7 @@ import (
 const (
 	base    = 500
 	longest = 3_600_000
+	day     = 86_400_000
 )
 
 // Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one.
@@ -71,12 +72,12 @@ func Judge(failure Failure, class ErrorClass) Verdict {
 	return MakeVerdictRetry()
 }
 
-// Delay says how long to wait. A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for.
+// Delay says how long to wait. A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day.
 func Delay(failure Failure, class ErrorClass) Milliseconds {
 	delay := Milliseconds(longest)
 	if class.Tag() != ErrorClass_Other {
 		ceiling := min(longest, uint64(base)<<min(failure.Attempt-1, 31))
 		delay = Milliseconds(failure.Random * float64(ceiling+1))
 	}
-	return max(delay, failure.Error.RetryAfter.SomeOr(0))
+	return max(delay, min(day, failure.Error.RetryAfter.SomeOr(0)))
 }

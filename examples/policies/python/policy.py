@@ -21,6 +21,7 @@ from wit_world.imports.types import (
 # The ceiling of the first delay, and of every delay, in milliseconds.
 BASE = 500
 CAP = 3_600_000
+DAY = 86_400_000
 
 # Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one.
 attempts = 8
@@ -70,7 +71,7 @@ class DeadLettering(contract.DeadLettering):
 
 class Backoff(contract.Backoff):
     def delay(self, failure: Failure, error_class: ErrorClass) -> int:
-        """A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for."""
+        """A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day."""
         ceiling = min(CAP, BASE * 2 ** min(failure.attempt - 1, 31))
         delay = CAP if isinstance(error_class, ErrorClass_Other) else int(failure.random * (ceiling + 1))
-        return max(delay, failure.error.retry_after or 0)
+        return max(delay, min(DAY, failure.error.retry_after or 0))

@@ -6,6 +6,7 @@ import type { Backoff, Classifier, DeadLettering, ErrorClass, Settings } from '.
 /** The ceiling of the first delay, and of every delay, in milliseconds. */
 const BASE = 500;
 const CAP = 3_600_000;
+const DAY = 86_400_000;
 
 /** Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one. */
 let attempts = 8;
@@ -54,10 +55,10 @@ export const deadLettering: DeadLettering = {
 };
 
 export const backoff: Backoff = {
-  /** A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for. */
+  /** A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day. */
   delay(failure, errorClass) {
     const ceiling = Math.min(CAP, BASE * 2 ** (failure.attempt - 1));
     const delay = errorClass.tag === 'other' ? CAP : Math.floor(failure.random * (ceiling + 1));
-    return Math.max(delay, failure.error.retryAfter ?? 0);
+    return Math.max(delay, Math.min(DAY, failure.error.retryAfter ?? 0));
   },
 };

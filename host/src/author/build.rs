@@ -10,6 +10,7 @@ use super::hint;
 use super::language::Language;
 use super::project::Project;
 use super::toolchain::{self, Tool, ToolError};
+use crate::clock;
 use crate::policy::PolicyDigest;
 
 /// Why there is no component.
@@ -91,7 +92,8 @@ pub fn build(
 
 fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if std::fs::read(path).is_ok_and(|there| there == bytes) {
-        return Ok(());
+        // As new as its sources all the same.
+        return std::fs::File::open(path)?.set_modified(clock::system());
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

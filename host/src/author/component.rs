@@ -6,7 +6,8 @@ use wasmparser::Parser;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-use super::bindings::CONTRACT;
+use super::bindings::{self, CONTRACT};
+use super::language::Language;
 use super::project::Project;
 
 /// The functions of the adapter that do something. Those that only answer that they are not supported are added to it.
@@ -104,7 +105,7 @@ pub(super) fn finish(
     let component = if Parser::is_component(&built) {
         built
     } else {
-        encoded(&built).map_err(ComponentError::new)?
+        encoded(project, built).map_err(ComponentError::new)?
     };
     let mut metadata = AddMetadata::default();
     metadata.name = AddMetadataField::Set(project.name.to_string());
@@ -115,15 +116,20 @@ pub(super) fn finish(
 }
 
 /// A component of a core module.
-fn encoded(module: &[u8]) -> anyhow::Result<Vec<u8>> {
+fn encoded(project: &Project, mut module: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    if project.language == Language::Go {
+        // The other toolchains put the contract's types into the module themselves.
+        let (resolve, world) = bindings::resolved_for(&project.answers)?;
+        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
+    }
     // Go's allocator is not there yet when its start calls the adapter, hence the growing.
     // Go's allocator is not there yet when its start calls the adapter: memory is grown for it.
     let mut encoder = ComponentEncoder::default();
     encoder
         .validate(true)
         .realloc_via_memory_grow(true)
-        .module(module)?;
-    if imports_preview_1(module)? {
+        .module(&module)?;
+    if imports_preview_1(&module)? {
         encoder.adapter(PREVIEW_1, &adapter()?)?;
     }
     encoder.encode()

@@ -4,11 +4,17 @@
 
 mod bindings;
 mod build;
+pub mod check;
 mod component;
 mod hint;
 mod language;
+pub mod measure;
+pub mod outcome;
+pub mod preset;
 mod project;
+pub mod scenario;
 pub mod simulate;
+pub mod subject;
 mod template;
 mod toolchain;
 

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use super::doctor::Ill;
-use super::policy::BrokenPolicy;
+use super::policy::{BrokenPolicy, TestsFailed};
+use crate::author::scenario::ScenarioError;
+use crate::author::{BuildError, ProjectError};
 use crate::config::ConfigError;
 use crate::policy::{CompileError, PolicyError, SourceError};
 use crate::service::{QueueFault, StartError};
@@ -14,10 +16,11 @@ Exit codes:
   0    done
   1    something unexpected went wrong
   2    the command line is wrong
-  3    the configuration is wrong
-  4    a policy is refused
+  3    the configuration is wrong, or a file of scenarios
+  4    a policy is refused, or does not build
   5    a queue, a dead-letter queue or a handler can't be used
   6    `backstop doctor` found something that is wrong
+  7    `backstop policy test`: a scenario or a check failed
   130  ended at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
@@ -32,6 +35,7 @@ pub(super) enum Exit {
     Policy = 4,
     Queue = 5,
     Ill = 6,
+    TestsFailed = 7,
     Interrupted = 130,
 }
 
@@ -54,12 +58,17 @@ impl Exit {
         if error.is::<Ill>() {
             return Self::Ill;
         }
-        if error.is::<ConfigError>() {
+        if error.is::<TestsFailed>() {
+            return Self::TestsFailed;
+        }
+        if error.is::<ConfigError>() || error.is::<ScenarioError>() {
             return Self::Config;
         }
         if error.is::<PolicyError>()
             || error.is::<CompileError>()
             || error.is::<BrokenPolicy>()
+            || error.is::<BuildError>()
+            || error.is::<ProjectError>()
             || error.is::<SourceError>()
         {
             return Self::Policy;

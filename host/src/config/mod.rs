@@ -20,6 +20,7 @@ use crate::queue::VisibilityTimeout;
 use policy::policy;
 
 pub use lambda::{LambdaConfig, Variables};
+pub(crate) use values::Settings;
 pub use values::{parse_settings, parse_span};
 
 /// Everything that `backstop run` needs to know.

@@ -26,7 +26,7 @@ pub(super) struct Command(pub(super) Vec<String>);
 
 /// A policy's settings: a table of texts, numbers and switches, which reach the policy as text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Settings(pub(super) Vec<(String, String)>);
+pub(crate) struct Settings(pub(crate) Vec<(String, String)>);
 
 /// `name=value`, as flags give them.
 pub fn parse_settings(pair: &str) -> Result<(String, String), String> {

@@ -39,7 +39,7 @@ pub use limits::Limits;
 pub use live::{LivePolicy, Reload};
 pub use payload::Payload;
 pub use probe::ProbeError;
-pub(crate) use probe::ordinary_failure;
+pub(crate) use probe::{failures, ordinary_failure, run as probe};
 pub use source::{PartSpec, PolicyError, PolicySpec, Source, SourceError};
 pub use watch::{DEBOUNCE, WatchError, Watcher};
 

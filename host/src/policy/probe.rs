@@ -37,7 +37,7 @@ impl ProbeError {
 }
 
 /// Asks the policy about every failure of the set; the first that breaks it ends the probe.
-pub(super) fn run(policy: &Policy) -> Result<(), ProbeError> {
+pub(crate) fn run(policy: &Policy) -> Result<(), ProbeError> {
     let payload = Arc::new(Payload::new(r#"{"probe": true}"#));
     for failure in failures() {
         let asked = policy.ask(&failure, &payload);
@@ -72,7 +72,7 @@ pub(crate) fn ordinary_failure() -> Failure {
 }
 
 /// The ordinary, the extreme and the odd.
-fn failures() -> [Failure; 6] {
+pub(crate) fn failures() -> [Failure; 6] {
     let ordinary = ordinary_failure();
     let throttled = Error {
         status: Some(429),

@@ -8,6 +8,9 @@ use crate::{
     Duration, ErrorClass, Failure, Milliseconds, Policy, Settings, Verdict, default_verdict,
 };
 
+/// SQS keeps a message for 14 days at most: a host takes a longer delay for a fault of the policy.
+const LONGEST_DELAY: Milliseconds = 14 * 86_400_000;
+
 /// How long to wait before the next attempt: what distinguishes one standard policy from another.
 pub trait Delay: Send + Sync + 'static {
     /// The delay by the policy's own formula.
@@ -33,13 +36,14 @@ impl<D: Delay> Policy for Standard<D> {
         })
     }
 
-    /// The formula's delay, or what the failing service asked for where that is longer.
+    /// The formula's delay, or what the failing service asked for where that is longer, up to 14 days.
     fn delay(&self, failure: &Failure, _class: &ErrorClass) -> Duration {
         let asked_for = failure
             .error
             .retry_after
             .filter(|_| self.settings.respect_retry_after)
-            .unwrap_or(0);
+            .unwrap_or(0)
+            .min(LONGEST_DELAY);
         let delay = D::delay(&self.settings, failure).max(asked_for);
         Duration::from_millis(delay.into())
     }
@@ -122,6 +126,7 @@ mod tests {
             ("on", Some(500), 1_000),
             ("on", Some(90_000), 90_000),
             ("off", Some(90_000), 1_000),
+            ("on", Some(u32::MAX), 1_209_600_000),
         ] {
             let policy = policy(&[("respect-retry-after", switch)]);
             let delay = policy.delay(&failure(1, 0, retry_after), &ErrorClass::Throttled);

@@ -8,6 +8,8 @@ use backstop_policy::{
 const BASE: u32 = 500;
 const CAP: u32 = 3_600_000;
 
+const DAY: u32 = 86_400_000;
+
 /// How the payment service's failures are met.
 pub struct Payments {
     attempts: u32,
@@ -41,14 +43,14 @@ impl Policy for Payments {
         }
     }
 
-    /// A review is a person's work: an hour. Everything else waits with full jitter, and never less than the API asks for.
+    /// A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day.
     fn delay(&self, failure: &Failure, class: &ErrorClass) -> Duration {
         let ceiling = jitter::exponential(BASE, CAP, failure.attempt);
         let delay = match class {
             ErrorClass::Other(_) => CAP,
             _ => jitter::full(0, ceiling, failure.random),
         };
-        let asked_for = failure.error.retry_after.unwrap_or(0);
+        let asked_for = failure.error.retry_after.unwrap_or(0).min(DAY);
         Duration::from_millis(delay.max(asked_for).into())
     }
 

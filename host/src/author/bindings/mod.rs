@@ -112,9 +112,14 @@ fn generate(
     generator: &mut dyn WorldGenerator,
     answers: &[&str],
 ) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let own = world(answers).replacen("package backstop:policy@0.1.0;", "", 1);
-    let (mut resolve, world) = resolved(&format!("{CONTRACT}\n{own}"), WORLD)?;
+    let (mut resolve, world) = resolved_for(answers)?;
     made(generator, &mut resolve, world)
+}
+
+/// The contract, and the world of a policy with these answers.
+pub(super) fn resolved_for(answers: &[&str]) -> anyhow::Result<(Resolve, WorldId)> {
+    let own = world(answers).replacen("package backstop:policy@0.1.0;", "", 1);
+    resolved(&format!("{CONTRACT}\n{own}"), WORLD)
 }
 
 /// One of the contract's own worlds, for a generator.

@@ -56,14 +56,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Builds, and shows each command on stderr before it runs.
-pub(super) fn build(project: &Project, names: bool) -> anyhow::Result<Built> {
+fn build(project: &Project, names: bool) -> anyhow::Result<Built> {
     let dim = Style::new().dimmed();
     let mut step = |command: &str| eprintln!("{dim}$ {command}{dim:#}");
     Ok(author::build(project, names, &mut step)?)
 }
 
-/// What a folder, or its absence, means: the component of a policy's folder, built.
-#[expect(dead_code, reason = "used by what takes a folder for a policy")]
+/// The component of a policy's folder, built where something has changed since it was.
 pub(super) fn component_of(folder: &Path) -> anyhow::Result<PathBuf> {
-    Ok(build(&Project::open(folder)?, false)?.path)
+    let project = Project::open(folder)?;
+    if !project.is_built() {
+        build(&project, false)?;
+    }
+    Ok(project.component())
 }

@@ -1,20 +1,21 @@
 //! `backstop policy compile`: machine code for the Lambda package of another processor.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anstream::println;
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
 
-use crate::policy::{Architecture, Limits, PolicyDigest, Source, compile_ahead};
+use super::source_of;
+use crate::policy::{Architecture, Limits, PolicyDigest, compile_ahead};
 
 /// Compile policies ahead of time, for the Lambda package of another processor
 ///
 /// The code goes into a folder that the package carries as `compiled/`, named by the digest of the policy's file: the handler takes it from there at a cold start in place of compiling. `make lambda` does this for every policy of a package.
 #[derive(Debug, Parser)]
 pub(super) struct Args {
-    /// Built-in policies by name, or paths of .wasm and .wat files
-    #[arg(required = true, value_name = "NAME|FILE")]
+    /// Built-in policies by name, paths of .wasm and .wat files, or policies' folders
+    #[arg(required = true, value_name = "NAME|FILE|FOLDER")]
     policies: Vec<String>,
 
     /// The processor that the code is for
@@ -41,7 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Arch::X86_64 => Architecture::X86_64,
     };
     for name in &args.policies {
-        let file = Source::parse(name, Path::new(""))?.read()?;
+        let file = source_of(name)?.read()?;
         let limit = Limits::default().component;
         let path = compile_ahead(&file, architecture, limit, &args.output).with_context(|| {
             format!(

@@ -1,14 +1,14 @@
 //! `backstop policy inspect`: what a policy's file is, what it answers, what it asks for, what it uses.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anstream::println;
 use clap::Parser;
 use serde_json::json;
 
-use super::Named;
-use crate::policy::{INTERFACES, Limits, Payload, PolicyDigest, Source, ordinary_failure};
+use super::{Named, source_of};
+use crate::author::Metadata;
+use crate::policy::{INTERFACES, Limits, Payload, PolicyDigest, ordinary_failure};
 
 /// Look into a policy: what it answers, what it imports, what it uses of its limits
 ///
@@ -24,7 +24,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let file = Source::parse(&args.policy.policy, Path::new(""))?.read()?;
+    let file = source_of(&args.policy.policy)?.read()?;
+    let metadata = Metadata::of(&file);
     let policy = args.policy.load()?;
     let exports: Vec<_> = policy.components().flat_map(|it| it.exports()).collect();
     let imports: Vec<_> = policy.components().flat_map(|it| it.imports()).collect();
@@ -41,6 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             "name": args.policy.policy,
             "digest": digest,
             "bytes": file.len(),
+            "metadata": {"name": metadata.name, "version": metadata.version, "language": metadata.language},
             "exports": exports,
             "defaulted": defaulted().collect::<Vec<_>>(),
             "imports": {
@@ -55,6 +57,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let line = |name: &str, value: String| println!("{name:<10} {value}");
     line("policy", args.policy.policy.clone());
     line("digest", digest.to_string());
+    let told = [metadata.name, metadata.version, metadata.language];
+    let told: Vec<_> = told.into_iter().flatten().collect();
+    if !told.is_empty() {
+        line("metadata", told.join(", "));
+    }
     line("size", format!("{:.1} KiB", file.len() as f64 / 1_024.0));
     for name in &exports {
         line("answers", (*name).to_owned());

@@ -25,6 +25,9 @@ Examples:
   What full jitter makes of a third attempt that was throttled:
     backstop policy run full-jitter --set base=2s --code ThrottlingException --status 429 --attempt 3
 
+  A failure that has a name (see `backstop policy test --presets`):
+    backstop policy run full-jitter --preset lambda-timeout --attempt 2
+
   A policy of your own, asked about a failure that was recorded (see --decisions of `backstop run`):
     head -n 1 decisions.jsonl | backstop policy run ./mine.wasm --failure -";
 
@@ -38,7 +41,7 @@ pub(super) struct Args {
     policy: Named,
 
     /// Read the failure from this file, or - for standard input; flags do not change it
-    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["code", "message", "status", "retry_after", "details", "attempt", "age", "previous_delay", "random", "id", "source", "attributes"])]
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["preset", "code", "message", "status", "retry_after", "details", "attempt", "age", "previous_delay", "random", "id", "source", "attributes"])]
     failure: Option<PathBuf>,
 
     #[command(flatten)]
@@ -100,6 +103,11 @@ impl Args {
         if let Some(path) = &self.failure {
             return read(path);
         }
+        let named = match self.preset {
+            Some(preset) => preset.error(),
+            None => Error::new("HTTP 503", ""),
+        };
+        let retry_after = self.retry_after.map(Milliseconds::from_duration);
         Ok(Failure {
             random: self
                 .random
@@ -199,7 +207,8 @@ fn explain(policy: &Policy, failure: &Failure, asked: &Asked) {
     );
 }
 
-fn described(failure: &Failure) -> String {
+/// A failure in one line, for people.
+pub(super) fn described(failure: &Failure) -> String {
     let Failure {
         attempt,
         age,

@@ -7,6 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 
+use crate::author::preset::{self, Preset};
+use crate::author::subject::on_top;
 use crate::config::{parse_settings, parse_span};
 use crate::failure::{Error, Milliseconds};
 use crate::policy::Payload;
@@ -14,13 +16,17 @@ use crate::policy::Payload;
 /// A failure's error, and its message.
 #[derive(Debug, Parser)]
 pub(super) struct Told {
-    /// The error's type or code
-    #[arg(long, default_value = "HTTP 503")]
-    pub(super) code: String,
+    /// A failure by its name, such as throttled; other flags change it. `backstop policy test --presets` lists them
+    #[arg(long, value_name = "NAME", value_parser = preset::find)]
+    preset: Option<&'static Preset>,
+
+    /// The error's type or code [default: the preset's, or HTTP 503]
+    #[arg(long)]
+    code: Option<String>,
 
     /// The error's text
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    message: String,
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
 
     /// The HTTP status
     #[arg(long, value_name = "NUMBER")]
@@ -50,11 +56,16 @@ pub(super) struct Told {
 impl Told {
     /// The error, within the bounds of the contract.
     pub(super) fn error(&self) -> Error {
+        let named = self
+            .preset
+            .map_or_else(|| Error::new("HTTP 503", ""), Preset::error);
+        let retry_after = self.retry_after.map(Milliseconds::from_duration);
         Error {
-            status: self.status,
-            retry_after: self.retry_after.map(Milliseconds::from_duration),
-            details: self.details.clone(),
-            ..Error::new(self.code.clone(), self.message.clone())
+            code: self.code.clone().unwrap_or(named.code),
+            message: self.message.clone().unwrap_or(named.message),
+            status: self.status.or(named.status),
+            retry_after: retry_after.or(named.retry_after),
+            details: on_top(&named.details, &self.details),
         }
         .within_bounds()
     }

@@ -1,13 +1,12 @@
 //! Policies as they are named on this command line: with settings of their own after a colon.
 
-use std::path::Path;
-
 use anyhow::anyhow;
 
 use crate::author::simulate::contention::Baseline;
 use crate::cli::exit::UsageError;
 use crate::config::parse_settings;
-use crate::policy::{Limits, PartSpec, Policy, PolicySpec, Sandbox, Source};
+use crate::cli::policy::source_of;
+use crate::policy::{Limits, PartSpec, Policy, PolicySpec, Sandbox};
 
 /// A policy, what it is called, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +74,7 @@ impl Named {
                 .map_err(|wrong| UsageError(wrong.to_string()).into());
         }
         let spec = PolicySpec::Whole(PartSpec {
-            source: Source::parse(&self.name, Path::new(""))?,
+            source: source_of(&self.name)?,
             settings: self.settings.clone(),
         });
         Ok(spec.load(sandbox)?)

