@@ -6,7 +6,7 @@ use backstop_backoff::{Settings, SettingsError};
 use serde::Serialize;
 
 use super::super::{Asked, how_to_ask};
-use crate::failure::{Error, Failure, Milliseconds, Timestamp};
+use crate::failure::{Error, Failure, Milliseconds};
 use crate::policy::{Component, ComponentError, Part, Payload, Policy, Sandbox, ordinary_failure};
 
 /// The base of the published simulation, as our formula counts attempts.
@@ -53,7 +53,6 @@ pub fn lost_write(error: Error, source: String, attributes: Vec<(String, String)
         error,
         attributes,
         age: Milliseconds(0),
-        failed_at: Timestamp(0),
         ..ordinary_failure()
     }
 }

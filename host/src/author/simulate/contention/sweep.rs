@@ -47,8 +47,8 @@ pub struct Cell {
 type Run = (Outcome, u64);
 
 impl Sweep {
-    /// How many runs there are in all.
-    pub fn len(&self, contenders: usize) -> usize {
+    /// How many runs there are with so many contenders.
+    pub fn runs_of(&self, contenders: usize) -> usize {
         contenders * self.clients.len() * self.runs_each()
     }
 
@@ -84,7 +84,7 @@ impl Sweep {
             (cell, done.unwrap_or_default())
         };
         let mut outcomes = vec![Vec::with_capacity(runs_each); cells.len()];
-        for (cell, run) in threads::spread(self.len(contenders.len()), threads, work, done) {
+        for (cell, run) in threads::spread(self.runs_of(contenders.len()), threads, work, done) {
             if let Some(runs) = outcomes.get_mut(cell) {
                 runs.push(run);
             }

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         seed: args.seed,
         network: Network::default(),
     };
-    let progress = Progress::start(sweep.len(contenders.len()), "runs");
+    let progress = Progress::start(sweep.runs_of(contenders.len()), "runs");
     let cells = sweep.run(&contenders, args.threads(), || progress.step());
     drop(progress);
     if args.json {

@@ -2,6 +2,7 @@
 
 mod contention;
 mod files;
+mod lane;
 mod named;
 mod progress;
 mod table;
@@ -63,7 +64,7 @@ pub(in crate::cli) struct Args {
     runs: u32,
 
     /// How many messages fail
-    #[arg(long, value_name = "N", conflicts_with = "contention", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", conflicts_with = "contention", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     messages: u32,
 
     /// No message has more attempts, whatever the policy says

@@ -5,6 +5,7 @@ use std::io;
 use anstream::println;
 use serde_json::json;
 
+use super::lane::Lane;
 use super::named::{Named, sandbox};
 use super::progress::Progress;
 use super::{Args, files, table};
@@ -25,9 +26,6 @@ const LAST: usize = 10;
 
 /// Reasons that are told one by one.
 const REASONS: usize = 8;
-
-/// The width of a row's picture, in characters.
-const LANE: usize = 36;
 
 pub(super) fn run(args: &Args, name: &str) -> anyhow::Result<()> {
     files::check(args)?;
@@ -238,65 +236,4 @@ fn rows(attempts: &[Row]) -> String {
         table.add_row(counts.into_iter().chain(spans).chain([lane.drawn(since)]));
     }
     table.trim_fmt()
-}
-
-/// A logarithmic axis of time, in characters.
-struct Lane {
-    from: f64,
-    to: f64,
-}
-
-impl Lane {
-    fn of(attempts: &[Row]) -> Self {
-        let since = |row: &Row| row.since_first_failure;
-        let from = attempts.iter().map(|row| since(row).p5).min();
-        let to = attempts.iter().map(|row| since(row).p95).max();
-        let (from, to) = (log(from.unwrap_or_default()), log(to.unwrap_or_default()));
-        Self {
-            from,
-            to: to.max(from + 1.0),
-        }
-    }
-
-    fn head(&self) -> String {
-        let [from, to] = [self.from, self.to].map(|end| Rounded(millis(end)).to_string());
-        let room = LANE.saturating_sub(from.chars().count() + to.chars().count());
-        format!("\n{from}{}{to}", " ".repeat(room))
-    }
-
-    /// Nine in ten of the values as a bar, with the median in it.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a place among a few characters"
-    )]
-    fn drawn(&self, of: Percentiles) -> String {
-        let at = |span: u64| {
-            let part = (log(span) - self.from) / (self.to - self.from);
-            (part.clamp(0.0, 1.0) * (LANE - 1) as f64).round() as usize
-        };
-        let (from, median, to) = (at(of.p5), at(of.median), at(of.p95));
-        (0..=to)
-            .map(|place| match place {
-                _ if place == median => '●',
-                _ if place >= from => '━',
-                _ => ' ',
-            })
-            .collect()
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a place among a few characters")]
-fn log(span: u64) -> f64 {
-    (span.max(1) as f64).ln()
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the exponential of a logarithm of milliseconds"
-)]
-fn millis(log: f64) -> u64 {
-    log.exp().round() as u64
 }
