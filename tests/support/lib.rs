@@ -14,6 +14,7 @@ pub mod proxy;
 pub mod retries;
 pub mod retry_world;
 pub mod runtime_api;
+pub mod testing;
 pub mod worker;
 
 use std::num::NonZeroU32;
