@@ -15,6 +15,7 @@ pub mod retries;
 pub mod retry_world;
 pub mod runtime_api;
 pub mod toolchain;
+pub mod testing;
 pub mod worker;
 
 use std::num::NonZeroU32;

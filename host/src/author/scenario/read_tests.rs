@@ -20,7 +20,7 @@ fn wrong(lines: &str) -> String {
 fn a_mistake_is_told_with_its_place_its_scenario_and_what_would_be_right() {
     for (lines, place, right) in [
         (
-            "expect = { dela = \"1s\" }",
+            "expect = { wait = \"1s\" }",
             "line 7, column 12",
             "expected one of `class`, `verdict`, `reason`, `delay`",
         ),
@@ -55,9 +55,9 @@ fn a_mistake_is_told_with_its_place_its_scenario_and_what_would_be_right() {
             "expected `contains`",
         ),
         (
-            "failure = { preset = \"throtled\" }\nexpect = {}",
+            "failure = { preset = \"throttle\" }\nexpect = {}",
             "line 7, column 22",
-            "there is no preset `throtled`: expected one of throttled",
+            "there is no preset `throttle`: expected one of throttled",
         ),
         (
             "failure = { random = 1 }\nexpect = {}",
@@ -161,7 +161,7 @@ fn a_name_is_a_scenarios_own() {
 fn what_is_wrong_outside_of_a_scenario_names_none() {
     for (text, right) in [
         (
-            "setings = {}",
+            "odd = {}",
             "expected one of `settings`, `failure`, `longest-delay`, `scenario`",
         ),
         ("longest-delay = \"50d\"", "at most \"49d\""),

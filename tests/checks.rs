@@ -1,0 +1,203 @@
+//! The checks that every policy must stand: hostile policies are found out, and the smallest failure that does it is shown.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::path::Path;
+
+use backstop::author::scenario::Suite;
+use backstop_tests::policies::{Rule, waits};
+use backstop_tests::testing::{ATTEMPT, delays, failed, folder, of, test};
+
+const BUILTIN: [&str; 4] = [
+    "full-jitter",
+    "equal-jitter",
+    "linear",
+    "decorrelated-jitter",
+];
+
+#[tokio::test]
+async fn the_four_policies_do_what_their_scenarios_say_and_stand_the_checks() {
+    for name in BUILTIN {
+        let scenarios = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../policies")
+            .join(name)
+            .join("scenarios.toml");
+        let count = Suite::read(&scenarios).unwrap().scenarios.len();
+        let arguments = [
+            name,
+            "--scenarios",
+            scenarios.to_str().unwrap(),
+            "--cases",
+            "500",
+        ];
+        let (code, said) = test(&arguments).await;
+        assert_eq!((code, failed(&said)), (0, Vec::new()), "{name}: {said:#?}");
+        assert_eq!(said.len(), count + 6 + 1, "{name}");
+        assert_eq!(said.last().unwrap()["summary"]["passed"], count + 6);
+        assert!(said.iter().all(|test| test["warnings"].is_null()));
+    }
+}
+
+/// Each is found among generated failures, and made as small as it gets.
+#[tokio::test]
+async fn what_a_policy_does_not_stand_is_found_and_made_small() {
+    let trap_at_seven =
+        format!("(if (i32.eq {ATTEMPT} (i32.const 7)) (then (unreachable))) (i32.const 1)");
+    let trap_from_37 =
+        format!("(if (i32.ge_u {ATTEMPT} (i32.const 37)) (then (unreachable))) (i32.const 1)");
+    // The age stands behind the attempt.
+    let loop_when_old = "(if (i32.ge_u (i32.load offset=20 (local.get 0)) (i32.const 100000)) (then (loop $l (br $l)))) (i32.const 1)";
+    let nonsense_from_20 = format!(
+        "(if (result i32) (i32.ge_u {ATTEMPT} (i32.const 20)) (then (i32.const -1)) (else (i32.const 1)))"
+    );
+    let days = format!(
+        "(if (result i32) (i32.ge_u {ATTEMPT} (i32.const 3)) (then (i32.const 86400000)) (else (i32.const 1)))"
+    );
+    for (body, check, told, failure) in [
+        (
+            trap_at_seven.as_str(),
+            "no failure makes it trap",
+            "unreachable",
+            "failure = { attempt = 7 }",
+        ),
+        (
+            &trap_from_37,
+            "no failure makes it trap",
+            "unreachable",
+            "failure = { attempt = 37 }",
+        ),
+        (
+            loop_when_old,
+            "it ends within its limits",
+            "ran out of fuel",
+            "failure = { age = \"1m40s\" }",
+        ),
+        (
+            &nonsense_from_20,
+            "every answer makes sense",
+            "49d17h2m47s295ms",
+            "failure = { attempt = 20 }",
+        ),
+        (
+            &days,
+            "no delay is longer than 12h",
+            "retry in 1d",
+            "failure = { attempt = 3 }",
+        ),
+    ] {
+        let (folder, policy) = folder(&delays(body), "");
+        let (code, said) = test(&[&policy, "--cases", "60"]).await;
+        assert_eq!(code, 7);
+        let found = of(&said, check);
+        assert_eq!(found["passed"], false, "{check}: {found:#}");
+        let got = found["rows"][0]["got"].as_str().unwrap();
+        assert!(got.contains(told), "{told:?} is not in {got:?}");
+        let scenario = found["found"]["scenario"].as_str().unwrap();
+        assert!(scenario.contains(&format!("\n{failure}\n")), "{scenario}");
+
+        // What is to be kept fails for the same reason, and so does the case by its number.
+        std::fs::write(folder.path().join("scenarios.toml"), scenario).unwrap();
+        let (code, again) = test(&[&policy, "--no-checks"]).await;
+        assert_eq!((code, again.len()), (7, 2), "{again:#?}");
+        let same = again[0]["rows"][0]["got"].as_str().unwrap();
+        assert!(got.ends_with(same), "{same:?} is not the end of {got:?}");
+        std::fs::remove_file(folder.path().join("scenarios.toml")).unwrap();
+        let case = found["found"]["case"].to_string();
+        let (_, again) = test(&[&policy, "--filter", check, "--seed", "0", "--cases", &case]).await;
+        assert_eq!(again[0]["found"], found["found"]);
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_traps_on_an_authors_own_words_is_found_by_them() {
+    // Traps where the payload has something at /tenant that is not the text that it looks for.
+    let classify = format!(
+        "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000)) (if (i32.eq (i32.load8_u (i32.const 3000)) (i32.const 1)) (then (if (i32.ne (i32.load offset=8 (i32.const 3000)) (i32.const 5)) (then (unreachable))))) {}",
+        Rule::FIRST
+    );
+    let policy = Rule {
+        classify: Some(&classify),
+        ..Rule::default()
+    };
+    let scenarios = "[[scenario]]\nname = 'known'\npayload = { tenant = 't-1' }\nexpect = {}\n";
+    let (folder, path) = folder(&policy.text(), scenarios);
+    let (code, said) = test(&[&path, "--cases", "300"]).await;
+    assert_eq!((code, failed(&said)), (7, vec!["no failure makes it trap"]));
+    let kept = of(&said, "no failure makes it trap")["found"]["scenario"]
+        .as_str()
+        .unwrap();
+    assert!(kept.contains(r#"payload = "{\"tenant\":null}""#), "{kept}");
+    std::fs::remove_file(folder.path().join("scenarios.toml")).unwrap();
+    let (code, _) = test(&[&path, "--cases", "300"]).await;
+    assert_eq!(
+        code, 0,
+        "without the author's words there is nothing to find"
+    );
+}
+
+#[tokio::test]
+async fn what_a_policy_keeps_between_answers_is_warned_of() {
+    // Waits a second more each time; the page at the start of its memory is its own.
+    let counts = "(i32.store (i32.const 32) (i32.add (i32.load (i32.const 32)) (i32.const 1000))) (i32.load (i32.const 32))";
+    let (_folder, path) = folder(&delays(counts), "");
+    let (code, said) = test(&[&path, "--filter", "same answer"]).await;
+    assert_eq!(
+        code, 0,
+        "each decision has a fresh instance: the answers are the same"
+    );
+    let warning = said[0]["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.starts_with("it keeps something from one answer to the next"),
+        "{warning}"
+    );
+    assert!(
+        said[0]["about"]
+            .as_str()
+            .unwrap()
+            .ends_with("and once without")
+    );
+}
+
+#[tokio::test]
+async fn more_than_half_of_a_limit_is_warned_of() {
+    // 640 pages of 64 KiB are 40 MiB of 64, 200 of them there from the start.
+    let greedy = "(drop (memory.grow (i32.const 440))) (i32.const 1)";
+    let (_folder, path) = folder(&delays(greedy), "");
+    let (code, said) = test(&[&path, "--filter", "limits", "--cases", "100"]).await;
+    assert_eq!(code, 0);
+    assert!(
+        said[0]["about"]
+            .as_str()
+            .unwrap()
+            .contains("62.5 % of its memory"),
+        "{said:#?}"
+    );
+    assert!(
+        said[0]["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("more than half")
+    );
+}
+
+#[tokio::test]
+async fn refused_settings_are_told_once() {
+    for filter in ["", "trap"] {
+        let (code, said) = test(&["linear", "--set", "bass=1s", "--filter", filter]).await;
+        assert_eq!((code, said.len()), (7, 2), "{said:#?}");
+        let rows = &of(&said, "a host takes it")["rows"];
+        let got = rows[0]["got"].as_str().unwrap();
+        assert!(got.contains("unknown setting `bass`"), "{got}");
+    }
+}
+
+#[tokio::test]
+async fn a_longer_delay_is_allowed_where_the_scenarios_say_so() {
+    let (_folder, path) = folder(&waits(3 * 86_400_000), "longest-delay = '3d'");
+    let (code, said) = test(&[&path, "--cases", "50"]).await;
+    assert_eq!(code, 0, "{said:#?}");
+    assert_eq!(of(&said, "no delay is longer than 3d")["passed"], true);
+}

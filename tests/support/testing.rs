@@ -1,0 +1,52 @@
+//! `backstop policy test` with policies and scenarios made for a test.
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::backstop::{run, text};
+use crate::policies::Rule;
+
+/// The attempt that a policy by hand is asked about.
+pub const ATTEMPT: &str = "(i32.load offset=16 (local.get 0))";
+
+/// A folder with a policy of this text, and these scenarios beside it.
+pub fn folder(policy: &str, scenarios: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.wat");
+    std::fs::write(&path, policy).unwrap();
+    if !scenarios.is_empty() {
+        std::fs::write(folder.path().join("scenarios.toml"), scenarios).unwrap();
+    }
+    (folder, path.to_str().unwrap().to_owned())
+}
+
+/// The text of a policy whose delay is worked out so.
+pub fn delays(body: &str) -> String {
+    Rule {
+        delay: Some(body),
+        ..Rule::default()
+    }
+    .text()
+}
+
+/// Runs `backstop policy test --json`; its exit code and what it said of each test.
+pub async fn test(arguments: &[&str]) -> (i32, Vec<Value>) {
+    let output = run(&[&["policy", "test", "--json"], arguments].concat()).await;
+    let lines = text(&output.stdout);
+    let said = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    (output.status.code().unwrap(), said.collect())
+}
+
+/// What was said of the test of this name.
+pub fn of<'a>(said: &'a [Value], name: &str) -> &'a Value {
+    let found = said.iter().find(|test| test["test"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not in {said:#?}"))
+}
+
+/// The names of the tests that failed.
+pub fn failed(said: &[Value]) -> Vec<&str> {
+    let failed = said.iter().filter(|test| test["passed"] == false);
+    failed.map(|test| test["test"].as_str().unwrap()).collect()
+}
