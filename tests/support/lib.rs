@@ -14,8 +14,8 @@ pub mod proxy;
 pub mod retries;
 pub mod retry_world;
 pub mod runtime_api;
-pub mod toolchain;
 pub mod testing;
+pub mod toolchain;
 pub mod worker;
 
 use std::num::NonZeroU32;

@@ -27,6 +27,16 @@ pub enum BuildError {
         /// What to write in the policy, where that is known: on a line of its own.
         hint: String,
     },
+    /// A question that the policy is to answer, and does not. Other toolchains find that out themselves.
+    #[error("{} exports no `{name}`{hint}", source_file.display())]
+    Unanswered {
+        /// The policy's file.
+        source_file: PathBuf,
+        /// What it should export.
+        name: &'static str,
+        /// What to write.
+        hint: String,
+    },
     /// See [`ComponentError`].
     #[error(transparent)]
     Component(#[from] ComponentError),
@@ -63,6 +73,9 @@ pub fn build(
     step: &mut dyn FnMut(&str),
 ) -> Result<Built, BuildError> {
     bindings::write(project)?;
+    if let Language::JavaScript | Language::TypeScript = project.language {
+        all_exported(project)?;
+    }
     let made = make(project, &mut |command| {
         step(&toolchain::shown(command));
         toolchain::run(command)
@@ -102,6 +115,32 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.persist(path)?;
+    Ok(())
+}
+
+/// componentize-qjs takes a file that lacks an export, and the policy traps when it is asked.
+fn all_exported(project: &Project) -> Result<(), BuildError> {
+    let source_file = project.folder.join(project.language.source());
+    let text = std::fs::read_to_string(&source_file).map_err(|cause| BuildError::File {
+        what: "read",
+        path: source_file.clone(),
+        cause,
+    })?;
+    let is_of_word = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
+    let words: Vec<_> = text.split(|letter| !is_of_word(letter)).collect();
+    for question in &project.answers {
+        let name = match *question {
+            "dead-lettering" => "deadLettering",
+            other => other,
+        };
+        if !words.contains(&name) {
+            return Err(BuildError::Unanswered {
+                source_file,
+                name,
+                hint: hint::hint(project.language, question),
+            });
+        }
+    }
     Ok(())
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::subject::{Settings, Subject};
 use crate::clock;
-use crate::policy::{Broken, Limits, Payload, Policy, ProbeError, failures, ordinary_failure, probe};
+use crate::policy::{
+    Broken, Limits, Payload, Policy, ProbeError, failures, ordinary_failure, probe,
+};
 
 /// From what share of a limit on a policy's author is warned.
 pub const NEAR: f64 = 0.5;
@@ -70,7 +72,10 @@ impl Costs {
             ("fuel", self.fuel as f64 / limits.fuel as f64),
             ("memory", self.memory as f64 / limits.memory as f64),
         ];
-        shares.into_iter().filter(|(_, share)| *share > NEAR).collect()
+        shares
+            .into_iter()
+            .filter(|(_, share)| *share > NEAR)
+            .collect()
     }
 }
 

@@ -7,6 +7,9 @@ use super::{Broken, LogLine, Payload, Policy};
 use crate::decision::LONGEST_DELAY;
 use crate::failure::{Error, Failure, Milliseconds, Timestamp};
 
+/// How many of the lines that a policy wrote are told of its end.
+const LINES: usize = 12;
+
 /// How a policy did not stand the probe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it {broken}{}", self.circumstances())]
@@ -29,9 +32,18 @@ impl ProbeError {
         }
         let (attempt, code) = (self.attempt, &self.code);
         let asked = format!(", asked about attempt {attempt} with the error `{code}`");
-        match self.log.last() {
-            Some(line) => format!("{asked}; the last it wrote: {}", line.message),
-            None => asked,
+        let written = self.log.iter().flat_map(|line| line.message.lines());
+        let lines: Vec<_> = written.filter(|line| !line.trim().is_empty()).collect();
+        match lines.as_slice() {
+            [] => asked,
+            [line] => format!("{asked}; it wrote: {line}"),
+            lines => {
+                // A message is at the top of a trace, or, as Python has it, at the bottom.
+                let (top, bottom) = lines.split_at(lines.len().saturating_sub(LINES / 2));
+                let top = top.iter().take(LINES / 2);
+                let told: Vec<_> = top.chain(bottom).copied().collect();
+                format!("{asked}; it wrote:\n  {}", told.join("\n  "))
+            }
         }
     }
 }

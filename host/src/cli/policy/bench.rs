@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anstream::{eprintln, println};
 use anstyle::AnsiColor;
-use anyhow::anyhow;
 use clap::Parser;
 use serde_json::json;
 
@@ -12,7 +11,7 @@ use super::source_of;
 use crate::author::measure::{Costs, Spread};
 use crate::author::subject::Subject;
 use crate::config::{parse_settings, parse_span};
-use crate::policy::{Limits, PolicyError, Sandbox};
+use crate::policy::{Limits, PolicyError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,8 +43,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let limits = Limits::default();
-    let sandbox =
-        Sandbox::new(limits).map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))?;
+    let sandbox = super::sandbox()?;
     if cfg!(debug_assertions) {
         eprintln!("this program was built without optimisation: its times are not a host's");
     }

@@ -10,11 +10,12 @@ mod simulate;
 mod test;
 mod told;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::{Parser, Subcommand};
 
+use crate::author::subject::Subject;
 use crate::config::parse_settings;
 use crate::policy::{Broken, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source, builtin};
 
@@ -70,22 +71,38 @@ struct Named {
 }
 
 impl Named {
+    /// The policy as a host loads it.
     fn load(&self) -> anyhow::Result<Policy> {
-        let sandbox = Sandbox::new(Limits::default())
-            .map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))?;
         let spec = PolicySpec::Whole(PartSpec {
             source: source_of(&self.policy)?,
             settings: self.settings.clone(),
         });
-        Ok(spec.load(&sandbox)?)
+        Ok(spec.load(&sandbox()?)?)
     }
+
+    /// The policy as it is, whether or not a host would take it.
+    fn load_unprobed(&self) -> anyhow::Result<Policy> {
+        let subject = Subject::load(&sandbox()?, &source_of(&self.policy)?, &self.policy)?;
+        Ok(subject.policy(&self.settings))
+    }
+}
+
+/// A sandbox with the limits that a host has by default.
+fn sandbox() -> anyhow::Result<Sandbox> {
+    Sandbox::new(Limits::default()).map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))
 }
 
 /// What a name means: a built-in policy, a file, or a policy's folder, whose component is built where its sources have changed.
 fn source_of(name: &str) -> anyhow::Result<Source> {
-    let is_builtin = builtin::names().any(|known| known == name);
-    if !is_builtin && Path::new(name).is_dir() {
-        return Ok(Source::File(build::component_of(Path::new(name))?));
+    match folder_named(name) {
+        Some(folder) => Ok(Source::File(build::component_of(&folder)?)),
+        None => Ok(Source::parse(name, Path::new(""))?),
     }
-    Ok(Source::parse(name, Path::new(""))?)
+}
+
+/// The folder that a name means, if it means one.
+fn folder_named(name: &str) -> Option<PathBuf> {
+    let is_builtin = builtin::names().any(|known| known == name);
+    let folder = PathBuf::from(name);
+    (!is_builtin && folder.is_dir()).then_some(folder)
 }

@@ -33,7 +33,7 @@ Examples:
 
 /// Ask a policy about one failure, and explain the decision
 ///
-/// The failure is told by flags, or read as JSON: a line of decision records, or its `failure`. The answer is the policy's own, before the bounds of any queue.
+/// The failure is told by flags, or read as JSON: a line of decision records, or its `failure`. The answer is the policy's own, before the bounds of any queue; the policy is asked whether or not a host would take it.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
@@ -82,7 +82,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
-    let policy = args.policy.load()?;
+    let policy = args.policy.load_unprobed()?;
     let payload = args.told.payload()?;
     let json = args.json;
     let failure = args.failure()?;
@@ -103,11 +103,6 @@ impl Args {
         if let Some(path) = &self.failure {
             return read(path);
         }
-        let named = match self.preset {
-            Some(preset) => preset.error(),
-            None => Error::new("HTTP 503", ""),
-        };
-        let retry_after = self.retry_after.map(Milliseconds::from_duration);
         Ok(Failure {
             random: self
                 .random

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anstream::println;
 use serde_json::json;
 
-use super::named::{Named, sandbox};
+use super::named::Named;
 use super::progress::Progress;
 use super::timetable::FRESH;
 use super::{Args, files, table};
@@ -15,6 +15,7 @@ use crate::author::simulate::contention::contender::lost_write;
 use crate::author::simulate::contention::{Cell, Contender, Network, Sweep};
 use crate::author::simulate::{Asked, Spread};
 use crate::cli::exit::UsageError;
+use crate::cli::policy::sandbox;
 
 /// The two that policies are compared with.
 const BASELINES: [&str; 2] = ["none", "exponential"];

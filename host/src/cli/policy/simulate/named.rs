@@ -1,12 +1,10 @@
 //! Policies as they are named on this command line: with settings of their own after a colon.
 
-use anyhow::anyhow;
-
 use crate::author::simulate::contention::Baseline;
 use crate::cli::exit::UsageError;
-use crate::config::parse_settings;
 use crate::cli::policy::source_of;
-use crate::policy::{Limits, PartSpec, Policy, PolicySpec, Sandbox};
+use crate::config::parse_settings;
+use crate::policy::{PartSpec, Policy, PolicySpec, Sandbox};
 
 /// A policy, what it is called, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +77,6 @@ impl Named {
         });
         Ok(spec.load(sandbox)?)
     }
-}
-
-/// A sandbox with the limits that a host has by default.
-pub(super) fn sandbox() -> anyhow::Result<Sandbox> {
-    Sandbox::new(Limits::default()).map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))
 }
 
 #[cfg(test)]

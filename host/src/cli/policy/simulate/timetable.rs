@@ -6,13 +6,14 @@ use anstream::println;
 use serde_json::json;
 
 use super::lane::Lane;
-use super::named::{Named, sandbox};
+use super::named::Named;
 use super::progress::Progress;
 use super::{Args, files, table};
 use crate::author::simulate::chart::TimetableChart;
 use crate::author::simulate::timetable::{Plan, Row, Timetable, simulate};
 use crate::author::simulate::{Asked, Percentiles, Rounded};
 use crate::cli::exit::UsageError;
+use crate::cli::policy::sandbox;
 use crate::decision::Bounds;
 use crate::failure::Milliseconds;
 use crate::policy::Policy;

@@ -9,7 +9,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Parser;
 
 use crate::author::check;
@@ -19,14 +19,14 @@ use crate::author::subject::{Subject, on_top};
 use crate::cli::exit::UsageError;
 use crate::clock;
 use crate::config::parse_settings;
-use crate::policy::{Limits, Sandbox};
+use crate::policy::Sandbox;
 use describe::Again;
 use show::Shown;
 use target::Target;
 
 const EXAMPLES: &str = "\
 Examples:
-  Test the policy project in this folder, and again whenever something changes:
+  Build and test the policy in this folder, and again whenever something changes:
     backstop policy test --watch
 
   A policy's file, with the scenarios.toml beside it and a report for the CI:
@@ -43,7 +43,7 @@ Ends with 0 where everything passed, with 7 where something failed, and with 3 w
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
-    /// A built-in policy, the path of a .wasm or .wat file, or the folder of a policy project
+    /// A built-in policy, the path of a .wasm or .wat file, or a policy's folder, which is built where it has changed
     #[arg(value_name = "NAME|FILE|FOLDER", default_value = ".")]
     policy: String,
 
@@ -98,8 +98,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         show::presets(args.json);
         return Ok(());
     }
-    let sandbox = Sandbox::new(Limits::default())
-        .map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))?;
+    let sandbox = super::sandbox()?;
     if args.watch {
         return watch::run(args, || test(args, &sandbox));
     }
@@ -118,8 +117,9 @@ fn test(args: &Args, sandbox: &Sandbox) -> anyhow::Result<()> {
         settings: &args.settings,
     };
     let mut shown = Shown::start(args.json, &suite, again);
-    shown.compiling(&target.source);
-    let subject = Subject::load(sandbox, &target.source, &target.name)?;
+    let source = target.source()?;
+    shown.compiling(&source);
+    let subject = Subject::load(sandbox, &source, &target.name)?;
     shown.title(&subject.title(), &target, args.seed);
     let is_wanted = |name: &str| {
         let filter = args.filter.as_deref();

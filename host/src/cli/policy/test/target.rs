@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::author::scenario::{ScenarioError, Suite};
-use crate::cli::policy::source_of;
-use crate::policy::Source;
+use crate::cli::policy::{folder_named, source_of};
+use crate::policy::{Source, SourceError};
 
 /// The name of the file of scenarios beside a policy.
 const SCENARIOS: &str = "scenarios.toml";
@@ -14,9 +14,10 @@ const SCENARIOS: &str = "scenarios.toml";
 pub(super) struct Target {
     /// What it is called.
     pub(super) name: String,
-    pub(super) source: Source,
-    /// The policy project, if it is one.
+    /// The policy's folder, if it is one: built where it has changed.
     pub(super) folder: Option<PathBuf>,
+    /// The policy's file, if it is one.
+    pub(super) file: Option<PathBuf>,
     /// The scenarios, where there are any.
     pub(super) scenarios: Option<PathBuf>,
     /// Where the scenarios would have been.
@@ -24,25 +25,34 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// What `policy` names: a built-in policy, a folder with a policy project, or a file. `scenarios` takes the place of the file beside it.
-    pub(super) fn find(policy: &str, scenarios: Option<&Path>) -> anyhow::Result<Self> {
-        let path = Path::new(policy);
-        let source = source_of(policy)?;
-        let is_project = matches!(source, Source::File(_)) && path.is_dir();
-        let folder = is_project.then(|| path.to_owned());
-        let beside = match (&source, &folder) {
-            (_, Some(folder)) => Some(folder.join(SCENARIOS)),
-            (Source::File(path), None) => Some(path.with_file_name(SCENARIOS)),
-            (Source::Builtin(_), None) => None,
+    /// What `policy` names: a built-in policy, a policy's folder, or a file. `scenarios` takes the place of the file beside it. Nothing is built or read.
+    pub(super) fn find(policy: &str, scenarios: Option<&Path>) -> Result<Self, SourceError> {
+        let folder = folder_named(policy);
+        let file = match &folder {
+            Some(_) => None,
+            None => match Source::parse(policy, Path::new(""))? {
+                Source::File(path) => Some(path),
+                Source::Builtin(_) => None,
+            },
+        };
+        let beside = match (&folder, &file) {
+            (Some(folder), _) => Some(folder.join(SCENARIOS)),
+            (None, Some(file)) => Some(file.with_file_name(SCENARIOS)),
+            (None, None) => None,
         };
         let there = beside.clone().filter(|path| path.exists());
         Ok(Self {
-            name: source.to_string(),
-            source,
+            name: policy.to_owned(),
             folder,
+            file,
             scenarios: scenarios.map(Path::to_owned).or(there),
             expected_at: beside,
         })
+    }
+
+    /// The policy's file, built where it is a folder whose files have changed.
+    pub(super) fn source(&self) -> anyhow::Result<Source> {
+        source_of(&self.name)
     }
 
     /// The scenarios; none where there is no file.

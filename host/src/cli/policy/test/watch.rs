@@ -13,10 +13,18 @@ use notify_debouncer_full::{DebounceEventResult, new_debouncer};
 use super::target::Target;
 use super::{Args, TestsFailed};
 use crate::cli::exit::{self, UsageError};
-use crate::policy::{DEBOUNCE, Source};
+use crate::policy::DEBOUNCE;
 
 /// Folders of a project whose files are made of others, and its component among them.
-const MADE: [&str; 5] = ["build", "target", "node_modules", ".git", "__pycache__"];
+const MADE: [&str; 7] = [
+    "build",
+    "bindings",
+    "target",
+    "node_modules",
+    ".venv",
+    ".git",
+    "__pycache__",
+];
 
 /// Tests, waits for a change, and so on until the process is ended. What can't be tested is told, and waiting goes on.
 pub(super) fn run(args: &Args, test: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
@@ -48,19 +56,15 @@ pub(super) fn run(args: &Args, test: impl Fn() -> anyhow::Result<()>) -> anyhow:
 struct Watched {
     /// Files, by their folders and names: an editor that replaces a file would slip away from a watch on it.
     files: BTreeSet<PathBuf>,
-    /// A whole project, without what is made in it.
+    /// A policy's folder, without what is made in it.
     project: Option<PathBuf>,
 }
 
 impl Watched {
     fn of(target: &Target) -> Result<Self, UsageError> {
-        let component = match &target.source {
-            Source::File(path) => Some(path.clone()),
-            Source::Builtin(_) => None,
-        };
         let scenarios = target.scenarios.clone().or(target.expected_at.clone());
         let watched = Self {
-            files: component.into_iter().chain(scenarios).collect(),
+            files: target.file.clone().into_iter().chain(scenarios).collect(),
             project: target.folder.clone(),
         };
         if watched.files.is_empty() {
