@@ -9,9 +9,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use backstop::author::Project;
 use backstop::config::Config;
 use backstop_envelope::Envelope;
 use backstop_tests::backstop::{command, program, text};
+use backstop_tests::emulator::services;
 use serde_json::Value;
 
 fn top() -> PathBuf {
@@ -53,7 +55,6 @@ fn names_in_tables(document: &str) -> BTreeSet<String> {
 fn every_configuration_in_the_documents_is_one() {
     for name in ["README.md", "host/docs/configuration.md"] {
         let blocks = blocks(&document(name), "toml");
-        assert_eq!(blocks.len(), 1, "{name}");
         Config::parse(&blocks[0], &top().join("backstop.toml"))
             .unwrap_or_else(|error| panic!("{name}: {error}"));
     }
@@ -202,32 +203,65 @@ fn the_policy_in_the_readme_is_the_one_that_the_sdk_tests() {
     );
 }
 
-#[tokio::test]
-async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
+/// Runs the blocks of shell in a document that name a queue in memory or a policy, one after another, in one folder, with the toolchains on the path. What each wrote.
+async fn commands_of(name: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
-    let shell = blocks(&document("README.md"), "sh");
-    let local: Vec<_> = shell
-        .iter()
-        .filter(|block| block.contains("local:") || block.contains("backstop policy"))
-        .collect();
-    assert_eq!(local.len(), 3);
-    for block in local {
-        let mut path =
-            std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect::<Vec<_>>();
-        path.insert(0, program("backstop").parent().unwrap().to_owned());
+    let ours = [
+        program("backstop").parent().unwrap().to_owned(),
+        services().join("node_modules/.bin"),
+    ];
+    let path = std::env::var_os("PATH").unwrap();
+    let path = ours.into_iter().chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(path).unwrap();
+    let mut written = Vec::new();
+    for block in blocks(&document(name), "sh") {
+        if !block.contains("local:") && !block.contains("backstop policy") {
+            continue;
+        }
         let output = tokio::process::Command::new("sh")
-            .args(["-c", block])
+            .args(["-ec", &block])
             .current_dir(&folder)
-            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("PATH", &path)
             .output()
             .await
             .unwrap();
-        assert!(output.status.success(), "{block}\n{}", text(&output.stderr));
-        let is_told = text(&output.stderr).contains(" ended ")
-            || text(&output.stdout).contains("verdict   retry in ");
-        assert!(is_told, "{}", text(&output.stderr));
+        let told = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.success(), "{block}\n{told}");
+        written.push(told);
     }
+    written
+}
+
+#[tokio::test]
+async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
+    let written = commands_of("README.md").await;
+    let expected = [" ended ", "13 passed", " ended ", "verdict   retry in "];
+    assert_eq!(written.len(), expected.len());
+    for (told, expected) in written.iter().zip(expected) {
+        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
+    }
+}
+
+#[tokio::test]
+async fn the_commands_for_authors_run_as_their_document_gives_them() {
+    let written = commands_of("host/docs/write-a-policy.md").await;
+    let expected = ["13 passed", "metadata   card-payments, 0.1.0, TypeScript"];
+    assert_eq!(written.len(), expected.len());
+    for (told, expected) in written.iter().zip(expected) {
+        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
+    }
+}
+
+#[test]
+fn the_scenario_and_the_manifest_in_the_documents_are_real() {
+    let scenario = &blocks(&document("README.md"), "toml")[1];
+    assert!(document("examples/policies/scenarios.toml").contains(scenario));
+    let manifest = &blocks(&document("host/docs/write-a-policy.md"), "toml")[0];
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("policy.toml"), manifest).unwrap();
+    let project = Project::open(folder.path()).unwrap();
+    assert_eq!(project.answers, ["backoff"]);
 }
 
 #[tokio::test]
@@ -252,6 +286,7 @@ fn every_link_in_the_documents_leads_somewhere() {
         "host/docs/lambda.md",
         "host/docs/policies.md",
         "host/docs/scenarios.md",
+        "host/docs/write-a-policy.md",
         "host/docs/simulate.md",
         "examples/lambda/README.md",
     ] {

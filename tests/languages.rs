@@ -1,16 +1,20 @@
 //! Policies in every language that `backstop policy new` knows: made, built, tested, run by a host, and told what is wrong with them when something is. Real toolchains, which `make services` installs.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use backstop::author::{Language, Metadata};
 use backstop_tests::backstop::text;
 use backstop_tests::toolchain::{Author, example};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// A language, and how a policy in it goes wrong.
 struct Case {
     language: Language,
-    /// Something in the source, and what crashes in its place.
-    crash: (&'static str, &'static str),
+    /// Changes of the source: it looks into the message, writes to the log, and crashes.
+    crash: &'static [(&'static str, &'static str)],
     /// What is told of the crash: its message, and where it was.
     told: &'static [&'static str],
     /// Something in the source, and what takes its place so that nothing answers `backoff`.
@@ -81,19 +85,35 @@ async fn works_and_says_what_is_wrong(case: Case) {
     let author = a_new_policy_works_as_its_readme_says(language).await;
     let source = language.source();
 
-    author.change(source, case.crash.0, case.crash.1);
+    let intact = std::fs::read_to_string(author.folder.join(source)).unwrap();
+    for (from, to) in case.crash {
+        author.change(source, from, to);
+    }
+    std::fs::write(author.folder.join("message.json"), r#"{"tenant": "t-1"}"#).unwrap();
     let crashed = author
-        .backstop(&["policy", "run", ".", "--code", "lock_timeout"])
+        .backstop(&[
+            "policy",
+            "run",
+            ".",
+            "--code",
+            "lock_timeout",
+            "--payload",
+            "message.json",
+        ])
         .await;
     let (out, err) = (text(&crashed.stdout), text(&crashed.stderr));
     assert_eq!(crashed.status.code(), Some(4), "{language}: {out}{err}");
-    for told in case.told {
+    let looked = [
+        r#"read      /tenant: "t-1""#,
+        r#"log       info: tenant "t-1""#,
+    ];
+    for told in case.told.iter().chain(&looked) {
         assert!(
             out.contains(told),
             "{language}: {told:?} is not in:\n{out}{err}"
         );
     }
-    author.change(source, case.crash.1, case.crash.0);
+    std::fs::write(author.folder.join(source), intact).unwrap();
 
     author.change(source, case.without.0, case.without.1);
     let missing = author.backstop(&["policy", "build"]).await;
@@ -110,10 +130,9 @@ async fn works_and_says_what_is_wrong(case: Case) {
 async fn a_policy_in_rust_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Rust,
-        crash: (
-            "let ceiling = ",
-            "assert!(failure.attempt > 9, \"told to crash\");\n        let ceiling = ",
-        ),
+        crash: &[
+            ("let ceiling = ", "let tenant = backstop_policy::payload::get(\"/tenant\");\n        backstop_policy::log::log(backstop_policy::log::Level::Info, &format!(\"tenant {}\", tenant.unwrap()));\n        assert!(failure.attempt > 9, \"told to crash\");\n        let ceiling = "),
+        ],
         told: &["told to crash", "src/lib.rs:"],
         without: ("fn delay(", "fn delays("),
         hint: "missing: `delay`",
@@ -125,10 +144,10 @@ async fn a_policy_in_rust_works_and_says_what_is_wrong() {
 async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::JavaScript,
-        crash: (
-            "const ceiling = ",
-            "if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = ",
-        ),
+        crash: &[
+            ("let attempts = 8;", "import { log } from 'backstop:policy/log@0.1.0';\nimport { get } from 'backstop:policy/payload@0.1.0';\nlet attempts = 8;"),
+            ("const ceiling = ", "log('info', `tenant ${get('/tenant')}`);\n    if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = "),
+        ],
         told: &["told to crash", "delay"],
         without: ("export const backoff", "export const backof"),
         hint: "export const backoff = { delay(failure, errorClass)",
@@ -140,10 +159,10 @@ async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
 async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::TypeScript,
-        crash: (
-            "const ceiling = ",
-            "if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = ",
-        ),
+        crash: &[
+            ("let attempts = 8;", "import { log } from 'backstop:policy/log@0.1.0';\nimport { get } from 'backstop:policy/payload@0.1.0';\nlet attempts = 8;"),
+            ("const ceiling = ", "log('info', `tenant ${get('/tenant')}`);\n    if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = "),
+        ],
         told: &["told to crash", "delay"],
         without: ("export const backoff", "export const backof"),
         hint: "export const backoff = { delay(failure, errorClass)",
@@ -155,10 +174,10 @@ async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
 async fn a_policy_in_python_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Python,
-        crash: (
-            "ceiling = min(",
-            "assert failure.attempt > 9, \"told to crash\"\n        ceiling = min(",
-        ),
+        crash: &[
+            ("BASE = 500", "from wit_world.imports import log, payload\n\nBASE = 500"),
+            ("ceiling = min(", "log.log(log.Level.INFO, f\"tenant {payload.get('/tenant')}\")\n        assert failure.attempt > 9, \"told to crash\"\n        ceiling = min("),
+        ],
         told: &["told to crash", "policy.py\", line"],
         without: ("class Backoff(", "class Backof("),
         hint: "class Backoff(contract.Backoff):",
@@ -170,7 +189,10 @@ async fn a_policy_in_python_works_and_says_what_is_wrong() {
 async fn a_policy_in_go_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Go,
-        crash: ("delay := Milliseconds(longest)", "if failure.Attempt < 9 {\n\t\tpanic(\"told to crash\")\n\t}\n\tdelay := Milliseconds(longest)"),
+        crash: &[
+            ("\"strconv\"", "\"strconv\"\n\n\thostlog \"card-payments/bindings/imports/backstop_policy_log\"\n\t\"card-payments/bindings/imports/backstop_policy_payload\""),
+            ("delay := Milliseconds(longest)", "hostlog.Log(hostlog.Level_Info, \"tenant \"+backstop_policy_payload.Get(\"/tenant\").Some())\n\tif failure.Attempt < 9 {\n\t\tpanic(\"told to crash\")\n\t}\n\tdelay := Milliseconds(longest)"),
+        ],
         told: &["told to crash", "card-payments.Delay"],
         without: ("func Delay(", "func delays("),
         hint: "func Delay(failure Failure, class ErrorClass) Milliseconds {",
@@ -182,12 +204,65 @@ async fn a_policy_in_go_works_and_says_what_is_wrong() {
 async fn a_policy_in_c_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::C,
-        crash: ("uint32_t delay = CAP;", "uint32_t delay = CAP;\n  if (failure->attempt < 9) { fputs(\"told to crash\\n\", stderr); abort(); }"),
+        crash: &[
+            ("uint32_t delay = CAP;", "uint32_t delay = CAP;\n  backstop_string_t pointer, tenant, line;\n  backstop_string_dup(&pointer, \"/tenant\");\n  if (backstop_policy_payload_get(&pointer, &tenant)) {\n    SAY(&line, \"tenant %.*s\", TEXT(tenant));\n    backstop_policy_log_log(BACKSTOP_POLICY_LOG_LEVEL_INFO, &line);\n  }\n  if (failure->attempt < 9) { fputs(\"told to crash\\n\", stderr); abort(); }"),
+        ],
         told: &["told to crash"],
         without: ("exports_backstop_policy_backoff_delay(", "exports_backstop_policy_backoff_delays("),
         hint: "exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure",
     })
     .await;
+}
+
+/// Saved, built, tested: a mistake on the way is told, and waiting goes on.
+#[tokio::test]
+async fn watching_a_folder_builds_and_tests_again() {
+    let author = Author::new("c").await;
+    let mut command = author.command(&["policy", "test", "--watch", "--no-checks"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let day = ("#define CAP 3600000", "#define CAP 7200000");
+    for (change, expected) in [
+        (None, "7 passed"),
+        (Some(day), "1 failed"),
+        (
+            Some(("#define BASE 500", "#define BASE")),
+            "error: `python-zig cc",
+        ),
+        (Some(("#define BASE\n", "#define BASE 500\n")), "1 failed"),
+        (Some((day.1, day.0)), "7 passed"),
+    ] {
+        if let Some((from, to)) = change {
+            author.change("policy.c", from, to);
+        }
+        let found = async {
+            loop {
+                let line = tokio::select! {
+                    Ok(Some(line)) = stdout.next_line() => line,
+                    Ok(Some(line)) = stderr.next_line() => line,
+                    else => panic!("it ended"),
+                };
+                if line.contains(expected) {
+                    break;
+                }
+            }
+        };
+        let found = tokio::time::timeout(Duration::from_secs(120), found).await;
+        found.unwrap_or_else(|_| panic!("{expected:?} was not said"));
+        while !stderr
+            .next_line()
+            .await
+            .unwrap()
+            .unwrap()
+            .contains("waiting for changes")
+        {}
+    }
+    child.kill().await.unwrap();
 }
 
 /// What a policy does not answer, the host does.

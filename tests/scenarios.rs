@@ -164,6 +164,8 @@ async fn a_mistake_is_told_with_what_would_be_right() {
         "[[scenario]]\nname = 'odd'\nexpect = { wait = '1s' }",
     );
     let nowhere = folder.path().join("nowhere.toml");
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
     for (arguments, code, expected) in [
         (
             &[path.as_str()][..],
@@ -188,9 +190,9 @@ async fn a_mistake_is_told_with_what_would_be_right() {
             "there is no built-in policy `no-such-policy`",
         ),
         (
-            &[folder.path().to_str().unwrap()],
-            1,
-            "is no policy project: can't read",
+            &[empty.to_str().unwrap()],
+            4,
+            "is no policy's folder: it has no policy.toml; make one with `backstop policy new",
         ),
     ] {
         let output = run(&[&["policy", "test"], arguments].concat()).await;
@@ -218,26 +220,6 @@ async fn a_failure_by_its_name_is_asked_about_and_changed_by_flags() {
         listed.contains("lambda-timeout        Sandbox.Timedout"),
         "{listed}"
     );
-}
-
-#[tokio::test]
-async fn a_project_is_tested_by_its_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("build")).unwrap();
-    std::fs::write(folder.path().join("policy.toml"), "name = \"orders\"\n").unwrap();
-    std::fs::write(folder.path().join("build/orders.wasm"), waits(5)).unwrap();
-    std::fs::write(
-        folder.path().join("scenarios.toml"),
-        "[[scenario]]\nname = 'it waits'\nexpect = { delay = '5ms' }",
-    )
-    .unwrap();
-    let output = command(&["policy", "test", "--no-checks"])
-        .current_dir(&folder)
-        .output()
-        .await
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("✓ it waits"));
 }
 
 #[tokio::test]

@@ -35,8 +35,14 @@ impl Author {
 
     /// Runs `backstop` in the folder.
     pub async fn backstop(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().await.unwrap()
+    }
+
+    /// `backstop` in the folder, not yet run.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program("backstop"));
-        self.set_up(command.args(arguments)).output().await.unwrap()
+        self.set_up(command.args(arguments));
+        command
     }
 
     /// Runs a block of shell in the folder, with `backstop` and the toolchains on its path.

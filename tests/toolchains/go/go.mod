@@ -1,3 +1,0 @@
-module policy
-
-go 1.27
