@@ -97,9 +97,13 @@ fn target_is_installed() -> bool {
 
 /// Writes `go_runtime.rs`: the path and text of each file of wit-bindgen-go's runtime. Its crate carries them as files beside its code, and Go's module proxies may not be within reach of an author.
 fn go_runtime(workspace: &Path, out: &Path) {
+    let platform = env::var_os("HOST").expect("cargo sets it");
     let output = Command::new(env::var_os("CARGO").expect("cargo sets it"))
         .current_dir(workspace)
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["metadata", "--format-version", "1", "--locked"])
+        // What other platforms need is not there, and would be fetched.
+        .arg("--filter-platform")
+        .arg(platform)
         .output()
         .expect("cargo runs");
     assert!(
@@ -109,12 +113,16 @@ fn go_runtime(workspace: &Path, out: &Path) {
     );
     let metadata: serde_json::Value =
         serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
-    let manifest = metadata["packages"]
-        .as_array()
+    let packages = metadata.get("packages").and_then(|it| it.as_array());
+    let manifest = packages
         .into_iter()
         .flatten()
-        .find(|package| package["name"] == "wit-bindgen-go")
-        .and_then(|package| package["manifest_path"].as_str())
+        .find(|package| {
+            package
+                .get("name")
+                .is_some_and(|name| name == "wit-bindgen-go")
+        })
+        .and_then(|package| package.get("manifest_path")?.as_str())
         .expect("wit-bindgen-go is a dependency");
     let runtime = Path::new(manifest).with_file_name("src").join("pkg/wit");
     let mut listed = String::from("[\n");

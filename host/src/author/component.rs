@@ -162,6 +162,10 @@ fn adapter() -> anyhow::Result<Vec<u8>> {
 }
 
 /// Without the names and the debugging information of every module in it. The contract's types, in a custom section too, stay.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most sections are copied, whatever they are"
+)]
 fn stripped(file: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut output = Vec::new();
     // Where the nested files were begun; each is written when it ends, with its length before it.

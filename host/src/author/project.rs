@@ -125,14 +125,14 @@ impl Project {
     /// Reads the manifest of a folder.
     pub fn open(folder: &Path) -> Result<Self, ProjectError> {
         let path = folder.join(MANIFEST);
-        let text = std::fs::read_to_string(&path).map_err(|cause| match cause.kind() {
-            std::io::ErrorKind::NotFound => ProjectError::Missing {
+        if !path.exists() {
+            return Err(ProjectError::Missing {
                 folder: folder.to_owned(),
-            },
-            _ => ProjectError::Unreadable {
-                path: path.clone(),
-                cause,
-            },
+            });
+        }
+        let text = std::fs::read_to_string(&path).map_err(|cause| ProjectError::Unreadable {
+            path: path.clone(),
+            cause,
         })?;
         let manifest: Manifest = toml::from_str(&text).map_err(|cause| ProjectError::Invalid {
             path: path.clone(),

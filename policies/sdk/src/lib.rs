@@ -23,13 +23,16 @@
 
 #[doc(hidden)]
 pub mod bindings;
+mod durations;
 mod policy;
 mod standard;
 pub mod testing;
 
 pub use std::time::Duration;
 
-pub use backstop_backoff::{Class, Milliseconds, Settings, SettingsError, classify, jitter};
+pub use backstop_backoff::{
+    Class, Milliseconds, Settings, SettingsError, classify, format_duration, jitter, parse_duration,
+};
 pub use bindings::backstop::policy::types::{Error, ErrorClass, Failure, Verdict};
 /// What a policy may ask of the host: a line in its log, and a look into the message that failed. Both trap outside of WebAssembly.
 pub use bindings::backstop::policy::{log, payload};

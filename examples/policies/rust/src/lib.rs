@@ -8,7 +8,7 @@ use backstop_policy::{
 const BASE: u32 = 500;
 const CAP: u32 = 3_600_000;
 
-const DAY: u32 = 86_400_000;
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// How the payment service's failures are met.
 pub struct Payments {
@@ -50,8 +50,8 @@ impl Policy for Payments {
             ErrorClass::Other(_) => CAP,
             _ => jitter::full(0, ceiling, failure.random),
         };
-        let asked_for = failure.error.retry_after.unwrap_or(0).min(DAY);
-        Duration::from_millis(delay.max(asked_for).into())
+        let asked_for = failure.error.asked_for().unwrap_or_default();
+        Duration::from_millis(delay.into()).max(asked_for.min(DAY))
     }
 
     fn judge(&self, failure: &Failure, class: &ErrorClass) -> Verdict {

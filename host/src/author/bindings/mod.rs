@@ -186,17 +186,12 @@ mod tests {
         }
         for (_, ty) in &resolve.types {
             use wit_bindgen_core::wit_parser::TypeDefKind;
-            match &ty.kind {
-                TypeDefKind::Record(record) => {
-                    names.extend(record.fields.iter().map(|field| camel(&field.name)))
-                }
-                TypeDefKind::Variant(variant) => {
-                    names.extend(variant.cases.iter().map(|case| format!("'{}'", case.name)))
-                }
-                TypeDefKind::Enum(levels) => {
-                    names.extend(levels.cases.iter().map(|case| format!("'{}'", case.name)))
-                }
-                _ => {}
+            if let TypeDefKind::Record(record) = &ty.kind {
+                names.extend(record.fields.iter().map(|field| camel(&field.name)));
+            } else if let TypeDefKind::Variant(variant) = &ty.kind {
+                names.extend(variant.cases.iter().map(|case| format!("'{}'", case.name)));
+            } else if let TypeDefKind::Enum(levels) = &ty.kind {
+                names.extend(levels.cases.iter().map(|case| format!("'{}'", case.name)));
             }
         }
         assert!(names.len() > 25 && names.contains(&"previousDelay".to_owned()));

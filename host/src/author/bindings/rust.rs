@@ -17,7 +17,7 @@ macro_rules! sources {
 }
 
 pub(super) fn add(written: &mut Written) -> anyhow::Result<()> {
-    let sdk = sources!("sdk": "lib.rs" "policy.rs" "standard.rs" "testing.rs");
+    let sdk = sources!("sdk": "lib.rs" "durations.rs" "policy.rs" "standard.rs" "testing.rs");
     let backoff = sources!("backoff": "lib.rs" "classify.rs" "classify_tests.rs" "duration.rs" "jitter.rs" "settings.rs");
     for (path, text) in sdk.into_iter().chain(backoff) {
         written.add(path, text);

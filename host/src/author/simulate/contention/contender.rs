@@ -166,10 +166,11 @@ mod tests {
             attempt: NonZeroU32::new(attempt).unwrap(),
             ..ordinary_failure()
         };
-        match policy.ask(&failure, &Arc::default()).answer.unwrap().action {
-            Action::Retry { delay } => delay.0,
-            other => panic!("{other:?}"),
-        }
+        let answer = policy.ask(&failure, &Arc::default()).answer.unwrap();
+        let Action::Retry { delay } = answer.action else {
+            panic!("{answer:?}");
+        };
+        delay.0
     }
 
     #[test]
