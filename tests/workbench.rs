@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use backstop_tests::backstop::{command, run, text};
-use backstop_tests::policies::waits;
+use backstop_tests::policies::{Rule, waits};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 
@@ -187,4 +187,44 @@ async fn a_policy_is_compiled_for_each_processor() {
         let of_arch = files.filter(|file| file.file_name().to_str().unwrap().ends_with(&ending));
         assert_eq!(of_arch.count(), 2);
     }
+}
+
+#[tokio::test]
+async fn costs_are_measured_and_a_policy_near_a_limit_is_warned_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hungry.wat");
+    // Some thirty million of fifty million units of fuel.
+    let hungry = Rule {
+        delay: Some(
+            "(local $n i32) (local.set $n (i32.const 5000000)) (loop $l (local.set $n (i32.sub (local.get $n) (i32.const 1))) (br_if $l (local.get $n))) (i32.const 1)",
+        ),
+        ..Rule::default()
+    };
+    std::fs::write(&path, hungry.text()).unwrap();
+    let path = path.to_str().unwrap();
+    let arguments = ["policy", "bench", "linear", path, "--for", "20ms"];
+    let shown = run(&arguments).await;
+    let (out, err) = (text(&shown.stdout), text(&shown.stderr));
+    assert!(shown.status.success(), "{err}");
+    assert!(out.contains("linear "), "{out}");
+    assert!(
+        err.contains("hungry.wat uses ") && err.contains(" % of its fuel"),
+        "{err}"
+    );
+    let shown = run(&[&arguments[..], &["--json"]].concat()).await;
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let near: Vec<_> = shown
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["near"])
+        .collect();
+    assert_eq!(near, [&serde_json::json!([]), &serde_json::json!(["fuel"])]);
+    let of_linear = &shown[0];
+    assert!(of_linear["fresh"]["median-us"].as_f64().unwrap() > 0.0);
+    assert!(of_linear["live"]["times"].as_u64().unwrap() >= 10);
+
+    let refused = run(&["policy", "bench", "linear", "--set", "bass=1s"]).await;
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(text(&refused.stderr).contains("unknown setting `bass`"));
 }
