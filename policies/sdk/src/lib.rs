@@ -1,4 +1,4 @@
-//! Write a Backstop policy in Rust: implement [`Policy`], name it in [`export!`], build for `wasm32-unknown-unknown`.
+//! Write a Backstop policy in Rust: implement [`Policy`], name it in [`export!`], build for `wasm32-unknown-unknown`. `backstop policy new NAME --lang rust` makes a crate that does, with this one beside it.
 //!
 //! ```
 //! use backstop_policy::{Duration, ErrorClass, Failure, Policy};

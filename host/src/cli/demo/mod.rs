@@ -131,7 +131,7 @@ async fn edit(
     timeline.until(Duration::from_millis(2_500)).await;
     timeline.note("the policy's file is edited while messages flow:");
     timeline.diff(SLOW, FAST);
-    std::fs::write(file, POLICY.replace(SLOW, FAST))?;
+    save(file, &POLICY.replace(SLOW, FAST))?;
     match next(reloads).await? {
         Reload::Swapped { to, .. } => timeline.policy("decides from now on", &to),
         reload @ (Reload::Refused { .. } | Reload::Unchanged) => {
@@ -153,7 +153,7 @@ async fn attack(
         &format!("(i32.mul (local.get $attempt) {SLOW})"),
         "(loop $for_ever (br $for_ever)) (unreachable)",
     );
-    std::fs::write(file, hostile())?;
+    save(file, &hostile())?;
     match next(reloads).await? {
         Reload::Refused { kept, cause } => {
             timeline.refused(&format!("{:#}", anyhow::Error::from(cause)));
@@ -172,6 +172,13 @@ fn hostile() -> String {
         "{}(loop $for_ever (br $for_ever)) (unreachable)))\n",
         POLICY.get(..rule).unwrap_or_default()
     )
+}
+
+/// As editors save: another file in place of the first, so that no half of it is ever seen.
+fn save(file: &Path, text: &str) -> std::io::Result<()> {
+    let whole = file.with_extension("new");
+    std::fs::write(&whole, text)?;
+    std::fs::rename(whole, file)
 }
 
 async fn next(reloads: &mut mpsc::UnboundedReceiver<Reload>) -> anyhow::Result<Reload> {
