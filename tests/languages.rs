@@ -149,7 +149,7 @@ async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
             ("const ceiling = ", "log('info', `tenant ${get('/tenant')}`);\n    if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = "),
         ],
         told: &["told to crash", "delay"],
-        without: ("export const backoff", "export const backof"),
+        without: ("export const backoff", "const backoff"),
         hint: "export const backoff = { delay(failure, errorClass)",
     })
     .await;
@@ -164,7 +164,7 @@ async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
             ("const ceiling = ", "log('info', `tenant ${get('/tenant')}`);\n    if (failure.attempt < 9) throw new Error('told to crash');\n    const ceiling = "),
         ],
         told: &["told to crash", "delay"],
-        without: ("export const backoff", "export const backof"),
+        without: ("export const backoff", "const backoff"),
         hint: "export const backoff = { delay(failure, errorClass)",
     })
     .await;
@@ -190,7 +190,7 @@ async fn a_policy_in_go_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Go,
         crash: &[
-            ("\"strconv\"", "\"strconv\"\n\n\thostlog \"card-payments/bindings/imports/backstop_policy_log\"\n\t\"card-payments/bindings/imports/backstop_policy_payload\""),
+            ("\"strconv\"", "\"strconv\"\n\n\thostlog \"policy/card-payments/bindings/imports/backstop_policy_log\"\n\t\"policy/card-payments/bindings/imports/backstop_policy_payload\""),
             ("delay := Milliseconds(longest)", "hostlog.Log(hostlog.Level_Info, \"tenant \"+backstop_policy_payload.Get(\"/tenant\").Some())\n\tif failure.Attempt < 9 {\n\t\tpanic(\"told to crash\")\n\t}\n\tdelay := Milliseconds(longest)"),
         ],
         told: &["told to crash", "card-payments.Delay"],
@@ -205,7 +205,7 @@ async fn a_policy_in_c_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::C,
         crash: &[
-            ("uint32_t delay = CAP;", "uint32_t delay = CAP;\n  backstop_string_t pointer, tenant, line;\n  backstop_string_dup(&pointer, \"/tenant\");\n  if (backstop_policy_payload_get(&pointer, &tenant)) {\n    SAY(&line, \"tenant %.*s\", TEXT(tenant));\n    backstop_policy_log_log(BACKSTOP_POLICY_LOG_LEVEL_INFO, &line);\n  }\n  if (failure->attempt < 9) { fputs(\"told to crash\\n\", stderr); abort(); }"),
+            ("uint32_t delay = CAP;", "uint32_t delay = CAP;\n  backstop_string_t pointer, tenant, line;\n  backstop_string_dup(&pointer, \"/tenant\");\n  if (backstop_policy_payload_get(&pointer, &tenant)) {\n    SAY(&line, \"tenant %.*s\", TEXT(tenant));\n    backstop_policy_log_log(BACKSTOP_POLICY_LOG_LEVEL_INFO, &line);\n  }\n  if (failure->attempt < 9) { fputs(\"told to crash\", stderr); abort(); }"),
         ],
         told: &["told to crash"],
         without: ("exports_backstop_policy_backoff_delay(", "exports_backstop_policy_backoff_delays("),
@@ -240,29 +240,59 @@ async fn watching_a_folder_builds_and_tests_again() {
         if let Some((from, to)) = change {
             author.change("policy.c", from, to);
         }
-        let found = async {
-            loop {
+        let round = async {
+            // What is said on one of the two may be read before what was said earlier on the other.
+            let (mut said, mut waits) = (false, false);
+            while !(said && waits) {
                 let line = tokio::select! {
                     Ok(Some(line)) = stdout.next_line() => line,
                     Ok(Some(line)) = stderr.next_line() => line,
                     else => panic!("it ended"),
                 };
-                if line.contains(expected) {
-                    break;
-                }
+                said = said || line.contains(expected);
+                waits = waits || line.contains("waiting for changes");
             }
         };
-        let found = tokio::time::timeout(Duration::from_secs(120), found).await;
-        found.unwrap_or_else(|_| panic!("{expected:?} was not said"));
-        while !stderr
-            .next_line()
-            .await
-            .unwrap()
-            .unwrap()
-            .contains("waiting for changes")
-        {}
+        let round = tokio::time::timeout(Duration::from_secs(120), round).await;
+        round.unwrap_or_else(|_| panic!("{expected:?} was not said"));
     }
     child.kill().await.unwrap();
+}
+
+/// What is printed is kept in a place that Go's heap does not take: a line under way survives what is allocated and collected meanwhile. And a sleep is over at once.
+#[tokio::test]
+async fn a_policy_in_go_may_print_allocate_collect_and_sleep() {
+    let author = Author::new("go").await;
+    // A workspace around the folder is none of its business.
+    std::fs::write(author.folder.join("../go.work"), "go 1.27.1\n").unwrap();
+    author.change(
+        "policy.go",
+        "\"strconv\"",
+        "\"os\"\n\t\"runtime\"\n\t\"strconv\"\n\t\"strings\"\n\t\"time\"",
+    );
+    author.change(
+        "policy.go",
+        "delay := Milliseconds(longest)",
+        "fmt.Fprint(os.Stderr, \"begun \")
+\tvar kept [][]byte
+\tfor range 200 {
+\t\tkept = append(kept, make([]byte, 64<<10))
+\t}
+\truntime.GC()
+\tstarted := time.Now()
+\ttime.Sleep(3 * time.Second)
+\tfmt.Fprintln(os.Stderr, len(kept), strings.Repeat(\"-\", 50), time.Since(started) >= 3*time.Second)
+\truntime.GC()
+\tdelay := Milliseconds(longest)",
+    );
+    let asked = author
+        .backstop(&["policy", "run", ".", "--code", "lock_timeout", "--json"])
+        .await;
+    let asked: Value =
+        serde_json::from_slice(&asked.stdout).unwrap_or_else(|_| panic!("{}", text(&asked.stderr)));
+    assert_eq!(asked["class"], "transient", "{asked}");
+    let line = format!("begun 200 {} true", "-".repeat(50));
+    assert_eq!(asked["log"][0]["message"], line.as_str(), "{asked}");
 }
 
 /// What a policy does not answer, the host does.

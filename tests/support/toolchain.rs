@@ -21,9 +21,12 @@ impl Author {
     /// Makes a policy called `card-payments`.
     pub async fn new(language: &str) -> Self {
         let parent = tempfile::tempdir().unwrap();
-        let folder = parent.path().join("card-payments");
+        // In a folder whose name means something in a policy's own.
+        let build = parent.path().join("build");
+        std::fs::create_dir(&build).unwrap();
+        let folder = build.join("card-payments");
         let author = Self {
-            folder: parent.path().to_owned(),
+            folder: build,
             _parent: parent,
         };
         let made = author

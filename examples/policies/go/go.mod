@@ -1,3 +1,3 @@
-module card-payments
+module policy/card-payments
 
 go 1.27.1

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strconv"
 
-	. "card-payments/bindings/imports/backstop_policy_types"
-	. "card-payments/bindings/wit/types"
+	. "policy/card-payments/bindings/imports/backstop_policy_types"
+	. "policy/card-payments/bindings/wit/types"
 )
 
 // The ceiling of the first delay, and of every delay, in milliseconds.

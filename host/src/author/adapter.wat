@@ -1,11 +1,15 @@
-;; What a module built for WASI preview 1 (Go, C) gets in place of WASI: stdout and stderr go to the host's log line by line, the clock stands still, a sleep is over at once, and there is no environment, no file and no true randomness. Functions that are not here answer "not supported": see component.rs.
+;; What a module built for WASI preview 1 (Go, C) gets in place of WASI: stdout and stderr go to the host's log line by line, the clock moves by what is slept and a sleep is over at once, and there is no environment, no file and no true randomness. Functions that are not here answer "not supported". PAGE and WHOLE are put in by component.rs.
 (module
   (import "env" "memory" (memory 0))
   (import "backstop:policy/log@0.1.0" "log" (func $log (param i32 i32 i32)))
 
-  ;; A page of memory, taken when it is first needed: the line under way, at most 4 KiB of it.
-  (global $page (mut i32) (i32.const 0))
+  ;; Where the line under way is, at most 4 KiB of it. 0: nowhere yet, a page of memory is taken when it is first needed.
+  (global $page (mut i32) (i32.const PAGE))
   (global $length (mut i32) (i32.const 0))
+  ;; 1 where each write to stderr is said at once, newline or not: where nothing is written in pieces.
+  (global $whole i32 (i32.const WHOLE))
+  ;; In nanoseconds. Go takes 0 for a broken clock.
+  (global $now (mut i64) (i64.const 1))
 
   (func $say
     (if (global.get $length) (then
@@ -40,6 +44,7 @@
       (local.set $vectors (i32.add (local.get $vectors) (i32.const 8)))
       (local.set $count (i32.sub (local.get $count) (i32.const 1)))
       (br $next)))
+    (if (i32.and (i32.eq (local.get $fd) (i32.const 2)) (global.get $whole)) (then (call $say)))
     (i32.store (local.get $written) (local.get $sum))
     (i32.const 0))
 
@@ -72,9 +77,8 @@
     (i32.const 0))
   (func (export "environ_get") (param i32 i32) (result i32) (i32.const 0))
 
-  ;; A nanosecond after the beginning: Go takes 0 for a broken clock.
   (func (export "clock_time_get") (param $clock i32) (param $precision i64) (param $into i32) (result i32)
-    (i64.store (local.get $into) (i64.const 1))
+    (i64.store (local.get $into) (global.get $now))
     (i32.const 0))
   (func (export "clock_res_get") (param $clock i32) (param $into i32) (result i32)
     (i64.store (local.get $into) (i64.const 1))
@@ -91,11 +95,21 @@
       (br $next)))
     (i32.const 0))
 
+  ;; Moves the clock to when this subscription, if it is one to a clock, comes due: the tag at 8, the timeout at 24, whether it is a point in time at 40.
+  (func $pass (param $in i32)
+    (local $due i64)
+    (if (i32.load8_u offset=8 (local.get $in)) (then (return)))
+    (local.set $due (i64.load offset=24 (local.get $in)))
+    (if (i32.eqz (i32.and (i32.load16_u offset=40 (local.get $in)) (i32.const 1))) (then
+      (local.set $due (i64.add (local.get $due) (global.get $now)))))
+    (if (i64.gt_u (local.get $due) (global.get $now)) (then (global.set $now (local.get $due)))))
+
   ;; Every subscription has come about: its user data, no error, its kind.
   (func (export "poll_oneoff") (param $in i32) (param $out i32) (param $count i32) (param $events i32) (result i32)
     (i32.store (local.get $events) (local.get $count))
     (block $done (loop $next
       (br_if $done (i32.eqz (local.get $count)))
+      (call $pass (local.get $in))
       (i64.store (local.get $out) (i64.load (local.get $in)))
       (i64.store offset=8 (local.get $out) (i64.shl (i64.load8_u offset=8 (local.get $in)) (i64.const 16)))
       (i64.store offset=16 (local.get $out) (i64.const 0))
@@ -110,5 +124,5 @@
   ;; What was said before the end is kept.
   (func (export "proc_exit") (param i32) (call $say) (unreachable))
 
-  ;; Go's bindings stop the clock while they collect garbage. Here it always stands.
+  ;; Go's bindings stop the clock while they collect garbage. Here it moves by sleep alone.
   (func (export "adapter_monotonic_clock_set_paused") (param i32))

@@ -10,7 +10,6 @@ use super::hint;
 use super::language::Language;
 use super::project::Project;
 use super::toolchain::{self, Tool, ToolError};
-use crate::clock;
 use crate::policy::PolicyDigest;
 
 /// Why there is no component.
@@ -72,6 +71,7 @@ pub fn build(
     names: bool,
     step: &mut dyn FnMut(&str),
 ) -> Result<Built, BuildError> {
+    let sources = project.sources();
     bindings::write(project)?;
     if let Language::JavaScript | Language::TypeScript = project.language {
         all_exported(project)?;
@@ -96,6 +96,13 @@ pub fn build(
         path: path.clone(),
         cause,
     })?;
+    // With names it is another one than hosts take: it does not stand for the folder.
+    let stamp = (!names).then_some(sources.as_str());
+    project.built_of(stamp).map_err(|cause| BuildError::File {
+        what: "write into the folder of",
+        path: path.clone(),
+        cause,
+    })?;
     Ok(Built {
         path,
         size: component.len(),
@@ -105,8 +112,7 @@ pub fn build(
 
 fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if std::fs::read(path).is_ok_and(|there| there == bytes) {
-        // As new as its sources all the same.
-        return std::fs::File::open(path)?.set_modified(clock::system());
+        return Ok(());
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
@@ -126,14 +132,15 @@ fn all_exported(project: &Project) -> Result<(), BuildError> {
         path: source_file.clone(),
         cause,
     })?;
-    let is_of_word = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
-    let words: Vec<_> = text.split(|letter| !is_of_word(letter)).collect();
+    let Some(exported) = exported(&text) else {
+        return Ok(());
+    };
     for question in &project.answers {
         let name = match *question {
             "dead-lettering" => "deadLettering",
             other => other,
         };
-        if !words.contains(&name) {
+        if !exported.contains(&name) {
             return Err(BuildError::Unanswered {
                 source_file,
                 name,
@@ -142,6 +149,29 @@ fn all_exported(project: &Project) -> Result<(), BuildError> {
         }
     }
     Ok(())
+}
+
+/// The names that a module in JavaScript exports; none where it hands on all of another's.
+fn exported(text: &str) -> Option<Vec<&str>> {
+    let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
+    let mut names = Vec::new();
+    for after in text.split("export").skip(1) {
+        let after = after.trim_start();
+        if after.starts_with('*') {
+            return None;
+        }
+        if let Some(listed) = after.strip_prefix('{') {
+            let listed = listed.split('}').next().unwrap_or_default().split(',');
+            names.extend(listed.filter_map(|name| name.split_whitespace().next_back()));
+        } else {
+            let mut words = after.split(|letter| !is_of_name(letter));
+            let is_keyword = |word: &&str| {
+                ["", "const", "let", "var", "async", "function", "class"].contains(word)
+            };
+            names.extend(words.find(|word| !is_keyword(word)));
+        }
+    }
+    Some(names)
 }
 
 /// Runs commands one after another.
@@ -272,6 +302,9 @@ fn go(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     ];
     let mut command = tool.command(folder, arguments);
     command.env("GOOS", "wasip1").env("GOARCH", "wasm");
+    // The folder is a module of its own, whatever stands around it.
+    command.env("GOWORK", "off").env("GO111MODULE", "on");
+    command.env_remove("GOFLAGS");
     run(&mut command).map(drop)
 }
 
@@ -293,4 +326,29 @@ fn c(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
         "bindings/backstop_component_type.o",
     ];
     run(&mut tool.command(folder, arguments)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exports_of_a_module_are_told_from_what_it_only_mentions() {
+        for (text, names) in [
+            ("export const backoff = {};", Some(vec!["backoff"])),
+            ("const backoff = {}; // backoff", Some(vec![])),
+            (
+                "export class settings {}\nexport async function f() {}",
+                Some(vec!["settings", "f"]),
+            ),
+            (
+                "const a = 1;\nexport { a as backoff, settings };",
+                Some(vec!["backoff", "settings"]),
+            ),
+            ("export const backoff: Backoff = {};", Some(vec!["backoff"])),
+            ("export * from './rules.js';", None),
+        ] {
+            assert_eq!(exported(text), names, "{text}");
+        }
+    }
 }

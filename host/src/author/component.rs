@@ -122,15 +122,10 @@ fn encoded(project: &Project, mut module: Vec<u8>) -> anyhow::Result<Vec<u8>> {
         let (resolve, world) = bindings::resolved_for(&project.answers)?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
     }
-    // Go's allocator is not there yet when its start calls the adapter, hence the growing.
-    // Go's allocator is not there yet when its start calls the adapter: memory is grown for it.
     let mut encoder = ComponentEncoder::default();
-    encoder
-        .validate(true)
-        .realloc_via_memory_grow(true)
-        .module(&module)?;
+    encoder.validate(true).module(&module)?;
     if imports_preview_1(&module)? {
-        encoder.adapter(PREVIEW_1, &adapter()?)?;
+        encoder.adapter(PREVIEW_1, &adapter(project.language)?)?;
     }
     encoder.encode()
 }
@@ -148,11 +143,26 @@ fn imports_preview_1(module: &[u8]) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-fn adapter() -> anyhow::Result<Vec<u8>> {
+/// Where Go's linker leaves 8 KiB free, for a way of passing arguments that WASI does not use. Go takes all of the memory that grows for its heap, the adapter's page too if it took one.
+const FREE_IN_GO: &str = "4096";
+
+fn adapter(language: Language) -> anyhow::Result<Vec<u8>> {
+    // Go writes a panic in pieces; stderr in C is not buffered, and an abort flushes nothing.
+    let (page, whole) = match language {
+        Language::Go => (FREE_IN_GO, "0"),
+        Language::C
+        | Language::Rust
+        | Language::JavaScript
+        | Language::TypeScript
+        | Language::Python => ("0", "1"),
+    };
     let others = NOT_SUPPORTED.map(|(name, parameters)| {
         format!("  (func (export \"{name}\") (param {parameters}) (result i32) (i32.const 58))\n")
     });
-    let mut adapter = wat::parse_str(format!("{ADAPTER}{})", others.concat()))?;
+    let text = ADAPTER
+        .replace("(i32.const PAGE)", &format!("(i32.const {page})"))
+        .replace("(i32.const WHOLE)", &format!("(i32.const {whole})"));
+    let mut adapter = wat::parse_str(format!("{text}{})", others.concat()))?;
     let mut resolve = Resolve::default();
     let world = format!("{CONTRACT}\nworld adapter {{ import log; }}\n");
     let package = resolve.push_str("adapter.wit", &world)?;

@@ -14,6 +14,7 @@ pub mod preset;
 mod project;
 pub mod scenario;
 pub mod simulate;
+mod sources;
 pub mod subject;
 mod template;
 mod toolchain;

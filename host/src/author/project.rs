@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde::Deserialize;
 
@@ -104,6 +103,9 @@ impl std::str::FromStr for PolicyName {
                     .bytes()
                     .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
+        if ["backstop-policy", "backstop-backoff"].contains(&name) {
+            return Err("it is the name of a crate of the SDK; expected another".to_owned());
+        }
         let begins_well = name.starts_with(|first: char| first.is_ascii_lowercase());
         if begins_well && name.len() <= 64 && name.split('-').all(is_word) {
             return Ok(Self(name.to_owned()));
@@ -174,52 +176,19 @@ impl Project {
         self.folder.join("scenarios.toml")
     }
 
-    /// Whether the component is there, and nothing that it is made of has changed since.
-    pub fn is_built(&self) -> bool {
-        let changed = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
-        let Some(built) = changed(&self.component()) else {
-            return false;
-        };
-        let this_program = std::env::current_exe();
-        let newest = newest(&self.folder).max(this_program.ok().as_deref().and_then(changed));
-        newest.is_some_and(|newest| newest <= built)
-    }
-
     /// The folder for everything that is made anew by each build.
     pub(super) fn bindings(&self) -> PathBuf {
         self.folder.join("bindings")
     }
 }
 
-/// What a folder may hold that its component is not made of.
-const NOT_SOURCES: [&str; 6] = [
-    "build",
-    "bindings",
-    "node_modules",
-    "target",
-    "scenarios.toml",
-    "README.md",
-];
-
-/// When the newest of the sources in a folder was changed; none where there are none.
-fn newest(folder: &Path) -> Option<SystemTime> {
-    let inside = std::fs::read_dir(folder).ok()?.flatten();
-    let sources = inside.filter(|entry| {
-        let name = entry.file_name();
-        let is_hidden = name.as_encoded_bytes().starts_with(b".");
-        !is_hidden && !NOT_SOURCES.iter().any(|other| name == *other)
-    });
-    sources
-        .filter_map(|entry| match entry.file_type() {
-            Ok(kind) if kind.is_dir() => newest(&entry.path()),
-            _ => entry.path().metadata().and_then(|it| it.modified()).ok(),
-        })
-        .max()
-}
-
 /// Three numbers with dots, and what may follow them after a hyphen or a plus.
 fn is_version(version: &str) -> bool {
-    let numbers = version.split(['-', '+']).next().unwrap_or_default();
+    let mut parts = version.split(['-', '+']);
+    let numbers = parts.next().unwrap_or_default();
+    if parts.any(str::is_empty) {
+        return false;
+    }
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     numbers.split('.').count() == 3 && numbers.split('.').all(is_number)
 }

@@ -1,5 +1,7 @@
 //! For Go: what wit-bindgen-go makes of the contract, its runtime package, and the functions that hand each question to the policy's own package.
 
+use anyhow::Context;
+
 use super::{Written, generate};
 use crate::author::project::Project;
 
@@ -29,8 +31,19 @@ const HANDED_ON: [(&str, &str); 4] = [
     ),
 ];
 
+/// The path that the policy's own package is imported by, as its go.mod says.
+fn module(project: &Project) -> anyhow::Result<String> {
+    let path = project.folder.join("go.mod");
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let named = text.lines().find_map(|line| line.strip_prefix("module "));
+    named
+        .map(|name| name.trim().to_owned())
+        .with_context(|| format!("{} names no module", path.display()))
+}
+
 pub(super) fn add(project: &Project, written: &mut Written) -> anyhow::Result<()> {
-    let module = &project.name;
+    let module = module(project)?;
     let mut generator = wit_bindgen_go::Opts {
         format: wit_bindgen_go::Format::False,
         pkg_name: Some(format!("{module}/bindings")),

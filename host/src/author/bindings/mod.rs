@@ -74,11 +74,29 @@ pub(super) fn write(project: &Project) -> Result<(), BindingsError> {
         reason: format!("{reason:#}"),
     })?;
     let folder = project.bindings();
+    remove_others(&folder, &folder, &written);
     for (path, bytes) in written.0 {
         let path = folder.join(path);
         put(&path, &bytes).map_err(|cause| BindingsError::Unwritable { path, cause })?;
     }
     Ok(())
+}
+
+/// Removes what an earlier build wrote and this one does not. What can't be removed does no harm to a build.
+fn remove_others(top: &Path, folder: &Path, written: &Written) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let place = path.strip_prefix(top).unwrap_or(&path);
+        // Python's own tool writes its bindings there.
+        if place == Path::new("python") {
+            continue;
+        }
+        if path.is_dir() {
+            remove_others(top, &path, written);
+        } else if !written.0.iter().any(|(kept, _)| place == Path::new(kept)) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
 }
 
 fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -6,6 +6,7 @@ use anstream::println;
 use clap::Parser;
 
 use crate::author::{self, Language, PolicyName};
+use crate::policy::builtin;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +36,14 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         .folder
         .unwrap_or_else(|| PathBuf::from(args.name.to_string()));
     let project = author::create(&folder, &args.name, args.lang)?;
-    let shown = folder.display();
+    let folder: PathBuf = folder.components().collect();
+    // A built-in policy's name would mean that one.
+    let is_builtin = builtin::names().any(|name| folder.as_os_str() == name);
+    let shown = if is_builtin {
+        format!("./{}", folder.display())
+    } else {
+        folder.display().to_string()
+    };
     println!("made {shown}/, a policy in {}", project.language.title());
     println!();
     println!("  {}", folder.join(project.language.source()).display());

@@ -92,7 +92,11 @@ impl Watched {
                 && folder_of(file).canonicalize().ok() == folder_of(changed).canonicalize().ok()
         };
         let is_source = |project: &PathBuf| {
-            let within = changed.strip_prefix(project).unwrap_or(changed);
+            let absolute = |path: &Path| std::path::absolute(path).unwrap_or(path.to_owned());
+            let changed = absolute(changed);
+            let Ok(within) = changed.strip_prefix(absolute(project)) else {
+                return false;
+            };
             let mut parts = within.components();
             !parts.any(|part| {
                 matches!(part, Component::Normal(name) if MADE.iter().any(|made| name == *made))
