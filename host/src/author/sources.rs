@@ -70,7 +70,6 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::author::{Language, PolicyName, create};
 
     #[test]
