@@ -228,3 +228,17 @@ async fn costs_are_measured_and_a_policy_near_a_limit_is_warned_about() {
     assert_eq!(refused.status.code(), Some(4));
     assert!(text(&refused.stderr).contains("unknown setting `bass`"));
 }
+
+#[tokio::test]
+async fn every_import_that_is_refused_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("greedy.wat");
+    let greedy = r#"(component (import "wasi:http/types@0.2.0" (instance)) (import "odd:disk/files" (instance)))"#;
+    std::fs::write(&path, greedy).unwrap();
+    let looked = run(&["policy", "inspect", path.to_str().unwrap()]).await;
+    let said = text(&looked.stderr);
+    assert_eq!(looked.status.code(), Some(4), "{said}");
+    let both =
+        "it imports `wasi:http/types@0.2.0`, `odd:disk/files`, which a policy is not granted";
+    assert!(said.contains(both), "{said}");
+}

@@ -208,7 +208,8 @@ fn stripped(file: &[u8]) -> anyhow::Result<Vec<u8>> {
             _ => {}
         }
         if let wasmparser::Payload::CustomSection(section) = &payload
-            && (section.name() == "name" || section.name().starts_with(".debug"))
+            && (["name", "component-name"].contains(&section.name())
+                || section.name().starts_with(".debug"))
         {
             continue;
         }
@@ -219,4 +220,25 @@ fn stripped(file: &[u8]) -> anyhow::Result<Vec<u8>> {
         }
     }
     Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripping_takes_names_at_every_depth_and_leaves_the_rest_as_it_was() {
+        let text = "(component $outer (core module $inner (@custom \"component-type\" \"kept\") (func $secret (export \"f\"))) (core instance (instantiate $inner)))";
+        let whole = wat::parse_str(text).unwrap();
+        let holds =
+            |file: &[u8], text: &str| file.windows(text.len()).any(|it| it == text.as_bytes());
+        assert!(holds(&whole, "secret") && holds(&whole, "kept"));
+        let stripped = stripped(&whole).unwrap();
+        assert!(!holds(&stripped, "secret") && !holds(&stripped, "outer"));
+        assert!(holds(&stripped, "kept"));
+        wasmparser::Validator::new()
+            .validate_all(&stripped)
+            .unwrap();
+        assert_eq!(super::stripped(&stripped).unwrap(), stripped);
+    }
 }

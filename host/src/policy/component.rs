@@ -69,7 +69,7 @@ pub enum ComponentError {
     /// Not valid, or of features that the sandbox does not allow.
     #[error("it does not compile: {0}")]
     Compile(String),
-    /// Wants something that a policy is not given.
+    /// Wants things that a policy is not given: all of them.
     #[error(
         "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `backstop:policy/payload` and WASI 0.2 without network or HTTP"
     )]
@@ -191,12 +191,16 @@ fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>
     bindings::types::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
     bindings::log::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
     bindings::payload::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
+    let mut refused = Vec::new();
     for (import, item) in component.component_type().imports(component.engine()) {
         if is_wasi(import) {
             wasi::define(&mut linker, import, &item.ty).map_err(link)?;
         } else if !is_ours(import) {
-            return Err(ComponentError::Import(import.to_owned()));
+            refused.push(import.to_owned());
         }
+    }
+    if !refused.is_empty() {
+        return Err(ComponentError::Import(refused.join("`, `")));
     }
     // Only WASI is left to be unknown.
     linker
