@@ -1,6 +1,7 @@
 //! The sandbox and what runs in it: a policy, put together from one component or several, asked about one failure at a time in fresh instances.
 
 mod bindings;
+mod bucket;
 pub mod builtin;
 mod compiled;
 mod component;
@@ -12,6 +13,9 @@ mod limits;
 mod live;
 mod payload;
 mod probe;
+mod registry;
+mod signature;
+mod signing;
 mod source;
 mod wasi;
 mod watch;
@@ -29,6 +33,7 @@ use crate::{clock, fallback};
 use bindings::{backoff, classifier, dead_lettering, types};
 use instance::Live;
 
+pub use bucket::{Bucket, BucketError, Object};
 pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
 pub use component::{Component, ComponentError, PolicyDigest};
 pub use encoding::{EncodingError, INTERFACES};
@@ -40,6 +45,9 @@ pub use live::{LivePolicy, Reload};
 pub use payload::Payload;
 pub use probe::ProbeError;
 pub(crate) use probe::{failures, ordinary_failure, run as probe};
+pub use registry::{Artifact, Package, PackageError, Reference, Registry, RegistryError};
+pub use signature::{KeyError, Keys, SIGNATURE_SUFFIX, SignatureError, signed_with};
+pub use signing::{NewKeys, SecretKey, SigningError};
 pub use source::{PartSpec, PolicyError, PolicySpec, Source, SourceError};
 pub use watch::{DEBOUNCE, WatchError, Watcher};
 
