@@ -11,6 +11,7 @@ pub mod emulator;
 pub mod lambda;
 pub mod policies;
 pub mod proxy;
+pub mod registry;
 pub mod retries;
 pub mod retry_world;
 pub mod runtime_api;

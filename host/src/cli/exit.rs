@@ -3,11 +3,14 @@
 use std::process::ExitCode;
 
 use super::doctor::Ill;
-use super::policy::{BrokenPolicy, TestsFailed};
+use super::policy::{BrokenPolicy, PinMismatch, TestsFailed};
 use crate::author::scenario::ScenarioError;
 use crate::author::{BuildError, ProjectError};
 use crate::config::ConfigError;
-use crate::policy::{CompileError, PolicyError, SourceError};
+use crate::policy::{
+    BucketError, CompileError, KeyError, PackageError, PolicyError, RegistryError, SignatureError,
+    SigningError, SourceError,
+};
 use crate::service::{QueueFault, StartError};
 
 /// The exit codes, as `--help` lists them.
@@ -16,9 +19,9 @@ Exit codes:
   0    done
   1    something unexpected went wrong
   2    the command line is wrong
-  3    the configuration is wrong, or a file of scenarios
-  4    a policy is refused, or does not build
-  5    a queue, a dead-letter queue or a handler can't be used
+  3    the configuration is wrong, a file of scenarios, or a key
+  4    a policy is refused or its signature is, or it does not build
+  5    a queue, a dead-letter queue, a handler, a registry or a bucket can't be used
   6    `backstop doctor` found something that is wrong
   7    `backstop policy test`: a scenario or a check failed
   130  ended at once by a second signal
@@ -61,7 +64,11 @@ impl Exit {
         if error.is::<TestsFailed>() {
             return Self::TestsFailed;
         }
-        if error.is::<ConfigError>() || error.is::<ScenarioError>() {
+        if error.is::<ConfigError>()
+            || error.is::<ScenarioError>()
+            || error.is::<KeyError>()
+            || error.is::<SigningError>()
+        {
             return Self::Config;
         }
         if error.is::<PolicyError>()
@@ -70,8 +77,23 @@ impl Exit {
             || error.is::<BuildError>()
             || error.is::<ProjectError>()
             || error.is::<SourceError>()
+            || error.is::<SignatureError>()
+            || error.is::<PackageError>()
+            || error.is::<PinMismatch>()
         {
             return Self::Policy;
+        }
+        if let Some(error) = error.downcast_ref::<RegistryError>() {
+            return Self::of_registry(error);
+        }
+        if let Some(error) = error.downcast_ref::<BucketError>() {
+            return match error {
+                BucketError::TooLarge { .. } => Self::Policy,
+                BucketError::Away { .. }
+                | BucketError::NotFound { .. }
+                | BucketError::Denied { .. }
+                | BucketError::Refused { .. } => Self::Queue,
+            };
         }
         match error.downcast_ref::<StartError>() {
             Some(StartError::Queues(faults)) => match faults.first() {
@@ -81,6 +103,21 @@ impl Exit {
             },
             Some(StartError::Records { .. }) => Self::Config,
             Some(StartError::Sandbox(_) | StartError::Watch(_)) | None => Self::Unexpected,
+        }
+    }
+}
+
+impl Exit {
+    fn of_registry(error: &RegistryError) -> Self {
+        match error {
+            RegistryError::Unfit { .. }
+            | RegistryError::TooLarge { .. }
+            | RegistryError::Changed { .. } => Self::Policy,
+            RegistryError::Away { .. }
+            | RegistryError::Plain { .. }
+            | RegistryError::NotFound { .. }
+            | RegistryError::Denied { .. }
+            | RegistryError::Refused { .. } => Self::Queue,
         }
     }
 }

@@ -4,11 +4,18 @@ mod bench;
 mod build;
 mod compile;
 mod inspect;
+mod keygen;
 mod new;
+mod password;
+mod place;
+mod pull;
+mod push;
 mod run;
+mod sign;
 mod simulate;
 mod test;
 mod told;
+mod verify;
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +24,11 @@ use clap::{Parser, Subcommand};
 
 use crate::author::subject::Subject;
 use crate::config::parse_settings;
-use crate::policy::{Broken, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source, builtin};
+use crate::policy::{
+    Broken, KeyError, Keys, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source, builtin,
+};
 
-/// Make, test and measure policies: start one, build it, test it, ask it, simulate it
+/// Make, test, measure and distribute policies: start one, build it, test it, ask it, simulate it, sign it, push it
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -36,8 +45,14 @@ enum Command {
     Simulate(Box<simulate::Args>),
     Bench(bench::Args),
     Compile(compile::Args),
+    Push(Box<push::Args>),
+    Pull(Box<pull::Args>),
+    Sign(sign::Args),
+    Verify(verify::Args),
+    Keygen(keygen::Args),
 }
 
+/// Runs it. Blocks: to be called where blocking is allowed, within the runtime.
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::New(args) => new::run(args),
@@ -48,6 +63,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::Simulate(args) => simulate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Compile(args) => compile::run(&args),
+        Command::Push(args) => push::run(&args),
+        Command::Pull(args) => pull::run(&args),
+        Command::Sign(args) => sign::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Keygen(args) => keygen::run(&args),
     }
 }
 
@@ -57,6 +77,14 @@ pub(super) use test::TestsFailed;
 #[derive(Debug, thiserror::Error)]
 #[error("the policy {0}: a host would let the fallback decide")]
 pub(super) struct BrokenPolicy(Broken);
+
+/// What is at a place is not what it was pinned to.
+#[derive(Debug, thiserror::Error)]
+#[error("{place} is refused: what is there has the digest {found}")]
+pub(super) struct PinMismatch {
+    place: place::Place,
+    found: String,
+}
 
 /// A policy and its settings, as flags name them.
 #[derive(Debug, Parser)]
@@ -98,6 +126,14 @@ fn source_of(name: &str) -> anyhow::Result<Source> {
         Some(folder) => Ok(Source::File(build::component_of(&folder)?)),
         None => Ok(Source::parse(name, Path::new(""))?),
     }
+}
+
+/// The public keys that flags name; none where no flag does.
+fn keys_of(named: &[String]) -> Result<Option<Keys>, KeyError> {
+    let is_named = !named.is_empty();
+    is_named
+        .then(|| Keys::read(named, Path::new("")))
+        .transpose()
 }
 
 /// The folder that a name means, if it means one.
