@@ -14,6 +14,7 @@ use backstop::config::Config;
 use backstop_envelope::Envelope;
 use backstop_tests::backstop::{command, program, text};
 use backstop_tests::emulator::services;
+use backstop_tests::registry::Registry;
 use serde_json::Value;
 
 fn top() -> PathBuf {
@@ -205,6 +206,11 @@ fn the_policy_in_the_readme_is_the_one_that_the_sdk_tests() {
 
 /// Runs the blocks of shell in a document that name a queue in memory or a policy, one after another, in one folder, with the toolchains on the path. What each wrote.
 async fn commands_of(name: &str) -> Vec<String> {
+    commands_in(&document(name)).await
+}
+
+/// See [`commands_of`].
+async fn commands_in(document: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
     let ours = [
@@ -215,7 +221,7 @@ async fn commands_of(name: &str) -> Vec<String> {
     let path = ours.into_iter().chain(std::env::split_paths(&path));
     let path = std::env::join_paths(path).unwrap();
     let mut written = Vec::new();
-    for block in blocks(&document(name), "sh") {
+    for block in blocks(document, "sh") {
         if !block.contains("local:") && !block.contains("backstop policy") {
             continue;
         }
@@ -247,6 +253,18 @@ async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
 async fn the_commands_for_authors_run_as_their_document_gives_them() {
     let written = commands_of("host/docs/write-a-policy.md").await;
     let expected = ["13 passed", "metadata   card-payments, 0.1.0, TypeScript"];
+    assert_eq!(written.len(), expected.len());
+    for (told, expected) in written.iter().zip(expected) {
+        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
+    }
+}
+
+#[tokio::test]
+async fn the_commands_for_registries_run_as_their_document_gives_them() {
+    let registry = Registry::start();
+    let text = document("host/docs/registries.md").replace("localhost:5000", &registry.address());
+    let written = commands_in(&text).await;
+    let expected = ["answers    backstop:policy/backoff@0.1.0", ", verified\n"];
     assert_eq!(written.len(), expected.len());
     for (told, expected) in written.iter().zip(expected) {
         assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
@@ -285,6 +303,7 @@ fn every_link_in_the_documents_leads_somewhere() {
         "host/docs/decision-record.md",
         "host/docs/lambda.md",
         "host/docs/policies.md",
+        "host/docs/registries.md",
         "host/docs/scenarios.md",
         "host/docs/write-a-policy.md",
         "host/docs/simulate.md",

@@ -11,6 +11,8 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::get;
 use backstop::clock;
 use backstop::policy::{
     Bucket, BucketError, Package, Registry as Client, RegistryError, SIGNATURE_SUFFIX, builtin,
@@ -623,6 +625,59 @@ async fn a_registry_without_tls_is_told_from_one_that_is_away() {
     bench
         .json(&["push", "orders.wasm", &url, "--plain-http", "127.0.0.2"])
         .await;
+}
+
+/// A registry that hands out tokens, as most public ones do, and says `answer` to whoever has one.
+async fn token_registry(token: &'static str, answer: StatusCode) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let realm = format!("Bearer realm=\"http://{address}/token\",service=\"tests\"");
+    let router = axum::Router::new()
+        .route(
+            "/token",
+            get(move || async move { json!({"token": token}).to_string() }),
+        )
+        .fallback(async move |headers: HeaderMap| {
+            let bearer = headers
+                .get("authorization")
+                .map(|it| it.to_str().unwrap().to_owned());
+            let status = match bearer {
+                Some(bearer) if bearer == format!("Bearer {token}") => answer,
+                _ => StatusCode::UNAUTHORIZED,
+            };
+            let digest = format!("sha256:{}", "a".repeat(64));
+            (
+                status,
+                [
+                    ("www-authenticate", realm.clone()),
+                    ("docker-content-digest", digest),
+                ],
+            )
+        });
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_where_the_registry_wants_one() {
+    // Opaque, and a JSON Web Token that says when it ends.
+    let of_json = "eyJhbGciOiJSUzI1NiJ9.eyJleHAiOjQwMDAwMDAwMDB9.c2lnbmF0dXJl";
+    for token in ["opaque", of_json] {
+        let address = token_registry(token, StatusCode::OK).await;
+        let at = reference(&format!("oci://{address}/policies/orders:1"));
+        let digest = Client::new(Vec::new()).digest(&at).await.unwrap();
+        assert_eq!(digest, format!("sha256:{}", "a".repeat(64)));
+    }
+    for (status, is_away) in [
+        (StatusCode::SERVICE_UNAVAILABLE, true),
+        (StatusCode::TOO_MANY_REQUESTS, true),
+        (StatusCode::FORBIDDEN, false),
+    ] {
+        let address = token_registry("opaque", status).await;
+        let at = reference(&format!("oci://{address}/policies/orders:1"));
+        let refused = Client::new(Vec::new()).digest(&at).await.unwrap_err();
+        assert_eq!(refused.is_away(), is_away, "{refused}");
+    }
 }
 
 async fn in_s3(emulator: &Emulator) {

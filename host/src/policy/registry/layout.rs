@@ -260,3 +260,7 @@ fn described(metadata: &Metadata) -> BTreeMap<String, String> {
     };
     found.into_iter().filter_map(named).collect()
 }
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;
