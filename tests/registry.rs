@@ -782,6 +782,12 @@ async fn a_bucket_that_is_away_is_told() {
         away.to_string().starts_with("can't reach s3://b/k"),
         "{away}"
     );
+    let mut regionless = sdk.into_builder();
+    regionless.set_region(None::<aws_config::Region>);
+    let unready = Bucket::new(&regionless.build(), true)
+        .get("b", "k", None, 1)
+        .await;
+    assert!(unready.is_err_and(|error| !error.is_away()));
     let bench = Bench::new().await;
     let mistaken = ["pull", Path::new("orders.wasm").to_str().unwrap()];
     bench

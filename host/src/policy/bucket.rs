@@ -63,11 +63,11 @@ pub enum BucketError {
         reason: String,
     },
     /// Not done for another reason.
-    #[error("S3 refuses {object}: {reason}")]
+    #[error("{object} is refused: {reason}")]
     Refused {
         /// The object's URL.
         object: String,
-        /// What S3 says.
+        /// Why.
         reason: String,
     },
     /// Over the limit.
@@ -142,7 +142,7 @@ impl Bucket {
         {
             Ok(answer) => answer,
             Err(error) if is_unchanged(&error) => return Ok(None),
-            Err(error) => return Err(BucketError::of(url(bucket, key), &error)),
+            Err(error) => return Err(self.failed(bucket, key, &error)),
         };
         let away = |reason: String| BucketError::Away {
             object: url(bucket, key),
@@ -177,8 +177,20 @@ impl Bucket {
             .body(ByteStream::from(file))
             .send()
             .await
-            .map_err(|error| BucketError::of(url(bucket, key), &error))?;
+            .map_err(|error| self.failed(bucket, key, &error))?;
         Ok(answer.e_tag().map(str::to_owned))
+    }
+
+    fn failed<E>(&self, bucket: &str, key: &str, error: &SdkError<E>) -> BucketError
+    where
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    {
+        let object = url(bucket, key);
+        if self.0.config().region().is_none() {
+            let reason = "no region is set, by AWS_REGION or a profile".to_owned();
+            return BucketError::Refused { object, reason };
+        }
+        BucketError::of(object, error)
     }
 
     /// The text of the signature beside an object; none where there is none.

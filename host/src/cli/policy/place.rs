@@ -48,13 +48,13 @@ impl Reached {
 }
 
 impl Place {
-    /// The last part of its name.
-    pub(super) fn stem(&self) -> &str {
-        let name = match self {
-            Self::Registry(reference) => reference.repository(),
-            Self::Bucket { key, .. } => key.trim_end_matches(".wasm"),
-        };
-        name.rsplit('/').next().unwrap_or(name)
+    /// What its file is called when nothing else is said.
+    pub(super) fn file_name(&self) -> String {
+        let last = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
+        match self {
+            Self::Registry(reference) => format!("{}.wasm", last(reference.repository())),
+            Self::Bucket { key, .. } => last(key),
+        }
     }
 
     /// The same place, pinned to a digest: what a host can be given.
@@ -123,11 +123,13 @@ fn bucket(text: &str) -> Result<Place, String> {
         _ => (text, None),
     };
     match object.split_once('/') {
-        Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => Ok(Place::Bucket {
-            bucket: bucket.to_owned(),
-            key: key.to_owned(),
-            pin,
-        }),
+        Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() && !key.ends_with('/') => {
+            Ok(Place::Bucket {
+                bucket: bucket.to_owned(),
+                key: key.to_owned(),
+                pin,
+            })
+        }
         _ => Err("expected s3://BUCKET/KEY, such as s3://policies/orders.wasm".to_owned()),
     }
 }
@@ -145,28 +147,39 @@ mod tests {
     #[test]
     fn a_place_is_a_tag_of_a_registry_or_a_key_of_a_bucket() {
         let pin = format!("sha256:{}", "a".repeat(64));
-        for (text, stem) in [
+        for (text, name) in [
             (
                 "oci://localhost:5000/policies/orders:1.0.0".to_owned(),
-                Some("orders"),
+                Some("orders.wasm"),
             ),
             (
                 "oci://ghcr.io/acme/orders:latest".to_owned(),
-                Some("orders"),
+                Some("orders.wasm"),
             ),
-            (format!("oci://ghcr.io/acme/orders:1@{pin}"), Some("orders")),
-            ("s3://policies/team/orders.wasm".to_owned(), Some("orders")),
-            (format!("s3://policies/orders.wasm@{pin}"), Some("orders")),
-            ("s3://policies/a@b.wasm".to_owned(), Some("a@b")),
+            (
+                format!("oci://ghcr.io/acme/orders:1@{pin}"),
+                Some("orders.wasm"),
+            ),
+            (
+                "s3://policies/team/orders.wasm".to_owned(),
+                Some("orders.wasm"),
+            ),
+            (
+                format!("s3://policies/orders.wasm@{pin}"),
+                Some("orders.wasm"),
+            ),
+            ("s3://policies/a@b.wat".to_owned(), Some("a@b.wat")),
             ("oci://policies/orders:1".to_owned(), None),
             ("oci://ghcr.io/Acme/orders:1".to_owned(), None),
             (format!("oci://ghcr.io/acme/orders@{}", &pin[..60]), None),
             ("s3://policies".to_owned(), None),
+            ("s3://policies/team/".to_owned(), None),
             ("s3:///orders.wasm".to_owned(), None),
             ("orders.wasm".to_owned(), None),
         ] {
             let place = text.parse::<Place>().ok();
-            assert_eq!(place.as_ref().map(Place::stem), stem, "{text}");
+            let found = place.as_ref().map(Place::file_name);
+            assert_eq!(found.as_deref(), name, "{text}");
             assert!(place.is_none_or(|it| it.to_string() == text), "{text}");
         }
     }

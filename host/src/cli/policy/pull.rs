@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(value_name = "PLACE")]
     place: Place,
 
-    /// Where to write it [default: the last part of its name, with .wasm]
+    /// Where to write it [default: the last part of the repository's name with .wasm, or of the key]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let path = match &args.output {
         Some(path) => path.clone(),
-        None => PathBuf::from(format!("{}.wasm", args.place.stem())),
+        None => PathBuf::from(args.place.file_name()),
     };
     write(&path, &pulled).with_context(|| format!("can't write {}", path.display()))?;
     let digest = PolicyDigest::of(&pulled.file);

@@ -108,8 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 /// Made now, or read, or none.
 fn signature(args: &Args, file: &[u8]) -> anyhow::Result<Option<String>> {
     if let Some(key) = &args.sign {
-        let name = format!("{}.wasm", args.place.stem());
-        return Ok(Some(sign::signed(key, file, &name)?));
+        return Ok(Some(sign::signed(key, file, &args.place.file_name())?));
     }
     let read = |path: &PathBuf| {
         std::fs::read_to_string(path)

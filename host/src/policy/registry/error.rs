@@ -26,19 +26,23 @@ pub enum RegistryError {
     },
     /// No such repository, tag or digest, or none that these credentials may see.
     #[error(
-        "there is no {reference} in the registry: look at the tag, or push it with `backstop policy push`; where it is private, log in with `docker login {}`", reference.registry()
+        "there is no {reference} in the registry: look at the tag, or push it with `backstop policy push`; where it is private, log in with `docker login {registry}`"
     )]
     NotFound {
         /// What was asked for.
-        reference: Reference,
+        reference: String,
+        /// The registry's host and port.
+        registry: String,
     },
     /// The credentials are missing, wrong or not enough.
     #[error(
-        "the registry does not allow it for {reference} ({reason}): log in with `docker login {}`, as somebody who may", reference.registry()
+        "the registry does not allow it for {reference} ({reason}): log in with `docker login {registry}`, as somebody who may"
     )]
     Denied {
         /// What was asked for.
-        reference: Reference,
+        reference: String,
+        /// The registry's host and port.
+        registry: String,
         /// What the registry says.
         reason: String,
     },
@@ -46,7 +50,7 @@ pub enum RegistryError {
     #[error("the registry refuses {reference}: {reason}")]
     Refused {
         /// What was asked for.
-        reference: Reference,
+        reference: String,
         /// What the registry says.
         reason: String,
     },
@@ -54,7 +58,7 @@ pub enum RegistryError {
     #[error("{reference} is not {expected}: {reason}")]
     Unfit {
         /// What was asked for.
-        reference: Reference,
+        reference: String,
         /// A policy, or a signature.
         expected: &'static str,
         /// What it is.
@@ -64,7 +68,7 @@ pub enum RegistryError {
     #[error("{reference} has {size} bytes, more than the limit of {most}")]
     TooLarge {
         /// What was asked for.
-        reference: Reference,
+        reference: String,
         /// The size that its manifest says.
         size: i64,
         /// The limit.
@@ -76,7 +80,7 @@ pub enum RegistryError {
     )]
     Changed {
         /// What was asked for.
-        reference: Reference,
+        reference: String,
         /// The digest by which it was asked for.
         expected: String,
         /// That of what came.
@@ -107,7 +111,7 @@ impl RegistryError {
         match error {
             E::RequestError(error) => match error.status() {
                 Some(status) => Self::answered(reference, status.as_u16(), &chain(&error)),
-                None => Self::unanswered(reference, &chain(&error)),
+                None => Self::unanswered(reference, &chain(&error.without_url())),
             },
             E::IoError(error) => match error.get_ref().and_then(|it| it.downcast_ref()) {
                 Some(changed) => Self::changed(reference, changed),
@@ -119,7 +123,7 @@ impl RegistryError {
             E::UnauthorizedError { .. } => Self::answered(reference, 401, ""),
             E::AuthenticationFailure(reason) => Self::answered(reference, 401, &reason),
             other => Self::Refused {
-                reference: reference.clone(),
+                reference: reference.to_string(),
                 reason: other.to_string(),
             },
         }
@@ -137,14 +141,14 @@ impl RegistryError {
     fn changed(reference: &Reference, error: &DigestError) -> Self {
         match error {
             DigestError::VerificationError { expected, actual } => Self::Changed {
-                reference: reference.clone(),
+                reference: reference.to_string(),
                 expected: expected.clone(),
                 found: actual.clone(),
             },
             DigestError::InvalidHeader(_)
             | DigestError::UnsupportedAlgorithm(_)
             | DigestError::MissingAlgorithm => Self::Refused {
-                reference: reference.clone(),
+                reference: reference.to_string(),
                 reason: error.to_string(),
             },
         }
@@ -186,12 +190,22 @@ impl RegistryError {
             "" => format!("HTTP {status}"),
             message => format!("HTTP {status}: {message}"),
         };
-        let reference = reference.clone();
+        let registry = reference.registry().to_owned();
         match status {
-            404 => Self::NotFound { reference },
-            401 | 403 => Self::Denied { reference, reason },
-            408 | 429 | 500.. => Self::away(&reference, reason),
-            _ => Self::Refused { reference, reason },
+            404 => Self::NotFound {
+                reference: reference.to_string(),
+                registry,
+            },
+            401 | 403 => Self::Denied {
+                reference: reference.to_string(),
+                registry,
+                reason,
+            },
+            408 | 429 | 500.. => Self::away(reference, reason),
+            _ => Self::Refused {
+                reference: reference.to_string(),
+                reason,
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! OCI registries as a place for policies: what is pushed there any host, `wkg` and other tools can read; what is fetched is checked against its digests, and the registry is not trusted with anything else.
 //!
-//! The signature of a policy is an artifact of its own beside it, found by the digest of the policy's file: see [`Package::signature`].
+//! The signature of a policy is an artifact of its own beside it, found by the digest of the policy's file.
 
 mod error;
 mod layout;
@@ -94,7 +94,7 @@ impl Registry {
     ) -> Result<String, RegistryError> {
         if reference.digest().is_some() {
             return Err(RegistryError::Refused {
-                reference: reference.clone(),
+                reference: reference.to_string(),
                 reason: "a policy is pushed to a tag, not to a digest".to_owned(),
             });
         }

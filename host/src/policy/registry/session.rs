@@ -114,13 +114,13 @@ impl Session {
             && pin != digest
         {
             return Err(RegistryError::Changed {
-                reference: reference.clone(),
+                reference: reference.to_string(),
                 expected: pin.to_owned(),
                 found: digest,
             });
         }
         let layer = layout::layer(&manifest, kind).map_err(|reason| RegistryError::Unfit {
-            reference: reference.clone(),
+            reference: reference.to_string(),
             expected: kind.title(),
             reason,
         })?;
@@ -135,7 +135,7 @@ impl Session {
         most: usize,
     ) -> Result<Vec<u8>, RegistryError> {
         let too_large = |size| RegistryError::TooLarge {
-            reference: reference.clone(),
+            reference: reference.to_string(),
             size,
             most,
         };
