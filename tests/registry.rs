@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use backstop::clock;
@@ -678,6 +679,31 @@ async fn a_token_is_asked_for_where_the_registry_wants_one() {
         let refused = Client::new(Vec::new()).digest(&at).await.unwrap_err();
         assert_eq!(refused.is_away(), is_away, "{refused}");
     }
+}
+
+#[tokio::test]
+async fn a_registry_that_stops_in_the_middle_of_a_policy_is_away() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let blob = json!({"mediaType": "application/wasm", "digest": digest, "size": 1_000});
+    let manifest = json!({"schemaVersion": 2, "config": blob, "layers": [blob]}).to_string();
+    let half = || {
+        let sent = [Ok(vec![0_u8; 500]), Err(std::io::Error::other("cut"))];
+        Body::from_stream(futures::stream::iter(sent))
+    };
+    let router = axum::Router::new()
+        .route("/v2/", get(async || ""))
+        .route(
+            "/v2/policies/orders/manifests/1",
+            get(async move || manifest),
+        )
+        .fallback(async move || ([("content-length", "1000")], half()));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let at = reference(&format!("oci://{address}/policies/orders:1"));
+    let client = Client::new(Vec::new());
+    let cut = client.fetch(&at, false, LARGEST).await.unwrap_err();
+    assert!(cut.is_away(), "{cut}");
 }
 
 async fn in_s3(emulator: &Emulator) {

@@ -201,4 +201,33 @@ mod tests {
         let found = Registry::new(Vec::new()).digest(&reference).await;
         assert_eq!(found.unwrap(), pin);
     }
+
+    #[tokio::test]
+    async fn after_a_refusal_credentials_are_looked_up_again_and_after_an_outage_not() {
+        let registry = Registry::new(Vec::new());
+        let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
+        let answer = async |error: RegistryError| {
+            registry.session(&reference).await.unwrap();
+            let answer = registry.within(ASKING, &reference, async { Err::<(), _>(error) });
+            assert!(answer.await.is_err());
+            registry.sessions().is_empty()
+        };
+        assert!(!answer(RegistryError::away(&reference, String::new())).await);
+        let denied = RegistryError::Denied {
+            reference: reference.to_string(),
+            registry: String::new(),
+            reason: String::new(),
+        };
+        assert!(answer(denied).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_registry_that_never_answers_is_away() {
+        let registry = Registry::new(Vec::new());
+        let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
+        let never = std::future::pending::<Result<(), _>>();
+        let answer = registry.within(ASKING, &reference, never).await;
+        let expected = "the registry 127.0.0.1:1 is away: it took more than 15s";
+        assert_eq!(answer.unwrap_err().to_string(), expected);
+    }
 }
