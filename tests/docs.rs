@@ -70,12 +70,13 @@ fn every_key_of_the_configuration_is_documented_and_no_other() {
         &example,
         &example["decisions"],
         &example["limits"],
+        &example["policies"],
         &example["queues"]["orders"],
         &example["lambda"],
     ] {
         keys.extend(table.as_table().unwrap().keys().cloned());
     }
-    for section in ["decisions", "lambda", "limits", "queues"] {
+    for section in ["decisions", "lambda", "limits", "policies", "queues"] {
         keys.remove(section);
     }
     keys.insert("record".to_owned());

@@ -92,6 +92,9 @@ impl Decider {
     ) -> Decided {
         let policy = self.policy.current();
         let asked = policy.ask(failure, payload);
+        if asked.answer.is_err() {
+            self.policy.broke(&policy);
+        }
         let decision = decide(&self.bounds, failure, &asked, room);
         self.tell(&policy, failure, asked, &decision);
         Decided {

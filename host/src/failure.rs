@@ -49,6 +49,14 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// As RFC 3339 writes it, to the second.
+    pub fn rfc3339(self) -> String {
+        let milliseconds = i64::try_from(self.0).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_millisecond(milliseconds / 1_000 * 1_000)
+            .unwrap_or(jiff::Timestamp::MAX)
+            .to_string()
+    }
+
     /// The point that is `span` later; saturates.
     pub fn plus(self, span: Duration) -> Self {
         Self(

@@ -26,6 +26,11 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
+/// Where all of these programs keep compiled code, so that Python's is compiled once: `target/tmp`.
+pub fn cache() -> PathBuf {
+    program("").with_file_name("tmp/backstop-cache")
+}
+
 /// `backstop` with these arguments, test credentials and nothing else from the environment that it would heed.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(program("backstop"));
@@ -33,6 +38,7 @@ pub fn command(arguments: &[&str]) -> Command {
         .args(arguments)
         .envs(CREDENTIALS)
         .env_remove("RUST_LOG")
+        .env("BACKSTOP_CACHE", cache())
         .env("NO_COLOR", "1")
         .kill_on_drop(true);
     command

@@ -9,6 +9,7 @@ pub mod aws;
 pub mod backstop;
 pub mod emulator;
 pub mod lambda;
+pub mod mapping;
 pub mod policies;
 pub mod proxy;
 pub mod registry;

@@ -186,7 +186,7 @@ impl Plan {
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
         });
-        let (policy, _) = LivePolicy::load_or_stand_in(&sandbox, spec);
+        let (policy, _) = LivePolicy::load_or_stand_in(&sandbox, spec, None);
         let decider = Decider::new("retries", Arc::clone(&policy), self.bounds);
         let options = Options {
             retry_queue: None,

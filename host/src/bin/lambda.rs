@@ -57,7 +57,9 @@ async fn handle(
 ) -> Result<SqsBatchResponse, Diagnostic> {
     let left = Timestamp(event.context.deadline).since(clock::now());
     let deadline = Instant::now() + left.max(Duration::from_secs(1));
+    started.refresh.begin();
     let handled = started.handler.handle(event.payload, deadline).await;
+    started.refresh.end(deadline).await;
     if started.recorder.is_some() {
         let flushing = tokio::task::spawn_blocking(move || {
             if let Some(recorder) = &started.recorder {

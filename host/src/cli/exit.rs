@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::doctor::Ill;
-use super::policy::{BrokenPolicy, PinMismatch, TestsFailed};
+use super::policy::{BrokenPolicy, TestsFailed};
 use crate::author::scenario::ScenarioError;
 use crate::author::{BuildError, ProjectError};
 use crate::config::ConfigError;
@@ -21,7 +21,7 @@ Exit codes:
   2    the command line is wrong
   3    the configuration is wrong, a file of scenarios, or a key
   4    a policy is refused or its signature is, or it does not build
-  5    a queue, a dead-letter queue, a handler, a registry or a bucket can't be used
+  5    a queue, a dead-letter queue, a handler, a registry, a bucket or a running host can't be used
   6    `backstop doctor` found something that is wrong
   7    `backstop policy test`: a scenario or a check failed
   130  ended at once by a second signal
@@ -48,6 +48,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// There is no running host to ask.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoHost(pub(super) String);
+
 /// The command line asks for something that does not go together.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -64,6 +69,9 @@ impl Exit {
         if error.is::<TestsFailed>() {
             return Self::TestsFailed;
         }
+        if error.is::<NoHost>() {
+            return Self::Queue;
+        }
         if error.is::<ConfigError>()
             || error.is::<ScenarioError>()
             || error.is::<KeyError>()
@@ -71,15 +79,20 @@ impl Exit {
         {
             return Self::Config;
         }
-        if error.is::<PolicyError>()
-            || error.is::<CompileError>()
+        let source = match error.downcast_ref::<PolicyError>() {
+            Some(PolicyError::Source(source)) => Some(source),
+            Some(_) => return Self::Policy,
+            None => error.downcast_ref::<SourceError>(),
+        };
+        if let Some(source) = source {
+            return Self::of_source(source);
+        }
+        if error.is::<CompileError>()
             || error.is::<BrokenPolicy>()
             || error.is::<BuildError>()
             || error.is::<ProjectError>()
-            || error.is::<SourceError>()
             || error.is::<SignatureError>()
             || error.is::<PackageError>()
-            || error.is::<PinMismatch>()
         {
             return Self::Policy;
         }
@@ -87,27 +100,45 @@ impl Exit {
             return Self::of_registry(error);
         }
         if let Some(error) = error.downcast_ref::<BucketError>() {
-            return match error {
-                BucketError::TooLarge { .. } => Self::Policy,
-                BucketError::Away { .. }
-                | BucketError::NotFound { .. }
-                | BucketError::Denied { .. }
-                | BucketError::Refused { .. } => Self::Queue,
-            };
+            return Self::of_bucket(error);
         }
         match error.downcast_ref::<StartError>() {
             Some(StartError::Queues(faults)) => match faults.first() {
                 Some((_, QueueFault::Policy(_))) => Self::Policy,
-                Some((_, QueueFault::Http(_))) => Self::Config,
+                Some((_, QueueFault::Http(_) | QueueFault::Scenarios(_))) => Self::Config,
                 Some((_, QueueFault::Consumer(_))) | None => Self::Queue,
             },
-            Some(StartError::Records { .. }) => Self::Config,
+            Some(StartError::Records { .. } | StartError::Store(_)) => Self::Config,
             Some(StartError::Sandbox(_) | StartError::Watch(_)) | None => Self::Unexpected,
         }
     }
 }
 
 impl Exit {
+    fn of_source(error: &SourceError) -> Self {
+        match error {
+            SourceError::Registry { cause, .. } => Self::of_registry(cause),
+            SourceError::Bucket { cause, .. } => Self::of_bucket(cause),
+            SourceError::Unknown { .. }
+            | SourceError::Name { .. }
+            | SourceError::Unreadable { .. }
+            | SourceError::Empty { .. }
+            | SourceError::TooLarge { .. }
+            | SourceError::Pin { .. }
+            | SourceError::Asking { .. } => Self::Policy,
+        }
+    }
+
+    fn of_bucket(error: &BucketError) -> Self {
+        match error {
+            BucketError::TooLarge { .. } => Self::Policy,
+            BucketError::Away { .. }
+            | BucketError::NotFound { .. }
+            | BucketError::Denied { .. }
+            | BucketError::Refused { .. } => Self::Queue,
+        }
+    }
+
     fn of_registry(error: &RegistryError) -> Self {
         match error {
             RegistryError::Unfit { .. }

@@ -3,6 +3,7 @@
 //! `raw` is the file's shape, this is its meaning. `host/docs/configuration.md` documents every key.
 
 mod lambda;
+mod policies;
 mod policy;
 mod raw;
 mod values;
@@ -14,12 +15,13 @@ use std::time::Duration;
 use crate::consumer::Options;
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
-use crate::policy::{Limits, PolicySpec, SourceError};
+use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
 use crate::queue::VisibilityTimeout;
 
 use policy::policy;
 
 pub use lambda::{LambdaConfig, Variables};
+pub use policies::{Cache, Policies, refresh, required_keys};
 pub(crate) use values::Settings;
 pub use values::{parse_settings, parse_span};
 
@@ -32,6 +34,8 @@ pub struct Config {
     pub decisions: Option<Destination>,
     /// What each policy component may use.
     pub limits: Limits,
+    /// How policies are fetched, kept, trusted and taken back.
+    pub policies: Policies,
     /// The queues to serve.
     pub queues: Vec<QueueConfig>,
     /// What the Lambda retry handler does; its defaults where the file has no `[lambda]`.
@@ -60,6 +64,8 @@ pub struct QueueConfig {
     pub handler: HandlerConfig,
     /// What decides.
     pub policy: PolicySpec,
+    /// Scenarios of the operator's that every version has to pass.
+    pub scenarios: Option<PathBuf>,
     /// What holds whatever the policy says.
     pub bounds: Bounds,
     /// How the consumer goes about it.
@@ -104,6 +110,15 @@ pub enum ConfigError {
         place: String,
         /// What would be right.
         expected: String,
+    },
+    /// A key that is none.
+    #[error("{place}")]
+    Key {
+        /// The key of the configuration, from the top.
+        place: String,
+        /// What would be right.
+        #[source]
+        cause: KeyError,
     },
     /// A policy that is named wrongly.
     #[error("{place}")]
@@ -178,6 +193,7 @@ impl raw::Config {
             endpoint_url: self.endpoint_url,
             decisions,
             limits: self.limits.unwrap_or_default().convert()?,
+            policies: self.policies.unwrap_or_default().convert(folder)?,
             queues,
             lambda: self
                 .lambda
@@ -262,6 +278,7 @@ impl raw::Queue {
             url,
             dead_letter_queue,
             policy,
+            scenarios: self.scenarios.map(|path| folder.join(path)),
             bounds,
             options,
             name,

@@ -4,12 +4,15 @@ use std::num::{NonZero, NonZeroU32};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::refresh::Refresh;
 use super::{Functions, LambdaApi, Options, RetryHandler, UNHINDERED_ATTEMPTS};
+use crate::author::scenario::ScenarioError;
 use crate::config::{Config, LambdaConfig};
 use crate::decider::Decider;
-use crate::policy::{Compiled, LivePolicy, Sandbox};
+use crate::policy::{Compiled, LivePolicy, Sandbox, StoreError};
 use crate::queue::{Connections, short_name};
 use crate::record::{Observer, RecordError, Recorder};
+use crate::service;
 use crate::text::chain;
 
 /// Why a handler does not start.
@@ -24,6 +27,12 @@ pub enum StartError {
     /// Records can't be written.
     #[error(transparent)]
     Records(#[from] RecordError),
+    /// The folder for what is kept of policies can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The scenarios that the policy has to pass can't be used.
+    #[error("lambda.scenarios")]
+    Scenarios(#[from] ScenarioError),
     /// More attempts than Lambda lets through.
     #[error(
         "max-attempts is {most}, but recursion detection is on for {function}: it cuts a chain off after about 16 invocations. Set RecursiveLoop to Allow on it (aws lambda put-function-recursion-config --function-name {function} --recursive-loop Allow), or max-attempts to at most {UNHINDERED_ATTEMPTS}"
@@ -41,6 +50,8 @@ pub enum StartError {
 pub struct Started {
     /// Handles batches.
     pub handler: Arc<RetryHandler>,
+    /// Has the policy look for new versions.
+    pub refresh: Refresh,
     /// To be flushed when a batch is done: Lambda freezes the process then.
     pub recorder: Option<Arc<Recorder>>,
 }
@@ -71,9 +82,13 @@ pub async fn start(
     let lambda = config.lambda.as_ref().ok_or(StartError::NoLambda)?;
     let sandbox = Sandbox::new(config.limits)
         .map_err(|error| StartError::Sandbox(format!("{error:#}")))?
-        .with_compiled(compiled)
         .deciding_at_once(decisions(memory, config.limits.memory));
-    let (policy, refused) = LivePolicy::load_or_stand_in(&sandbox, lambda.policy.clone());
+    let endpoint = config.endpoint_url.clone();
+    let catalog = config.policies.catalog(sandbox, compiled, endpoint)?;
+    let check = service::check(lambda.scenarios.as_deref())?;
+    let spec = lambda.policy.clone();
+    let (policy, refused) =
+        service::blocking(move || LivePolicy::load_or_stand_in(catalog, spec, check)).await;
     if let Some(error) = refused {
         tracing::error!(
             "{}: the fallback decides until the function has a policy that is good",
@@ -82,6 +97,7 @@ pub async fn start(
     }
     let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
     let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
+    let refresh = Refresh::new(Arc::clone(&policy));
     let mut decider = Decider::new(name, policy, lambda.bounds);
     if let Some(recorder) = &recorder {
         decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
@@ -94,7 +110,11 @@ pub async fn start(
         margin: lambda.margin,
     };
     let handler = Arc::new(RetryHandler::new(connections, decider, functions, options));
-    Ok(Started { handler, recorder })
+    Ok(Started {
+        handler,
+        refresh,
+        recorder,
+    })
 }
 
 /// Refuses more attempts than recursion detection lets through. Asks Lambda only where there are more.

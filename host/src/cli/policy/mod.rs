@@ -10,6 +10,7 @@ mod password;
 mod place;
 mod pull;
 mod push;
+mod rollback;
 mod run;
 mod sign;
 mod simulate;
@@ -23,9 +24,10 @@ use anyhow::anyhow;
 use clap::{Parser, Subcommand};
 
 use crate::author::subject::Subject;
-use crate::config::parse_settings;
+use crate::config::{Cache, parse_settings};
 use crate::policy::{
-    Broken, KeyError, Keys, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source, builtin,
+    Broken, Compiled, KeyError, Keys, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source,
+    builtin,
 };
 
 /// Make, test, measure and distribute policies: start one, build it, test it, ask it, simulate it, sign it, push it
@@ -50,6 +52,8 @@ enum Command {
     Sign(sign::Args),
     Verify(verify::Args),
     Keygen(keygen::Args),
+    Status(rollback::StatusArgs),
+    Rollback(rollback::RollbackArgs),
 }
 
 /// Runs it. Blocks: to be called where blocking is allowed, within the runtime.
@@ -68,6 +72,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::Sign(args) => sign::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Keygen(args) => keygen::run(&args),
+        Command::Status(args) => rollback::status(&args),
+        Command::Rollback(args) => rollback::roll_back(args),
     }
 }
 
@@ -78,19 +84,11 @@ pub(super) use test::TestsFailed;
 #[error("the policy {0}: a host would let the fallback decide")]
 pub(super) struct BrokenPolicy(Broken);
 
-/// What is at a place is not what it was pinned to.
-#[derive(Debug, thiserror::Error)]
-#[error("{place} is refused: what is there has the digest {found}")]
-pub(super) struct PinMismatch {
-    place: place::Place,
-    found: String,
-}
-
 /// A policy and its settings, as flags name them.
 #[derive(Debug, Parser)]
 struct Named {
-    /// A built-in policy (full-jitter, equal-jitter, linear, decorrelated-jitter), the path of a .wasm or .wat file, or a policy's folder, which is built where it has changed
-    #[arg(value_name = "NAME|FILE|FOLDER")]
+    /// A built-in policy (full-jitter, equal-jitter, linear, decorrelated-jitter), the path of a .wasm or .wat file, a policy's folder, which is built where it has changed, s3://bucket/key or oci://registry/repository:tag
+    #[arg(value_name = "NAME|PATH|URL")]
     policy: String,
 
     /// A setting of the policy, such as base=2s; may be repeated
@@ -115,15 +113,22 @@ impl Named {
     }
 }
 
-/// A sandbox with the limits that a host has by default.
+/// A sandbox with the limits that a host has by default, and with the code that hosts have compiled already.
 fn sandbox() -> anyhow::Result<Sandbox> {
-    Sandbox::new(Limits::default()).map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))
+    let sandbox = Sandbox::new(Limits::default())
+        .map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))?;
+    Ok(sandbox.with_compiled(Compiled::default().kept_in(cache().open()?)))
+}
+
+/// Where compiled code is kept: as `BACKSTOP_CACHE` says, or in the user's cache folder.
+fn cache() -> Cache {
+    std::env::var("BACKSTOP_CACHE").map_or(Cache::User, |cache| Cache::parse(&cache, Path::new("")))
 }
 
 /// What a name means: a built-in policy, a file, or a policy's folder, whose component is built where its sources have changed.
 fn source_of(name: &str) -> anyhow::Result<Source> {
     match folder_named(name) {
-        Some(folder) => Ok(Source::File(build::component_of(&folder)?)),
+        Some(folder) => Ok(Source::path(build::component_of(&folder)?)),
         None => Ok(Source::parse(name, Path::new(""))?),
     }
 }

@@ -7,16 +7,15 @@ use anstream::println;
 use anyhow::Context;
 use clap::Parser;
 use serde_json::json;
-use tokio::runtime::Handle;
 
-use super::place::{Place, Reached};
+use super::place::{Reached, Remote};
 use super::{keys_of, sign};
-use crate::policy::{Limits, PolicyDigest, signed_with};
+use crate::policy::{Fetched, Limits, PolicyDigest, signed_with};
 
 const EXAMPLES: &str = "\
 Examples:
   backstop policy pull oci://localhost:5000/policies/orders:1.0.0
-  backstop policy pull oci://ghcr.io/acme/orders:1.4.0 --require-signature team.pub -o orders.wasm
+  backstop policy pull oci://registry.example.com/acme/orders:1.4.0 --require-signature team.pub -o orders.wasm
   backstop policy pull s3://acme-policies/orders.wasm";
 
 /// Pull a policy from an OCI registry or an S3 bucket, with its signature
@@ -27,7 +26,7 @@ Examples:
 pub(super) struct Args {
     /// oci://REGISTRY/REPOSITORY:TAG or s3://BUCKET/KEY; with @sha256:DIGEST only that very one is taken
     #[arg(value_name = "PLACE")]
-    place: Place,
+    place: Remote,
 
     /// Where to write it [default: the last part of the repository's name with .wasm, or of the key]
     #[arg(short, long, value_name = "FILE")]
@@ -45,17 +44,10 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What was found at a place.
-struct Pulled {
-    /// What the place can be pinned to.
-    pin: String,
-    file: Vec<u8>,
-    signature: Option<String>,
-}
-
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let keys = keys_of(&args.require_signature)?;
-    let pulled = Handle::current().block_on(pull(args))?;
+    let most = Limits::default().component;
+    let pulled = args.place.0.fetch(&args.reached.remotes(), most)?;
     if let Some(keys) = &keys {
         keys.verify(&pulled.file, pulled.signature.as_deref())
             .with_context(|| format!("{} is refused", args.place))?;
@@ -70,7 +62,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.json {
         let found = json!({
             "place": args.place.to_string(),
-            "pinned": args.place.pinned(&pulled.pin),
+            "pinned": args.place.0.pinned(&pulled.pin),
             "pin": pulled.pin,
             "digest": digest,
             "bytes": pulled.file.len(),
@@ -81,7 +73,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         println!("{found}");
         return Ok(());
     }
-    println!("pulled     {}", args.place.pinned(&pulled.pin));
+    println!("pulled     {}", args.place.0.pinned(&pulled.pin));
     let size = pulled.file.len() as f64 / 1_024.0;
     println!("file       {}, {digest}, {size:.1} KiB", path.display());
     match (signed_by, keys) {
@@ -95,40 +87,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn pull(args: &Args) -> anyhow::Result<Pulled> {
-    let most = Limits::default().component;
-    match &args.place {
-        Place::Registry(reference) => {
-            let found = args.reached.registry().fetch(reference, true, most).await?;
-            Ok(Pulled {
-                pin: found.manifest,
-                file: found.file,
-                signature: found.signature,
-            })
-        }
-        Place::Bucket { bucket, key, pin } => {
-            let s3 = args.reached.bucket().await;
-            let found = s3.get(bucket, key, None, most).await?;
-            let found = found.with_context(|| format!("{} did not come", args.place))?;
-            let digest = PolicyDigest::of(&found.file).to_string();
-            if pin.as_ref().is_some_and(|pin| *pin != digest) {
-                return Err(super::PinMismatch {
-                    place: args.place.clone(),
-                    found: digest,
-                }
-                .into());
-            }
-            Ok(Pulled {
-                pin: digest,
-                file: found.file,
-                signature: s3.signature(bucket, key).await?,
-            })
-        }
-    }
-}
-
 /// The signature first, so that a host that watches the file finds it signed. Without one, that of a former version goes.
-fn write(path: &Path, pulled: &Pulled) -> io::Result<()> {
+fn write(path: &Path, pulled: &Fetched) -> io::Result<()> {
     let signature = sign::beside(path);
     match &pulled.signature {
         Some(text) => write_whole(&signature, text.as_bytes())?,

@@ -7,18 +7,17 @@ use anstream::println;
 use anyhow::Context;
 use clap::Parser;
 use serde_json::json;
-use tokio::runtime::Handle;
 
-use super::place::{Place, Reached};
+use super::place::{Reached, Remote};
 use super::{Named, sign, source_of};
 use crate::cli::exit::UsageError;
 use crate::config::parse_settings;
-use crate::policy::{Package, PolicyDigest, SIGNATURE_SUFFIX, signed_with};
+use crate::policy::{Package, Place, PolicyDigest, Remotes, SIGNATURE_SUFFIX, signed_with};
 
 const EXAMPLES: &str = "\
 Examples:
   backstop policy push card-payments oci://localhost:5000/policies/card-payments:1.0.0
-  backstop policy push orders.wasm oci://ghcr.io/acme/orders:1.4.0 --sign team.key
+  backstop policy push orders.wasm oci://registry.example.com/acme/orders:1.4.0 --sign team.key
   backstop policy push orders.wasm s3://acme-policies/orders.wasm --sign team.key
 
 Credentials for registries are those of `docker login`, those for S3 the AWS SDK's.
@@ -35,7 +34,7 @@ pub(super) struct Args {
 
     /// oci://REGISTRY/REPOSITORY:TAG or s3://BUCKET/KEY
     #[arg(value_name = "PLACE")]
-    place: Place,
+    place: Remote,
 
     /// Sign it with this secret key; an encrypted key's password is BACKSTOP_KEY_PASSWORD, or asked for
     #[arg(long, value_name = "KEY", conflicts_with = "signature")]
@@ -58,11 +57,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let is_pinned = match &args.place {
-        Place::Registry(reference) => reference.digest().is_some(),
-        Place::Bucket { pin, .. } => pin.is_some(),
-    };
-    if is_pinned {
+    if args.place.0.is_pinned() {
         return Err(UsageError(format!(
             "{} is pinned to a digest, which is told after a push: leave out what follows the @",
             args.place
@@ -77,8 +72,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let signature = signature(args, &file)?;
     let signed_by = signature.as_deref().map(signed_with).transpose()?;
     let bytes = file.len();
-    let pin = Handle::current().block_on(push(args, file, signature.as_deref()))?;
-    let pinned = args.place.pinned(&pin);
+    let remotes = args.reached.remotes();
+    let pin = remotes.wait(push(args, &remotes, file, signature.as_deref()))??;
+    let pinned = args.place.0.pinned(&pin);
     if args.json {
         let pushed = json!({
             "place": args.place.to_string(),
@@ -92,7 +88,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     println!("pushed     {}", args.place);
-    if matches!(args.place, Place::Registry(_)) {
+    if matches!(args.place.0.place, Place::Registry(_)) {
         println!("manifest   {pin}");
     }
     println!("file       {digest}, {:.1} KiB", bytes as f64 / 1_024.0);
@@ -118,18 +114,23 @@ fn signature(args: &Args, file: &[u8]) -> anyhow::Result<Option<String>> {
 }
 
 /// Pushes, the signature first; what the place can be pinned to.
-async fn push(args: &Args, file: Vec<u8>, signature: Option<&str>) -> anyhow::Result<String> {
-    match &args.place {
+async fn push(
+    args: &Args,
+    remotes: &Remotes,
+    file: Vec<u8>,
+    signature: Option<&str>,
+) -> anyhow::Result<String> {
+    match &args.place.0.place {
         Place::Registry(reference) => {
             let annotations: BTreeMap<_, _> = args.annotations.iter().cloned().collect();
             let package = Package::policy(file, annotations, created()?)
                 .with_context(|| format!("can't push {}", args.policy.policy))?;
-            let registry = args.reached.registry();
-            Ok(registry.push(reference, &package, signature).await?)
+            let pushing = remotes.registry().push(reference, &package, signature);
+            Ok(pushing.await?)
         }
-        Place::Bucket { bucket, key, .. } => {
+        Place::S3 { bucket, key } => {
             let pin = PolicyDigest::of(&file).to_string();
-            let s3 = args.reached.bucket().await;
+            let s3 = remotes.bucket().await;
             if let Some(signature) = signature {
                 let key = format!("{key}{SIGNATURE_SUFFIX}");
                 s3.put(bucket, &key, signature.into()).await?;
@@ -137,6 +138,7 @@ async fn push(args: &Args, file: Vec<u8>, signature: Option<&str>) -> anyhow::Re
             s3.put(bucket, key, file).await?;
             Ok(pin)
         }
+        Place::Builtin(_) | Place::Path(_) => anyhow::bail!("{} is on this machine", args.place),
     }
 }
 

@@ -9,7 +9,7 @@ use clap::Parser;
 use super::{password, pull, source_of};
 use crate::cli::exit::UsageError;
 use crate::clock;
-use crate::policy::{SIGNATURE_SUFFIX, SecretKey, SigningError, Source, signed_with};
+use crate::policy::{Place, SIGNATURE_SUFFIX, SecretKey, SigningError, Source, signed_with};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let path = file_of(&args.policy)?;
-    let file = Source::File(path.clone()).read()?;
+    let file = Source::path(path.clone()).read()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let signature = signed(&args.key, &file, &name)?;
     let beside = beside(&path);
@@ -63,10 +63,15 @@ pub(super) fn beside(path: &Path) -> PathBuf {
 
 /// The path of a policy's file. A built-in policy has none.
 pub(super) fn file_of(policy: &str) -> anyhow::Result<PathBuf> {
-    match source_of(policy)? {
-        Source::File(path) => Ok(path),
-        Source::Builtin(name) => Err(UsageError(format!(
+    let source = source_of(policy)?;
+    match source.place {
+        Place::Path(path) => Ok(path),
+        Place::Builtin(name) => Err(UsageError(format!(
             "`{name}` is built in and has no file to sign; expected a file or a policy's folder"
+        ))
+        .into()),
+        Place::S3 { .. } | Place::Registry(_) => Err(UsageError(format!(
+            "`{source}` is no file here: `backstop policy push --sign` signs on the way there"
         ))
         .into()),
     }

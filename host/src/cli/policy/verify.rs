@@ -28,7 +28,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let keys = keys_of(&args.keys)?;
     let path = sign::file_of(&args.policy)?;
-    let file = Source::File(path.clone()).read()?;
+    let file = Source::path(path.clone()).read()?;
     let signature = match &args.signature {
         Some(path) => Some(read(path)?),
         None => {

@@ -186,7 +186,7 @@ mod tests {
             ("10.0.0.7", false),
             ("10.0.0.7:5001", false),
             ("localhost.example.com", false),
-            ("ghcr.io", false),
+            ("registry.example.com", false),
         ] {
             assert_eq!(registry.is_plain(named), expected, "{named}");
         }
