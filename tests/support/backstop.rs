@@ -26,9 +26,12 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Where all of these programs keep compiled code, so that Python's is compiled once: `target/tmp`.
+/// Where all of these programs keep compiled code, so that Python's is compiled once: in `target/tmp`, unless `BACKSTOP_CACHE` says otherwise.
 pub fn cache() -> PathBuf {
-    program("").with_file_name("tmp/backstop-cache")
+    match std::env::var_os("BACKSTOP_CACHE") {
+        Some(folder) => folder.into(),
+        None => program("").with_file_name("tmp/backstop-cache"),
+    }
 }
 
 /// `backstop` with these arguments, test credentials and nothing else from the environment that it would heed.

@@ -113,10 +113,14 @@ impl Named {
     }
 }
 
-/// A sandbox with the limits that a host has by default, and with the code that hosts have compiled already.
+/// A sandbox with the limits that a host has by default, which compiles whatever it is given.
+fn compiling_sandbox() -> anyhow::Result<Sandbox> {
+    Sandbox::new(Limits::default()).map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))
+}
+
+/// The same, with the code that hosts and earlier commands have compiled already.
 fn sandbox() -> anyhow::Result<Sandbox> {
-    let sandbox = Sandbox::new(Limits::default())
-        .map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))?;
+    let sandbox = compiling_sandbox()?;
     Ok(sandbox.with_compiled(Compiled::default().kept_in(cache().open()?)))
 }
 
