@@ -176,6 +176,11 @@ impl Component {
         self.digest
     }
 
+    /// Whether it can be given settings.
+    pub fn takes_settings(&self) -> bool {
+        self.settings.is_some()
+    }
+
     /// What it imports: our interfaces, which it is granted, and WASI's, which grant nothing.
     pub fn imports(&self) -> Vec<String> {
         let component = self.pre.component();

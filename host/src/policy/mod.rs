@@ -119,6 +119,13 @@ pub struct PartName {
     pub settings: Vec<(String, String)>,
 }
 
+impl std::fmt::Display for PartName {
+    /// For people: `full-jitter (3f2a91c04d17)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.name, self.digest.short())
+    }
+}
+
 impl std::fmt::Debug for Policy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(&self.parts).finish()
@@ -242,17 +249,7 @@ impl Policy {
 
     /// The names of the parts with the digests of their files, for people: `full-jitter (3f2a91c04d17)`.
     pub fn title(&self) -> String {
-        let titles: Vec<_> = self
-            .parts
-            .iter()
-            .map(|part| {
-                format!(
-                    "{} ({})",
-                    part.component.name(),
-                    part.component.digest().short()
-                )
-            })
-            .collect();
+        let titles: Vec<_> = self.parts().map(|part| part.to_string()).collect();
         match titles.as_slice() {
             [] => "the fallback".to_owned(),
             titles => titles.join(" + "),
