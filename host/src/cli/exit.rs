@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::doctor::Ill;
-use super::policy::{BrokenPolicy, TestsFailed};
+use super::policy::{BrokenPolicy, Differences, TestsFailed};
 use crate::author::scenario::ScenarioError;
 use crate::author::{BuildError, ProjectError};
 use crate::config::ConfigError;
@@ -24,6 +24,7 @@ Exit codes:
   5    a queue, a dead-letter queue, a handler, a registry, a bucket or a running host can't be used
   6    `backstop doctor` found something that is wrong
   7    `backstop policy test`: a scenario or a check failed
+  8    `backstop policy replay`: a policy decides otherwise
   130  ended at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
@@ -39,6 +40,7 @@ pub(super) enum Exit {
     Queue = 5,
     Ill = 6,
     TestsFailed = 7,
+    Differences = 8,
     Interrupted = 130,
 }
 
@@ -68,6 +70,9 @@ impl Exit {
         }
         if error.is::<TestsFailed>() {
             return Self::TestsFailed;
+        }
+        if error.is::<Differences>() {
+            return Self::Differences;
         }
         if error.is::<NoHost>() {
             return Self::Queue;

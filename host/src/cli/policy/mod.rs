@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod charts;
 mod compile;
 mod inspect;
 mod keygen;
@@ -9,11 +10,14 @@ mod new;
 mod password;
 mod place;
 mod pull;
+mod progress;
 mod push;
+mod replay;
 mod rollback;
 mod run;
 mod sign;
 mod simulate;
+mod table;
 mod test;
 mod told;
 mod verify;
@@ -30,7 +34,7 @@ use crate::policy::{
     builtin,
 };
 
-/// Make, test, measure and distribute policies: start one, build it, test it, ask it, simulate it, sign it, push it
+/// Make, test, measure and distribute policies: start one, build it, test it, ask it, simulate it, replay records, sign it, push it
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -44,6 +48,7 @@ enum Command {
     Test(Box<test::Args>),
     Run(Box<run::Args>),
     Inspect(inspect::Args),
+    Replay(Box<replay::Args>),
     Simulate(Box<simulate::Args>),
     Bench(bench::Args),
     Compile(compile::Args),
@@ -64,6 +69,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::Test(args) => test::run(&args),
         Command::Run(args) => run::run(*args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Compile(args) => compile::run(&args),
@@ -77,6 +83,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
+pub(super) use replay::Differences;
 pub(super) use test::TestsFailed;
 
 /// The policy broke on the failure that it was asked about.

@@ -7,7 +7,7 @@ use anstream::{eprint, println};
 use anstyle::{AnsiColor, Style};
 use serde_json::json;
 
-use super::describe::{Again, CROSS, lines, one_line};
+use super::describe::{Again, CROSS, lines};
 use super::target::Target;
 use crate::author::outcome::{Kind, Outcome};
 use crate::author::preset::PRESETS;
@@ -15,6 +15,7 @@ use crate::author::scenario::Suite;
 use crate::clock;
 use crate::fallback;
 use crate::policy::{Place, Source};
+use crate::text::one_line;
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const RED: Style = AnsiColor::Red.on_default().bold();
