@@ -13,6 +13,7 @@ pub mod mapping;
 pub mod policies;
 pub mod proxy;
 pub mod registry;
+pub mod records;
 pub mod retries;
 pub mod retry_world;
 pub mod runtime_api;

@@ -12,7 +12,7 @@ use crate::author::replay::Delays;
 const WIDTH: u32 = 820;
 const HEIGHT: u32 = 484;
 const LEFT: f64 = 104.0;
-const RIGHT: f64 = 788.0;
+const RIGHT: f64 = 772.0;
 
 /// Where the plot of each policy ends, and how tall it is.
 const FLOORS: [f64; 2] = [238.0, 420.0];

@@ -177,7 +177,7 @@ fn tells_of_breaking(decision: &Decision, failure: &Failure) -> bool {
 /// The record that a line is; why it is none.
 fn read(text: Option<&[u8]>) -> Result<DecisionRecord, String> {
     let text = text.ok_or("longer than any record")?;
-    serde_json::from_slice(text).map_err(|error| {
+    serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
         let place = format!(" at line {} column {}", error.line(), error.column());
         let why = error.to_string();
         let why = why.strip_suffix(&place).unwrap_or(&why);
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_record_says_why() {
         for (text, expected) in [
-            (r#"{"time":1,"queue":"or"#, "cut short after 21 bytes"),
+            ("{\"time\":1,\"queue\":\"or\r\n", "cut short after 21 bytes"),
             (r#"{"level":"info"}"#, "no decision record: missing field `"),
             ("ready to serve", "no JSON: expected value, at byte 1"),
             ("[1]", "no decision record: "),
