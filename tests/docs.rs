@@ -243,7 +243,13 @@ async fn commands_in(document: &str) -> Vec<String> {
 #[tokio::test]
 async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
     let written = commands_of("README.md").await;
-    let expected = [" ended ", "13 passed", " ended ", "verdict   retry in "];
+    let expected = [
+        " ended ",
+        "13 passed",
+        " ended ",
+        "verdict   retry in ",
+        "200 the same, none different",
+    ];
     assert_eq!(written.len(), expected.len());
     for (told, expected) in written.iter().zip(expected) {
         assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
@@ -270,6 +276,44 @@ async fn the_commands_for_registries_run_as_their_document_gives_them() {
     for (told, expected) in written.iter().zip(expected) {
         assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
     }
+}
+
+#[tokio::test]
+async fn the_commands_of_a_replay_run_as_their_document_gives_them() {
+    let written = commands_of("host/docs/replay.md").await;
+    let expected = [
+        "800 of the queue orders: 800 the same, none different",
+        "150  18.8 %  verdict  retry     dead-letter",
+    ];
+    assert_eq!(written.len(), expected.len());
+    for (told, expected) in written.iter().zip(expected) {
+        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
+    }
+}
+
+#[tokio::test]
+async fn every_field_of_a_replay_is_documented_and_no_other() {
+    let corpus = top().join("tests/corpus/replay");
+    let arguments = [
+        "policy",
+        "replay",
+        "decisions.jsonl",
+        "--config",
+        "backstop.toml",
+        "--json",
+    ];
+    let output = command(&arguments)
+        .current_dir(corpus)
+        .output()
+        .await
+        .unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fields: BTreeSet<_> = found["report"].as_object().unwrap().keys().collect();
+    // The other table with names in it is of the record's `by`.
+    let text = document("host/docs/replay.md");
+    let (_, fields_on) = text.split_once("| field |").unwrap();
+    let documented = names_in_tables(fields_on);
+    assert_eq!(documented.iter().collect::<BTreeSet<_>>(), fields);
 }
 
 #[test]
@@ -308,6 +352,7 @@ fn every_link_in_the_documents_leads_somewhere() {
         "host/docs/scenarios.md",
         "host/docs/write-a-policy.md",
         "host/docs/simulate.md",
+        "host/docs/replay.md",
         "examples/lambda/README.md",
     ] {
         let text = document(name);

@@ -1,6 +1,6 @@
 //! `backstop policy replay`: records that a host wrote, put before the same policies and before others.
 //!
-//! `RENEW=1 cargo test --workspace --test replay` writes the records of `corpus/replay` again.
+//! `RENEW=1 cargo test --workspace --test replay records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/replay.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -75,6 +75,24 @@ fn renew() {
     std::fs::write(&records, text.replace(&here, "./")).unwrap();
 }
 
+/// The chart of the document: the records of full jitter, put before equal jitter.
+async fn renew_chart() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("decisions.jsonl");
+    write(&corpus().join("backstop.toml"), 12_000, &records);
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/docs/replay.svg");
+    let arguments = [
+        records.to_str().unwrap(),
+        "--queue",
+        "full-jitter",
+        "--policy",
+        "equal-jitter",
+        "--svg",
+        chart.to_str().unwrap(),
+    ];
+    assert_eq!(replay(&arguments).await.status.code(), Some(8));
+}
+
 /// `backstop policy replay` in the folder of the corpus.
 async fn replay(arguments: &[&str]) -> Output {
     replay_in(&corpus(), arguments).await
@@ -134,6 +152,7 @@ fn records_in(report: &Value, what: &str, new: &str) -> u64 {
 async fn records_of_another_machine_and_day_replay_without_a_difference() {
     if std::env::var_os("RENEW").is_some() {
         renew();
+        renew_chart().await;
     }
     let (code, report) =
         report_in(&corpus(), &["decisions.jsonl", "--config", "backstop.toml"]).await;
@@ -337,6 +356,29 @@ async fn the_command_for_a_closer_look_gives_the_answer_of_the_replay() {
         looked.contains(&format!("verdict   {verdict}\n")),
         "{verdict}: {looked}"
     );
+}
+
+#[tokio::test]
+async fn a_record_is_asked_about_again_with_what_it_holds_of_the_payload() {
+    let carts = pinned("carts");
+    let class = |record: &Value| record["class"]["other"] == "cart";
+    let record = carts.iter().find(|record| class(record)).unwrap();
+    let mut child = command(&["policy", "run", "./carts.wat", "--failure", "-", "--json"])
+        .current_dir(corpus())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input
+        .write_all(record.to_string().as_bytes())
+        .await
+        .unwrap();
+    drop(input);
+    let output = child.wait_with_output().await.unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(class(&found), "{found:#}");
+    assert_eq!(found["payload"], record["payload"]);
 }
 
 #[tokio::test]

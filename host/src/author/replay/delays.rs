@@ -1,6 +1,6 @@
 //! How delays are spread: their percentiles, and how many there are of which length.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::author::simulate::nearest;
 
@@ -51,7 +51,8 @@ pub struct Delays {
     pub p99: u32,
     /// The longest.
     pub longest: u32,
-    /// How many there are in each of [`STEPS`].
+    /// How many there are in each of [`STEPS`]. In JSON those that have any, each with where it begins.
+    #[serde(serialize_with = "those_with_any")]
     pub steps: [usize; STEPS.len()],
     /// All of them, the shortest first.
     #[serde(skip)]
@@ -80,6 +81,22 @@ impl Delays {
             times,
         }
     }
+}
+
+/// A step that has delays.
+#[derive(Serialize)]
+struct Step {
+    from: u32,
+    records: usize,
+}
+
+fn those_with_any<S: Serializer>(
+    steps: &[usize; STEPS.len()],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let steps = STEPS.into_iter().zip(*steps);
+    let steps = steps.map(|(from, records)| Step { from, records });
+    serializer.collect_seq(steps.filter(|step| step.records > 0))
 }
 
 #[cfg(test)]

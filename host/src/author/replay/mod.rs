@@ -16,6 +16,6 @@ pub use change::Change;
 pub use delays::{Delays, STEPS};
 pub use lines::{Lines, Place, ReadError};
 pub use replayed::Apart;
-pub use report::{Group, Pair, Report, Sample, Unreadable};
+pub use report::{Group, NoRecord, Pair, Report, Sample, Unreadable};
 pub use run::Replay;
 pub use said::Said;

@@ -54,8 +54,17 @@ pub struct Report {
 pub struct Unreadable {
     /// How many.
     pub lines: usize,
-    /// The first of them, and why each is none.
-    pub first: Vec<(Place, String)>,
+    /// The first of them.
+    pub first: Vec<NoRecord>,
+}
+
+/// A line that is no record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NoRecord {
+    /// Where it stands.
+    pub place: Place,
+    /// What it is instead.
+    pub why: String,
 }
 
 /// Records that were one thing and are another; or the same.
@@ -167,7 +176,7 @@ impl Tally {
             Outcome::Unreadable(place, why) => {
                 report.unreadable.lines += 1;
                 if report.unreadable.first.len() < UNREADABLE {
-                    report.unreadable.first.push((place, why));
+                    report.unreadable.first.push(NoRecord { place, why });
                 }
             }
             Outcome::OtherQueue(queue) => *report.other_queues.entry(queue).or_default() += 1,

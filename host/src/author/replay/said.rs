@@ -48,7 +48,10 @@ impl Said {
         } = decision;
         match (decided_by, action) {
             (DecidedBy::Fallback(cause), _) => Self::Broken {
-                cause: cause.trim_start_matches("the policy ").to_owned(),
+                cause: cause
+                    .strip_prefix("the policy ")
+                    .unwrap_or(&cause)
+                    .to_owned(),
             },
             (DecidedBy::Bound(_), _) => Self::Retry { class, delay: None },
             (DecidedBy::Shortened(asked), _) => Self::Retry {

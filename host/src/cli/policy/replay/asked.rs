@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Args;
-use crate::author::replay::Candidate;
+use crate::author::replay::{Asked, Candidate};
 use crate::author::subject::Subject;
 use crate::cli::exit::UsageError;
 use crate::cli::policy::{sandbox, source_of};
@@ -44,17 +44,18 @@ impl Candidates {
     }
 }
 
-/// The names of a candidate's policies, with the digests of their files.
+/// The names of the parts with the digests of their files; of several policies how many there are.
 fn label(candidate: &Candidate) -> String {
-    let policies = candidate.asked().into_iter().map(|asked| {
-        let parts: Vec<_> = asked.parts.iter().map(ToString::to_string).collect();
-        let parts = parts.join(" + ");
-        match asked.queue {
-            Some(queue) => format!("{queue}: {parts}"),
-            None => parts,
-        }
-    });
-    policies.collect::<Vec<_>>().join(", ")
+    match candidate.asked().as_slice() {
+        [policy] => title(policy),
+        policies => format!("the policies of {} queues", policies.len()),
+    }
+}
+
+/// The names of the parts, with the digests of their files.
+pub(super) fn title(asked: &Asked) -> String {
+    let parts: Vec<_> = asked.parts.iter().map(ToString::to_string).collect();
+    parts.join(" + ")
 }
 
 fn as_recorded(name: &str) -> anyhow::Result<Candidate> {

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::charts::Charts;
 use super::progress::Reading;
 use crate::author::chart::DelaysChart;
-use crate::author::replay::{Lines, Replay, Report};
+use crate::author::replay::{Lines, NoRecord, Replay, Report};
 use crate::cli::exit::UsageError;
 use crate::config::parse_settings;
 use allow::Share;
@@ -174,7 +174,7 @@ fn nothing_found(args: &Args, report: &Report) -> UsageError {
     let files: Vec<_> = args.records.iter().map(|path| path.display()).collect();
     let files: Vec<_> = files.iter().map(ToString::to_string).collect();
     let mut told = format!("there is nothing to replay in {}", files.join(", "));
-    if let Some((place, why)) = report.unreadable.first.first() {
+    if let Some(NoRecord { place, why }) = report.unreadable.first.first() {
         let lines = report.unreadable.lines;
         told.push_str(&format!(
             ": {lines} of its lines are no decision records; {place} is {why}"

@@ -4,9 +4,9 @@ use anstream::println;
 use anstyle::{AnsiColor, Style};
 use indicatif::HumanCount;
 
-use super::asked::Candidates;
+use super::asked::{Candidates, title};
 use super::{Args, bars, samples};
-use crate::author::replay::{Apart, Delays, Report};
+use crate::author::replay::{Apart, Delays, NoRecord, Report};
 use crate::author::simulate::Rounded;
 use crate::cli::policy::table;
 use crate::text::one_line;
@@ -99,11 +99,13 @@ impl Shown<'_> {
             let old = self.candidates.old_label();
             line("against", format!("{old}, {settings}"));
         }
-        let asked = self.candidates.new.asked();
-        let new = self.candidates.new_label();
-        match asked.iter().any(|asked| asked.settings_as_recorded) {
-            true => line("policy", format!("{new}, {settings}")),
-            false => line("policy", new),
+        for asked in self.candidates.new.asked() {
+            let policy = one_line(&title(&asked));
+            match (&asked.queue, asked.settings_as_recorded) {
+                (Some(queue), _) => line("policy", format!("{}: {policy}", one_line(queue))),
+                (None, true) => line("policy", format!("{policy}, {settings}")),
+                (None, false) => line("policy", policy),
+            }
         }
     }
 
@@ -145,7 +147,7 @@ impl Shown<'_> {
             );
         }
         let unreadable = &report.unreadable;
-        for (place, why) in &unreadable.first {
+        for NoRecord { place, why } in &unreadable.first {
             line(
                 "unreadable",
                 format!("{YELLOW}{place}{YELLOW:#} is {}", one_line(why)),
