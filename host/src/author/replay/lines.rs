@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::{fmt, vec};
 
 use serde::{Serialize, Serializer};
+use serde_json::error::Category;
+
+use crate::record::DecisionRecord;
 
 /// The longest line that can be a record: a policy of three parts may read 16 MiB of the payload with each, and JSON in JSON doubles its quotes.
 const LONGEST: u64 = 128 << 20;
@@ -42,6 +45,24 @@ pub(super) struct Line {
     pub(super) place: Place,
     /// None of a line that is longer than any record.
     pub(super) text: Option<Vec<u8>>,
+}
+
+impl Line {
+    /// The record that it is; what it is instead.
+    pub(super) fn record(&self) -> Result<DecisionRecord, String> {
+        let text = self.text.as_deref().ok_or("longer than any record")?;
+        serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
+            let column = error.column();
+            let why = error.to_string();
+            let place = format!(" at line {} column {column}", error.line());
+            let why = why.strip_suffix(&place).unwrap_or(&why);
+            match error.classify() {
+                Category::Eof => format!("cut short after {column} bytes"),
+                Category::Data => format!("no decision record: {why}"),
+                Category::Syntax | Category::Io => format!("no JSON: {why}, at byte {column}"),
+            }
+        })
+    }
 }
 
 /// A file that records are in can't be read.
@@ -205,5 +226,27 @@ mod tests {
         let mut lines = Lines::of(vec!["no/such/file".into()]);
         let error = lines.next_batch().unwrap_err();
         assert_eq!(error.to_string(), "can't read the records in no/such/file");
+    }
+
+    #[test]
+    fn a_line_that_is_no_record_says_why() {
+        let line = |text: Option<&str>| Line {
+            place: Place {
+                file: "a".into(),
+                line: 1,
+            },
+            text: text.map(|text| text.as_bytes().to_vec()),
+        };
+        for (text, expected) in [
+            ("{\"time\":1,\"queue\":\"or\r\n", "cut short after 21 bytes"),
+            (r#"{"level":"info"}"#, "no decision record: missing field `"),
+            ("ready to serve", "no JSON: expected value, at byte 1"),
+            ("[1]", "no decision record: "),
+        ] {
+            let why = line(Some(text)).record().unwrap_err();
+            assert!(why.starts_with(expected), "{why}");
+        }
+        let overlong = line(None).record().unwrap_err();
+        assert_eq!(overlong, "longer than any record");
     }
 }

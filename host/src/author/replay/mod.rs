@@ -6,10 +6,12 @@ mod candidate;
 mod change;
 mod delays;
 mod lines;
+mod recorded;
 mod replayed;
 mod report;
 mod run;
 mod said;
+mod tally;
 
 pub use candidate::{Asked, Candidate};
 pub use change::Change;

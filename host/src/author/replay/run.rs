@@ -1,6 +1,6 @@
 //! All records put before the policies, some at a time, by several threads.
 
-use super::report::Tally;
+use super::tally::Tally;
 use super::{Candidate, Lines, ReadError, Report};
 use crate::author::threads;
 

@@ -5,6 +5,7 @@ mod asked;
 mod bars;
 mod samples;
 mod shown;
+mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,7 @@ Examples:
     backstop policy replay decisions.jsonl --config backstop.toml --queue orders
 
   In CI, where at most one decision in a hundred may change:
-    backstop policy replay tests/decisions.jsonl --policy ./mine --against ./released.wasm --allow 1%
+    backstop policy replay decisions.jsonl --policy ./mine --against ./released.wasm --allow 1%
 
   Compressed records:
     zcat decisions-*.gz | backstop policy replay - --policy ./mine.wasm
@@ -44,7 +45,7 @@ Ends with 0 where nothing is decided otherwise (or no more than --allow), with 8
 
 /// Replay recorded decisions: what would another policy have decided?
 ///
-/// Each record is put before the policy as it was before the one at work then: the same failure, the same random number, the same parts of the payload, and, without --set, the same settings. Its answer is compared with the recorded one, or with that of another policy (--against): class, verdict, reason, and the delay to the millisecond. Policies are asked in fresh instances, whether or not a host would take them. The same policy says the same again, on any machine.
+/// Each record is put before the policy as it was before the one at work then: the same failure, the same random number, the same parts of the payload, and, without --set, the same settings. Its answer is compared with the recorded one, or with that of another policy (--against): class, verdict, reason, and the delay to the millisecond. The policy that decided then says the same again, on any machine.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 #[command(group(ArgGroup::new("what").required(true).args(["policy", "config"])))]

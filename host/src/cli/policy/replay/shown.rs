@@ -5,10 +5,8 @@ use anstyle::{AnsiColor, Style};
 use indicatif::HumanCount;
 
 use super::asked::{Candidates, title};
-use super::{Args, bars, samples};
-use crate::author::replay::{Apart, Delays, NoRecord, Report};
-use crate::author::simulate::Rounded;
-use crate::cli::policy::table;
+use super::{Args, samples, tables};
+use crate::author::replay::{Apart, NoRecord, Report};
 use crate::text::one_line;
 
 const GREEN: Style = AnsiColor::Green.on_default();
@@ -29,7 +27,7 @@ fn line(name: &str, value: impl std::fmt::Display) {
 }
 
 /// A count with its thousands apart.
-fn count(number: usize) -> HumanCount {
+pub(super) fn count(number: usize) -> HumanCount {
     HumanCount(number as u64)
 }
 
@@ -37,11 +35,7 @@ impl Shown<'_> {
     pub(super) fn print(&self) {
         self.print_what();
         self.print_counts();
-        if !self.report.changes.is_empty() {
-            println!();
-            println!("{}", self.changes());
-        }
-        self.print_delays();
+        tables::print(self.report, self.old());
         samples::print(self);
     }
 
@@ -190,61 +184,11 @@ impl Shown<'_> {
             Apart::Bound => "the policy breaks, and as a bound of the queue's decided then, the records do not say whether the recorded one did".to_owned(),
         }
     }
-
-    /// A row for each kind of difference.
-    fn changes(&self) -> String {
-        let heads = ["records", "share", "what", self.old(), "new"].map(str::to_owned);
-        let mut table = table::with_heads(&heads, 3);
-        for group in &self.report.changes {
-            let (what, old, new) = group.change.words();
-            table.add_row([
-                count(group.records).to_string(),
-                share(group.records, self.report.compared()),
-                what.to_owned(),
-                one_line(old),
-                one_line(new),
-            ]);
-        }
-        table.trim_fmt()
-    }
-
-    fn print_delays(&self) {
-        let (old, new) = (&self.report.old_delays, &self.report.new_delays);
-        if old.records + new.records == 0 {
-            return;
-        }
-        println!();
-        println!(
-            "{:<14} {:>11} {:>7} {:>7} {:>7} {:>7}",
-            "delay", "retries", "median", "p90", "p99", "longest"
-        );
-        for (name, delays) in [(self.old(), old), ("new", new)] {
-            let Delays {
-                records,
-                median,
-                p90,
-                p99,
-                longest,
-                ..
-            } = delays;
-            let spans = [median, p90, p99, longest].map(|span| Rounded(u64::from(*span)));
-            let [median, p90, p99, longest] = spans;
-            println!(
-                "{name:<14} {:>11} {median:>7} {p90:>7} {p99:>7} {longest:>7}",
-                count(*records).to_string()
-            );
-        }
-        println!();
-        println!("{}", bars::heads(old, new, [self.old(), "new"]));
-        for line in bars::lines(old, new) {
-            println!("{line}");
-        }
-    }
 }
 
 /// A part in percent: `13.8 %`. What is not nothing is not shown as nothing.
 #[expect(clippy::cast_precision_loss, reason = "counts of lines of files")]
-fn share(part: usize, whole: usize) -> String {
+pub(super) fn share(part: usize, whole: usize) -> String {
     let percent = 100.0 * part as f64 / whole.max(1) as f64;
     match percent {
         percent if part > 0 && percent < 0.1 => "<0.1 %".to_owned(),
