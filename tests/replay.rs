@@ -15,6 +15,7 @@ use backstop::author::subject::Subject;
 use backstop::policy::{Limits, Sandbox, Source};
 use backstop_tests::backstop::{command, read_records, text};
 use backstop_tests::policies::{Rule, waits};
+use backstop_tests::preview_1::component;
 use backstop_tests::records::{MOST_ATTEMPTS, write};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -197,6 +198,33 @@ async fn thousands_of_records_replay_without_a_difference() {
         assert_eq!((code, &report["same"]), (0, &600.into()), "{report:#}");
         assert_eq!(report["other-queues"]["carts"], 600);
     }
+}
+
+#[tokio::test]
+async fn a_policy_that_draws_random_bytes_replays_without_a_difference() {
+    // One bit of the recorded random number would change all of them.
+    let core = r#"(module
+        (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+        (memory (export "memory") 4)
+        (global $next (mut i32) (i32.const 8192))
+        (func (export "cabi_realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)
+            (local $at i32)
+            (local.set $at (i32.and (i32.add (global.get $next) (i32.sub (local.get $align) (i32.const 1))) (i32.sub (i32.const 0) (local.get $align))))
+            (global.set $next (i32.add (local.get $at) (local.get $size)))
+            (local.get $at))
+        (func (export "backstop:policy/backoff@0.1.0#delay") (param i32) (result i32)
+            (drop (call $random (i32.const 340) (i32.const 4)))
+            (i32.and (i32.load (i32.const 340)) (i32.const 0xffffff))))"#;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("backstop.toml");
+    let queue = "[queues.draws]\nurl = \"local:draws\"\nhandler = { exec = [\"true\"] }\npolicy = \"./draws.wasm\"\n";
+    std::fs::write(&config, queue).unwrap();
+    let module = wat::parse_str(core).unwrap();
+    std::fs::write(folder.path().join("draws.wasm"), component(module)).unwrap();
+    write(&config, 600, &folder.path().join("decisions.jsonl"));
+    let arguments = ["decisions.jsonl", "--policy", "./draws.wasm"];
+    let (code, report) = report_in(folder.path(), &arguments).await;
+    assert_eq!((code, &report["same"]), (0, &600.into()), "{report:#}");
 }
 
 #[tokio::test]
@@ -482,6 +510,7 @@ async fn lines_that_are_no_records_are_told_and_spoil_nothing() {
     let mut child = command(&["policy", "replay", "-", "--policy", "full-jitter"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     // The corpus begins with the queue assembled: any policy will do, what counts is what is read.

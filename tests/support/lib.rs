@@ -11,6 +11,7 @@ pub mod emulator;
 pub mod lambda;
 pub mod mapping;
 pub mod policies;
+pub mod preview_1;
 pub mod proxy;
 pub mod registry;
 pub mod records;
