@@ -13,8 +13,14 @@ use crate::clock;
 use crate::failure::Timestamp;
 use crate::text::chain;
 
-/// What the operator asks of a new version besides: why it does not hold.
-pub type Check = Arc<dyn Fn(&Policy) -> Result<(), String> + Send + Sync>;
+/// What the operator asks of every version besides.
+#[derive(Clone)]
+pub struct Check {
+    /// Tells one check from another: policies that are the same but for it are kept apart.
+    pub name: String,
+    /// Why a version does not pass, if it does not.
+    pub passes: Arc<dyn Fn(&Policy) -> Result<(), String> + Send + Sync>,
+}
 
 /// What came of looking for a new version.
 #[derive(Debug)]
@@ -190,7 +196,7 @@ impl LivePolicy {
         check: Option<Check>,
     ) -> Result<Arc<Self>, PolicyError> {
         let catalog = catalog.into();
-        let known = recall(&catalog, &spec);
+        let known = recall(&catalog, &spec, check.as_ref());
         let beginning = begin(&catalog, &spec, check.as_ref(), &known)?;
         Ok(Self::beginning_with(beginning, catalog, spec, check, known))
     }
@@ -202,7 +208,7 @@ impl LivePolicy {
         check: Option<Check>,
     ) -> (Arc<Self>, Option<PolicyError>) {
         let catalog = catalog.into();
-        let known = recall(&catalog, &spec);
+        let known = recall(&catalog, &spec, check.as_ref());
         let (beginning, error) = match begin(&catalog, &spec, check.as_ref(), &known) {
             Ok(beginning) => (beginning, None),
             Err(error) => {
@@ -514,7 +520,7 @@ impl LivePolicy {
                 why: refused.why.clone(),
             }),
         };
-        store.remember(&self.spec, &known);
+        store.remember(&self.spec, name_of(self.check.as_ref()), &known);
     }
 
     fn versions(&self) -> MutexGuard<'_, Versions> {
@@ -542,10 +548,14 @@ impl Before {
     }
 }
 
-fn recall(catalog: &Catalog, spec: &PolicySpec) -> Known {
+fn name_of(check: Option<&Check>) -> &str {
+    check.map_or("", |check| check.name.as_str())
+}
+
+fn recall(catalog: &Catalog, spec: &PolicySpec, check: Option<&Check>) -> Known {
     let store = catalog.store.as_ref();
     store
-        .and_then(|store| store.recall(spec))
+        .and_then(|store| store.recall(spec, name_of(check)))
         .unwrap_or_default()
 }
 
@@ -607,7 +617,7 @@ fn make(
     kept: Option<&Policy>,
 ) -> Result<Policy, PolicyError> {
     let policy = spec.make(catalog, files, kept)?;
-    match check.map(|check| check(&policy)) {
+    match check.map(|check| (check.passes)(&policy)) {
         Some(Err(cause)) => Err(PolicyError::Scenarios {
             name: policy.title(),
             cause,

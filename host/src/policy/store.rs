@@ -147,8 +147,8 @@ impl Store {
     }
 
     /// What an earlier run knew of this policy, if it kept anything. What can't be read is said and passed over.
-    pub(super) fn recall(&self, spec: &PolicySpec) -> Option<Known> {
-        let path = self.known().join(name_of(spec));
+    pub(super) fn recall(&self, spec: &PolicySpec, check: &str) -> Option<Known> {
+        let path = self.known().join(name_of(spec, check));
         let passed_over = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "what was kept of a policy is passed over");
         let text = match std::fs::read(&path) {
             Ok(text) => text,
@@ -171,10 +171,10 @@ impl Store {
     }
 
     /// Keeps what is known of this policy.
-    pub(super) fn remember(&self, spec: &PolicySpec, known: &Known) {
+    pub(super) fn remember(&self, spec: &PolicySpec, check: &str, known: &Known) {
         let written = serde_json::to_vec_pretty(known)
             .map_err(io::Error::other)
-            .and_then(|text| write(&self.known().join(name_of(spec)), &text));
+            .and_then(|text| write(&self.known().join(name_of(spec, check)), &text));
         if let Err(error) = written {
             tracing::warn!(folder = %self.0.display(), %error, "what is known of a policy can't be kept");
         }
@@ -218,8 +218,8 @@ impl Store {
     }
 }
 
-/// What a policy is kept under: the same for the same sources and settings, from whatever folder it is started.
-fn name_of(spec: &PolicySpec) -> String {
+/// What a policy is kept under: the same for the same sources, settings and check, from whatever folder it is started.
+fn name_of(spec: &PolicySpec, check: &str) -> String {
     let mut digest = Sha256::new();
     let mut add = |text: &str| {
         digest.update(text.len().to_le_bytes());
@@ -233,6 +233,7 @@ fn name_of(spec: &PolicySpec) -> String {
         }
         add("");
     }
+    add(check);
     format!("{}.json", hex::encode(digest.finalize()))
 }
 
@@ -309,19 +310,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store")).unwrap();
         let (one, other) = (spec("/p.wasm", "1s"), spec("/p.wasm", "2s"));
-        assert!(store.recall(&one).is_none());
+        assert!(store.recall(&one, "").is_none());
         let files = vec![found(b"one")];
         store.keep(&files);
         let known = Known {
             live: files.iter().map(Kept::from).collect(),
             ..Known::default()
         };
-        store.remember(&one, &known);
+        store.remember(&one, "", &known);
         let again = Store::open(&folder.path().join("store")).unwrap();
-        let recalled = again.recall(&one).unwrap();
+        let recalled = again.recall(&one, "").unwrap();
         assert_eq!(again.files_of(&recalled.live).unwrap(), files);
         assert!(again.files_of(&recalled.before).is_none());
-        assert!(again.recall(&other).is_none());
+        assert!(again.recall(&other, "").is_none());
+        assert!(again.recall(&one, "another check").is_none());
     }
 
     #[test]
@@ -342,11 +344,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let spec = spec("/p.wasm", "1s");
-        store.remember(&spec, &Known::default());
-        let path = store.known().join(name_of(&spec));
+        store.remember(&spec, "", &Known::default());
+        let path = store.known().join(name_of(&spec, ""));
         let text = std::fs::read(&path).unwrap();
         std::fs::write(&path, &text[..text.len() / 2]).unwrap();
-        assert!(store.recall(&spec).is_none());
+        assert!(store.recall(&spec, "").is_none());
     }
 
     #[test]

@@ -13,13 +13,16 @@ const SEED: u64 = 0;
 pub fn required(path: &Path) -> Result<Check, ScenarioError> {
     Suite::read(path)?;
     let path = path.to_owned();
-    Ok(Arc::new(move |policy: &Policy| {
-        let suite = Suite::read(&path).map_err(|error| {
-            let error = anyhow::Error::new(error);
-            format!("the scenarios that it has to pass can't be used: {error:#}")
-        })?;
-        passes(policy, &suite)
-    }))
+    Ok(Check {
+        name: path.display().to_string(),
+        passes: Arc::new(move |policy: &Policy| {
+            let suite = Suite::read(&path).map_err(|error| {
+                let error = anyhow::Error::new(error);
+                format!("the scenarios that it has to pass can't be used: {error:#}")
+            })?;
+            passes(policy, &suite)
+        }),
+    })
 }
 
 /// Whether all of them hold; which does not, and where it differs.
