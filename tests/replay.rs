@@ -17,6 +17,7 @@ use backstop_tests::backstop::{command, read_records, text};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::preview_1::component;
 use backstop_tests::records::{MOST_ATTEMPTS, write};
+use backstop_tests::registry::Registry;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -437,6 +438,34 @@ async fn two_policies_are_compared_whatever_was_recorded() {
     let (_, report) = with("./breaks.wat", "./changed.wat").await;
     assert_eq!(records_in(&report, "mended", ""), 3);
     assert_eq!(records_in(&report, "breaks", ""), 4);
+}
+
+#[tokio::test]
+async fn a_released_policy_is_compared_with_where_it_is() {
+    let registry = Registry::start();
+    let place = format!("oci://{}/carts:1.0.0", registry.address());
+    let folder = tempfile::tempdir().unwrap();
+    let released = wat::parse_file(corpus().join("carts.wat")).unwrap();
+    std::fs::write(folder.path().join("carts.wasm"), released).unwrap();
+    let pushed = command(&["policy", "push", "carts.wasm", &place])
+        .current_dir(&folder)
+        .output()
+        .await
+        .unwrap();
+    assert!(pushed.status.success(), "{}", text(&pushed.stderr));
+    for (policy, expected) in [("./carts.wat", 0), ("./changed.wat", 8)] {
+        let arguments = [
+            "decisions.jsonl",
+            "--queue",
+            "carts",
+            "--policy",
+            policy,
+            "--against",
+            &place,
+        ];
+        let (code, report) = report_in(&corpus(), &arguments).await;
+        assert_eq!(code, expected, "{report:#}");
+    }
 }
 
 #[tokio::test]

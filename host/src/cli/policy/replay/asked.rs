@@ -9,7 +9,7 @@ use crate::author::subject::Subject;
 use crate::cli::exit::UsageError;
 use crate::cli::policy::{sandbox, source_of};
 use crate::config::Config;
-use crate::policy::{PartSpec, Policy, PolicySpec, Sandbox};
+use crate::policy::{Catalog, LivePolicy, PartSpec, Policy, PolicySpec, Remotes, Sandbox};
 use crate::queue::short_name;
 
 /// What is asked, and what it is compared with.
@@ -77,6 +77,15 @@ fn queues(path: &Path, args: &Args) -> anyhow::Result<Candidate> {
     let config = Config::read(path)?;
     let sandbox = Sandbox::new(config.limits)
         .map_err(|error| anyhow::anyhow!("can't set up the sandbox: {error:#}"))?;
+    // Nothing is kept, so that no version of an earlier run stands in for one that is wrong.
+    let catalog = Catalog {
+        remotes: Remotes::new(
+            config.endpoint_url.clone(),
+            config.policies.plain_http.clone(),
+        ),
+        keys: config.policies.keys.clone(),
+        ..Catalog::from(&sandbox)
+    };
     let lambda = config.lambda.as_ref().map(|lambda| {
         let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
         (name, &lambda.policy)
@@ -86,7 +95,8 @@ fn queues(path: &Path, args: &Args) -> anyhow::Result<Candidate> {
     let mut policies = BTreeMap::new();
     for (name, spec) in lambda.into_iter().chain(named) {
         if args.queue.as_deref().is_none_or(|queue| queue == name) {
-            policies.insert(name.to_owned(), spec.load(&sandbox)?);
+            let policy = LivePolicy::load(&catalog, spec.clone())?.current();
+            policies.insert(name.to_owned(), Policy::clone(&policy));
         }
     }
     match &args.queue {

@@ -36,7 +36,7 @@ Examples:
     backstop policy replay decisions.jsonl --config backstop.toml --queue orders
 
   In CI, where at most one decision in a hundred may change:
-    backstop policy replay decisions.jsonl --policy ./mine --against ./released.wasm --allow 1%
+    backstop policy replay d.jsonl --policy ./mine --against oci://ghcr.io/acme/mine:1 --allow 1%
 
   Compressed records:
     zcat decisions-*.gz | backstop policy replay - --policy ./mine.wasm
@@ -54,8 +54,8 @@ pub(super) struct Args {
     #[arg(required = true, value_name = "RECORDS")]
     records: Vec<PathBuf>,
 
-    /// The policy to ask: built in, the path of a .wasm or .wat file, or a policy's folder, which is built where it has changed
-    #[arg(long, value_name = "NAME|FILE|FOLDER")]
+    /// The policy to ask: built in; the path of a .wasm or .wat file; a policy's folder, which is built where it has changed; s3://bucket/key; or oci://registry/repository:tag
+    #[arg(long, value_name = "NAME|PATH|URL")]
     policy: Option<String>,
 
     /// Ask the policies that this configuration gives the queues, as it sets them
@@ -67,7 +67,7 @@ pub(super) struct Args {
     settings: Vec<(String, String)>,
 
     /// Compare with this policy, and not with what was recorded; it has the settings of the records
-    #[arg(long, value_name = "NAME|FILE|FOLDER")]
+    #[arg(long, value_name = "NAME|PATH|URL")]
     against: Option<String>,
 
     /// Replay the records of this queue alone
