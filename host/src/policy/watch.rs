@@ -73,7 +73,7 @@ impl Drop for Watcher {
     }
 }
 
-/// Looks at once, for what changed since the policy was loaded, and whenever there is a reason to, until it is settled or the watcher has ended.
+/// Looks whenever there is a reason to, until the policy is settled or the watcher has ended. At once for files, which may have changed since they were loaded and before they were watched.
 fn look(
     policy: &LivePolicy,
     mut folders: Folders,
@@ -87,13 +87,16 @@ fn look(
         false => catalog.refresh,
     };
     let mut schedule = Schedule::new(polls(&folders));
+    let mut is_due = policy.spec().has_files() || policy.is_away();
     while !ended.load(Ordering::Relaxed) && !policy.is_settled() {
         // Before the look: what changes after it is told.
         folders.follow(policy.spec(), catalog.poll.is_some());
         schedule.every(polls(&folders));
-        match policy.reload() {
-            Reload::Unchanged => {}
-            reload => report(policy, reload),
+        if std::mem::replace(&mut is_due, true) {
+            match policy.reload() {
+                Reload::Unchanged => {}
+                reload => report(policy, reload),
+            }
         }
         let wait = schedule.next(policy.is_away(), rand::rng().random());
         if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(wait) {

@@ -128,6 +128,12 @@ impl PolicySpec {
         self.sources().all(Source::is_pinned)
     }
 
+    /// Whether any of it is a file, or a folder of them.
+    pub(in crate::policy) fn has_files(&self) -> bool {
+        self.sources()
+            .any(|source| matches!(source.place, Place::Path(_)))
+    }
+
     /// Whether any of it is reached over the network.
     pub fn is_remote(&self) -> bool {
         self.sources().any(Source::is_remote)
