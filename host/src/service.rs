@@ -4,21 +4,28 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::join_all;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, HandlerConfig, QueueConfig};
 use crate::consumer::{self, Consumer, Summary, Warning};
 use crate::decider::Decider;
+use crate::exporter::{Exporter, ExporterError};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 use crate::policy::{LivePolicy, PolicyError, PolicySpec, Reload, Sandbox, WatchError, Watcher};
 use crate::queue::Connections;
 use crate::record::{Observer, RecordError, Recorder};
+use crate::shadow::{self, Shadow};
+use crate::telemetry::{self, Place, Versions};
+use crate::text::chain;
 
 /// Consumers that are ready to run.
 #[derive(Debug)]
 pub struct Service {
     consumers: Vec<(String, Consumer)>,
     _watcher: Watcher,
+    _shadow_watchers: Vec<Watcher>,
+    _metrics: Option<JoinSet<()>>,
 }
 
 /// Why a service does not start.
@@ -33,6 +40,9 @@ pub enum StartError {
     /// Folders can't be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
+    /// Metrics can't be served.
+    #[error(transparent)]
+    Metrics(#[from] ExporterError),
     /// Queues that are not ready, each with why.
     #[error("{}", Faults(.0))]
     Queues(Vec<(String, QueueFault)>),
@@ -72,8 +82,16 @@ impl fmt::Display for Faults<'_> {
 impl Service {
     /// Checks everything that can be checked before the first message. All queues are checked, and all that is wrong is told at once.
     pub async fn prepare(config: Config, connections: &Connections) -> Result<Self, StartError> {
-        let sandbox = Sandbox::new(config.limits)
-            .map_err(|error| StartError::Sandbox(format!("{error:#}")))?;
+        // First of all: what is counted by is made with what keeps the counts.
+        let exporter = match config.metrics {
+            Some(address) => Some(Exporter::start(address).await?),
+            None => None,
+        };
+        let refused = |error| StartError::Sandbox(format!("{error:#}"));
+        let sandbox = Sandbox::new(config.limits).map_err(refused)?;
+        let shadows = config.queues.iter().any(|queue| queue.shadow.is_some());
+        let shadows = shadows.then(|| shadow::sandbox(config.limits));
+        let shadows = shadows.transpose().map_err(refused)?;
         let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
         let mut policies: Vec<(PolicySpec, Arc<LivePolicy>)> = Vec::new();
         let mut consumers = Vec::new();
@@ -83,6 +101,7 @@ impl Service {
             match prepare(
                 queue,
                 &sandbox,
+                shadows.as_ref(),
                 &mut policies,
                 recorder.as_ref(),
                 connections,
@@ -103,8 +122,11 @@ impl Service {
         }
         let policies = policies.into_iter().map(|(_, policy)| policy).collect();
         Ok(Self {
-            consumers,
             _watcher: Watcher::start(policies, tell)?,
+            _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
+            _metrics: exporter
+                .map(|exporter| exporter.serve(Versions::of(places(&consumers).collect()))),
+            consumers,
         })
     }
 
@@ -124,13 +146,14 @@ pub async fn examine(
     sandbox: &Sandbox,
     connections: &Connections,
 ) -> Result<Vec<Warning>, QueueFault> {
-    let prepared = prepare(queue, sandbox, &mut Vec::new(), None, connections).await?;
+    let prepared = prepare(queue, sandbox, None, &mut Vec::new(), None, connections).await?;
     Ok(prepared.1)
 }
 
 async fn prepare(
     queue: QueueConfig,
     sandbox: &Sandbox,
+    shadows: Option<&Sandbox>,
     policies: &mut Vec<(PolicySpec, Arc<LivePolicy>)>,
     recorder: Option<&Arc<Recorder>>,
     connections: &Connections,
@@ -145,7 +168,10 @@ async fn prepare(
             policy
         }
     };
-    let mut decider = Decider::new(&queue.name, Arc::clone(&policy), queue.bounds);
+    let shadow = queue.shadow.zip(shadows);
+    let shadow = shadow.map(|(spec, sandbox)| Shadow::load(&queue.name, sandbox, spec));
+    let mut decider =
+        Decider::new(&queue.name, Arc::clone(&policy), queue.bounds).shadowed_by(shadow);
     if let Some(recorder) = recorder {
         decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
     }
@@ -178,13 +204,64 @@ async fn prepare(
     Ok((consumer, warnings))
 }
 
+/// Which policies the queues have.
+fn places(consumers: &[(String, Consumer)]) -> impl Iterator<Item = Place> {
+    consumers.iter().flat_map(|(queue, consumer)| {
+        let place = |role, policy: &Arc<LivePolicy>| Place {
+            queue: queue.clone(),
+            role,
+            policy: Arc::clone(policy),
+        };
+        let decider = consumer.decider();
+        let shadow = decider.shadow();
+        std::iter::once(place("live", decider.policy()))
+            .chain(shadow.map(|shadow| place("shadow", shadow.policy())))
+    })
+}
+
+/// Watches the files of a queue's shadow, on a thread apart from the live policies', whose new versions wait for no other to be compiled. A shadow that can't be watched stays as it is.
+fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
+    let shadow = consumer.decider().shadow()?;
+    Watcher::start(vec![Arc::clone(shadow.policy())], tell_of_shadow)
+        .inspect_err(|error| {
+            tracing::error!(
+                queue,
+                "new versions of the shadow are not noticed: {}",
+                chain(error)
+            );
+        })
+        .ok()
+}
+
+/// Says once what became of a new version of a shadow.
+fn tell_of_shadow(policy: &LivePolicy, reload: Reload) {
+    let name = policy.current().name();
+    match reload {
+        Reload::Swapped { from, to } => {
+            telemetry::swapped(&name);
+            tracing::info!(from, to, "a new version of the shadow is asked from now on");
+        }
+        Reload::Refused { kept, cause } => {
+            telemetry::refused(&name);
+            tracing::error!(
+                kept,
+                "a new version of a shadow is not taken: {}",
+                chain(&cause)
+            );
+        }
+        Reload::Unchanged => {}
+    }
+}
+
 /// Says once what became of a new version.
 fn tell(policy: &LivePolicy, reload: Reload) {
     match reload {
         Reload::Swapped { from, to } => {
+            telemetry::swapped(&policy.current().name());
             tracing::info!(from, to, "a new version of the policy decides from now on")
         }
         Reload::Refused { kept, cause } => {
+            telemetry::refused(&policy.current().name());
             let cause = anyhow::Error::from(cause);
             tracing::error!(kept, "a new version of a policy is not taken: {cause:#}");
         }

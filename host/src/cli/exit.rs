@@ -79,7 +79,7 @@ impl Exit {
                 Some((_, QueueFault::Http(_))) => Self::Config,
                 Some((_, QueueFault::Consumer(_))) | None => Self::Queue,
             },
-            Some(StartError::Records { .. }) => Self::Config,
+            Some(StartError::Records(_) | StartError::Metrics(_)) => Self::Config,
             Some(StartError::Sandbox(_) | StartError::Watch(_)) | None => Self::Unexpected,
         }
     }

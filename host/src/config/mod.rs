@@ -5,8 +5,10 @@
 mod lambda;
 mod policy;
 mod raw;
+mod shadow;
 mod values;
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,6 +32,8 @@ pub struct Config {
     pub endpoint_url: Option<String>,
     /// Where decision records go.
     pub decisions: Option<Destination>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
     /// What each policy component may use.
     pub limits: Limits,
     /// The queues to serve.
@@ -60,6 +64,8 @@ pub struct QueueConfig {
     pub handler: HandlerConfig,
     /// What decides.
     pub policy: PolicySpec,
+    /// What is asked beside it, and acts on nothing.
+    pub shadow: Option<PolicySpec>,
     /// What holds whatever the policy says.
     pub bounds: Bounds,
     /// How the consumer goes about it.
@@ -177,6 +183,10 @@ impl raw::Config {
         Ok(Config {
             endpoint_url: self.endpoint_url,
             decisions,
+            metrics: self
+                .metrics
+                .map(|address| metrics_address("metrics", &address))
+                .transpose()?,
             limits: self.limits.unwrap_or_default().convert()?,
             queues,
             lambda: self
@@ -214,6 +224,8 @@ impl raw::Queue {
             .dead_letter_queue
             .map(|url| queue_url(&at("dead-letter-queue"), url))
             .transpose()?;
+        let live = shadow::settings_of(self.policy.as_ref(), self.settings.as_ref());
+        let shadow = shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?;
         let policy = policy(self.policy, self.settings, folder, &at)?;
         let bounds = Bounds {
             max_attempts: self
@@ -262,6 +274,7 @@ impl raw::Queue {
             url,
             dead_letter_queue,
             policy,
+            shadow,
             bounds,
             options,
             name,
@@ -297,6 +310,16 @@ impl raw::Handler {
             )),
         }
     }
+}
+
+/// Where metrics are served. Nothing is listened on here.
+pub fn metrics_address(place: &str, address: &str) -> Result<SocketAddr, ConfigError> {
+    address.parse().map_err(|_| {
+        value(
+            place,
+            format!("`{address}` is not an address with a port: expected one such as 127.0.0.1:9464, or 0.0.0.0:9464 for all interfaces"),
+        )
+    })
 }
 
 /// A queue's URL. Nothing is asked of SQS here.

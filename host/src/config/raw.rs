@@ -14,6 +14,7 @@ pub(super) use super::values::{Bytes, Command, Settings, Span};
 pub(super) struct Config {
     pub(super) endpoint_url: Option<String>,
     pub(super) decisions: Option<Decisions>,
+    pub(super) metrics: Option<String>,
     pub(super) limits: Option<Limits>,
     #[serde(default)]
     pub(super) queues: BTreeMap<String, Queue>,
@@ -27,6 +28,8 @@ pub(super) struct Lambda {
     pub(super) dead_letter_queue: Option<String>,
     pub(super) policy: Option<Policy>,
     pub(super) settings: Option<Settings>,
+    pub(super) shadow: Option<Policy>,
+    pub(super) shadow_settings: Option<Settings>,
     pub(super) max_attempts: Option<u32>,
     pub(super) max_age: Option<Span>,
     pub(super) margin: Option<Span>,
@@ -63,6 +66,8 @@ pub(super) struct Queue {
     pub(super) handler: Handler,
     pub(super) policy: Option<Policy>,
     pub(super) settings: Option<Settings>,
+    pub(super) shadow: Option<Policy>,
+    pub(super) shadow_settings: Option<Settings>,
     pub(super) max_attempts: Option<u32>,
     pub(super) max_age: Option<Span>,
     pub(super) max_in_flight: Option<usize>,

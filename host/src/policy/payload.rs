@@ -20,6 +20,11 @@ impl Payload {
         }
     }
 
+    /// The size of the text, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
     /// The JSON text at an RFC 6901 pointer; none where the body is not JSON or has nothing there.
     pub fn get(&self, pointer: &str) -> Option<String> {
         self.parsed

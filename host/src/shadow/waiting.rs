@@ -1,0 +1,205 @@
+//! Decisions whose record waits for what the shadow says. Bounded in number, in bytes and in time: whoever hands one over never waits, and no record waits for long.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::decision::Bounds;
+use crate::failure::{Failure, Milliseconds};
+use crate::policy::Payload;
+use crate::record::{DecisionRecord, Observer};
+
+/// How many decisions may wait.
+const CASES: usize = 1_000;
+
+/// What their messages' bodies may hold on to, together, in bytes.
+const BYTES: usize = 64 << 20;
+
+/// For how long a decision may wait before the shadow is asked about it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A live decision, and all that it takes to put the same before the shadow.
+pub(crate) struct Case {
+    pub(super) record: DecisionRecord,
+    pub(super) payload: Arc<Payload>,
+    pub(super) bounds: Bounds,
+    pub(super) room: Milliseconds,
+    pub(super) observers: Vec<Arc<dyn Observer>>,
+    since: Instant,
+}
+
+/// What the shadow is asked.
+pub(super) struct Question {
+    pub(super) failure: Failure,
+    pub(super) payload: Arc<Payload>,
+    pub(super) bounds: Bounds,
+    pub(super) room: Milliseconds,
+}
+
+impl Case {
+    /// `observers` are told once the shadow has answered.
+    pub(crate) fn new(
+        record: DecisionRecord,
+        payload: &Arc<Payload>,
+        bounds: Bounds,
+        room: Milliseconds,
+        observers: Vec<Arc<dyn Observer>>,
+    ) -> Self {
+        Self {
+            record,
+            payload: Arc::clone(payload),
+            bounds,
+            room,
+            observers,
+            since: clock::instant(),
+        }
+    }
+
+    fn question(&self) -> Question {
+        Question {
+            failure: self.record.failure.clone(),
+            payload: Arc::clone(&self.payload),
+            bounds: self.bounds,
+            room: self.room,
+        }
+    }
+}
+
+/// What the shadow's thread does next.
+pub(super) enum Next {
+    /// Ask, and fetch the case with [`Waiting::answered`].
+    Ask(Question),
+    /// Give up on a case that has waited for too long.
+    Late(Box<Case>),
+}
+
+/// What the shadow's thread is doing.
+enum Worker {
+    Idle,
+    Asking(Box<Case>),
+    Telling,
+    Resting,
+}
+
+struct State {
+    cases: VecDeque<Case>,
+    bytes: usize,
+    worker: Worker,
+    is_closed: bool,
+}
+
+/// The line in front of a shadow.
+pub(super) struct Waiting {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Waiting {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                cases: VecDeque::new(),
+                bytes: 0,
+                worker: Worker::Idle,
+                is_closed: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a case at the end of the line, or gives it back where there is no room.
+    pub(super) fn offer(&self, case: Case) -> Option<Case> {
+        let mut state = self.lock();
+        let bytes = state.bytes + case.payload.len();
+        if state.is_closed || state.cases.len() >= CASES || bytes > BYTES {
+            return Some(case);
+        }
+        state.bytes = bytes;
+        state.cases.push_back(case);
+        self.changed.notify_all();
+        None
+    }
+
+    /// Waits for the next case; none when the line is closed.
+    pub(super) fn next(&self) -> Option<Next> {
+        let state = self.lock();
+        let mut state = self
+            .changed
+            .wait_while(state, |state| !state.is_closed && state.cases.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return None;
+        }
+        let case = state.cases.pop_front()?;
+        state.bytes -= case.payload.len();
+        if case.since.elapsed() >= PATIENCE {
+            state.worker = Worker::Telling;
+            return Some(Next::Late(Box::new(case)));
+        }
+        let question = case.question();
+        state.worker = Worker::Asking(Box::new(case));
+        Some(Next::Ask(question))
+    }
+
+    /// The case that was asked about, to be told; none when nobody waits for the answer any more.
+    pub(super) fn answered(&self) -> Option<Box<Case>> {
+        let mut state = self.lock();
+        match mem::replace(&mut state.worker, Worker::Idle) {
+            Worker::Asking(case) => {
+                state.worker = Worker::Telling;
+                Some(case)
+            }
+            Worker::Idle | Worker::Telling | Worker::Resting => None,
+        }
+    }
+
+    /// Rests for this long, or until the line is closed.
+    pub(super) fn rest(&self, span: Duration) {
+        let mut state = self.lock();
+        if !span.is_zero() {
+            state.worker = Worker::Resting;
+            self.changed.notify_all();
+            state = self
+                .changed
+                .wait_timeout_while(state, span, |state| !state.is_closed)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        state.worker = Worker::Idle;
+        self.changed.notify_all();
+    }
+
+    /// Lets the shadow answer for at most so long, and takes what is without an answer then.
+    pub(super) fn take_all(&self, within: Duration) -> Vec<Case> {
+        let is_busy = |state: &mut State| match state.worker {
+            Worker::Idle => !state.cases.is_empty(),
+            Worker::Asking(_) | Worker::Telling => true,
+            Worker::Resting => false,
+        };
+        let mut state = self
+            .changed
+            .wait_timeout_while(self.lock(), within, is_busy)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+        state.bytes = 0;
+        let mut taken: Vec<Case> = state.cases.drain(..).collect();
+        if let Worker::Asking(_) = state.worker
+            && let Worker::Asking(case) = mem::replace(&mut state.worker, Worker::Idle)
+        {
+            taken.insert(0, *case);
+        }
+        taken
+    }
+
+    /// Takes no more, and ends the shadow's thread when it has its answer.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+}
