@@ -61,7 +61,7 @@ impl fmt::Debug for Shadow {
     }
 }
 
-/// Where shadows run: an engine of their own, without a pool, so that none of the live policies' places, memory or instances can be taken by one. One decision at a time, whatever the number of shadows: they have one processor together at most. An instance without a pool costs some tens of microseconds more, which nobody waits for.
+/// Where shadows run: an engine of their own, without a pool, so that none of the live policies' places, memory or instances can be taken by one. One decision at a time, whatever the number of shadows: they have one processor together at most. An instance without a pool costs some microseconds more, which nobody waits for.
 pub fn sandbox(limits: Limits) -> wasmtime::Result<Sandbox> {
     Ok(Sandbox::on_demand(limits)?.deciding_at_once(1))
 }
