@@ -203,3 +203,91 @@ impl Waiting {
         self.changed.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+    use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
+    use crate::failure::{Error, Timestamp};
+
+    fn case(bytes: usize) -> Case {
+        let failure = Failure {
+            message_id: "m".to_owned(),
+            source: "local:q".to_owned(),
+            attempt: NonZeroU32::MIN,
+            age: Milliseconds(0),
+            failed_at: Timestamp(0),
+            previous_delay: None,
+            error: Error::new("HTTP 503", ""),
+            attributes: Vec::new(),
+            random: 0.0,
+        };
+        let record = DecisionRecord {
+            time: Timestamp(0),
+            queue: "q".to_owned(),
+            policy: Vec::new(),
+            failure,
+            payload: Default::default(),
+            decision: Decision {
+                class: ErrorClass::Transient,
+                action: Action::Retry {
+                    delay: Milliseconds(1),
+                },
+                decided_by: DecidedBy::Policy,
+            },
+            log: Vec::new(),
+            fuel: 0,
+            took_us: 0,
+            shadow: None,
+        };
+        let payload = Arc::new(Payload::new("x".repeat(bytes)));
+        let room = Milliseconds(u32::MAX);
+        Case::new(record, &payload, Bounds::default(), room, Vec::new())
+    }
+
+    #[test]
+    fn a_line_takes_so_many_cases_and_so_many_bytes() {
+        let waiting = Waiting::new();
+        for _ in 0..CASES {
+            assert!(waiting.offer(case(0)).is_none());
+        }
+        assert!(waiting.offer(case(0)).is_some());
+        assert_eq!(waiting.take_all(Duration::ZERO).len(), CASES);
+        assert!(waiting.offer(case(BYTES)).is_none());
+        assert!(waiting.offer(case(1)).is_some());
+    }
+
+    #[test]
+    fn a_case_is_told_once_by_its_answer_or_by_the_end() {
+        let waiting = Waiting::new();
+        assert!(waiting.offer(case(0)).is_none());
+        assert!(matches!(waiting.next(), Some(Next::Ask(_))));
+        assert_eq!(waiting.take_all(Duration::ZERO).len(), 1);
+        assert!(waiting.answered().is_none());
+        assert!(waiting.offer(case(0)).is_none());
+        assert!(matches!(waiting.next(), Some(Next::Ask(_))));
+        assert!(waiting.answered().is_some());
+        assert!(waiting.take_all(Duration::ZERO).is_empty());
+    }
+
+    #[test]
+    fn a_case_that_waited_for_too_long_is_not_asked_about() {
+        let waiting = Waiting::new();
+        let mut late = case(0);
+        late.since -= PATIENCE;
+        assert!(waiting.offer(late).is_none());
+        assert!(matches!(waiting.next(), Some(Next::Late(_))));
+    }
+
+    #[test]
+    fn a_line_that_is_closed_takes_nothing_and_gives_what_it_has() {
+        let waiting = Waiting::new();
+        assert!(waiting.offer(case(0)).is_none());
+        waiting.close();
+        assert!(waiting.offer(case(0)).is_some());
+        assert!(waiting.next().is_none());
+        assert_eq!(waiting.take_all(Duration::ZERO).len(), 1);
+    }
+}
