@@ -2,17 +2,17 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "a test that can't go on fails"
 )]
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use backstop::queue::Queue;
 use backstop::shadow::SETTLING;
 use backstop_tests::aws::Queues;
-use backstop_tests::backstop::{Running, command, read_records, serve, text};
+use backstop_tests::backstop::{Running, read_records, run as backstop, serve, text};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::exposition::Scrape;
@@ -192,11 +192,7 @@ async fn run(folder: &Path, more: &[&str]) -> (Value, Vec<Value>, String) {
         "--decisions",
         records.to_str().unwrap(),
     ];
-    let output = command(&[&arguments[..], &LIVE, more].concat())
-        .stdin(Stdio::null())
-        .output()
-        .await
-        .unwrap();
+    let output = backstop(&[&arguments[..], &LIVE, more].concat()).await;
     let log = text(&output.stderr);
     assert!(output.status.success(), "{log}");
     let counts = serde_json::from_slice(&output.stdout).unwrap();
@@ -356,6 +352,8 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
     let more = [
         "--shadow",
         &candidate,
+        "--metrics",
+        "127.0.0.1:0",
         "--decisions",
         records.to_str().unwrap(),
     ];
@@ -369,6 +367,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
         read_records(&records)[count - 1]["shadow"]["delay"].clone()
     };
     assert_eq!(round(1).await, json!(5_000));
+    let before = Scrape::of(&metrics_of(&running)).await;
     std::fs::write(&candidate, "garbage").unwrap();
     eventually("the refusal is told", || async {
         running
@@ -385,12 +384,40 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
     })
     .await;
     assert_eq!(round(3).await, json!(6_000));
+    let scrape = Scrape::of(&metrics_of(&running)).await;
+    assert_eq!(scrape.sum("backstop_policy_swaps_total", &[]), 1.0);
+    assert_eq!(scrape.sum("backstop_policy_refusals_total", &[]), 1.0);
+    // Its first version is still named, and no longer at work.
+    let shadows = |scrape: &Scrape| {
+        let of = [("role", "shadow")];
+        let named = scrape.labels("backstop_policy_info").len();
+        (named, scrape.sum("backstop_policy_info", &of))
+    };
+    assert_eq!((shadows(&before), shadows(&scrape)), ((2, 1.0), (3, 1.0)));
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
     let (_, counts) = running.stop().await;
     assert_eq!(
         (&counts[0]["succeeded"], &counts[0]["shadow"]["differed"]),
         (&json!(3), &json!(3))
     );
+}
+
+#[tokio::test]
+async fn the_doctor_warns_of_a_shadow_that_can_not_be_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "bad.wat", "garbage");
+    let queue = |name: &str, shadow: &str| {
+        format!(
+            "[queues.{name}]\nurl = \"local:{name}\"\nhandler = {{ exec = [\"true\"] }}\nshadow = \"{shadow}\"\n"
+        )
+    };
+    let config = queue("good", "linear") + &queue("bad", "bad.wat");
+    let config = write(folder.path(), "backstop.toml", &config);
+    let output = backstop(&["doctor", "--config", &config]).await;
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("the shadow linear"), "{told}");
+    assert!(told.contains("the shadow can't be asked"), "{told}");
 }
 
 #[tokio::test]
@@ -409,8 +436,7 @@ async fn an_address_that_is_taken_is_told_before_the_first_message() {
         (address.as_str(), 3, "can't serve metrics at"),
         ("localhost", 3, "not an address with a port"),
     ] {
-        let output = command(&[&arguments[..], &[address]].concat());
-        let output = { output }.stdin(Stdio::null()).output().await.unwrap();
+        let output = backstop(&[&arguments[..], &[address]].concat()).await;
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{told}");
         assert!(told.contains(said), "{told}");

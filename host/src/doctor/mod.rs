@@ -121,6 +121,7 @@ async fn examine_queue(
         }
         Err(fault) => findings.add(Verdict::Wrong, chain(&fault)),
     }
+    shadow(&mut findings, queue.shadow.as_ref(), sandbox);
     findings.found
 }
 
@@ -130,6 +131,9 @@ async fn examine_lambda(
     connections: &Connections,
 ) -> Vec<Finding> {
     let mut found = vec![policy(&lambda.policy, sandbox)];
+    let mut findings = Findings::about("shadow");
+    shadow(&mut findings, lambda.shadow.as_ref(), sandbox);
+    found.append(&mut findings.found);
     let Some(url) = &lambda.retry_queue else {
         let mut findings = Findings::about("retry queue");
         findings.add(
@@ -149,6 +153,24 @@ async fn examine_lambda(
         }
     }
     found
+}
+
+/// A shadow that is no good stops nothing.
+fn shadow(findings: &mut Findings, spec: Option<&PolicySpec>, sandbox: &Sandbox) {
+    match spec.map(|spec| spec.load(sandbox)) {
+        Some(Ok(policy)) => findings.add(
+            Verdict::Good,
+            format!(
+                "the shadow {} loads, takes its settings and stands the probe",
+                policy.title()
+            ),
+        ),
+        Some(Err(error)) => findings.add(
+            Verdict::Warning,
+            format!("the shadow can't be asked: {}", chain(&error)),
+        ),
+        None => {}
+    }
 }
 
 fn policy(spec: &PolicySpec, sandbox: &Sandbox) -> Finding {

@@ -1,6 +1,6 @@
 //! Shadows: a policy that is asked about the same failures as the live one, to see what it would do. It acts on nothing.
 //!
-//! The live decision is made, and its message goes its way; then the case is put in front of the shadow, whose answer is compared, counted and recorded. What a shadow costs or breaks is its own: it has a thread, a bounded line in front of it ([`waiting`]), and an engine apart from the live policies'.
+//! The live decision is made, and its message goes its way; then the case is put in front of the shadow, whose answer is compared, counted and recorded. What a shadow costs or breaks is its own: it has a thread, a bounded line in front of it, and an engine apart from the live policies'.
 
 mod comparison;
 mod counts;

@@ -70,7 +70,7 @@ impl Case {
 /// What the shadow's thread does next.
 pub(super) enum Next {
     /// Ask, and fetch the case with [`Waiting::answered`].
-    Ask(Question),
+    Ask(Box<Question>),
     /// Give up on a case that has waited for too long.
     Late(Box<Case>),
 }
@@ -144,7 +144,7 @@ impl Waiting {
         }
         let question = case.question();
         state.worker = Worker::Asking(Box::new(case));
-        Some(Next::Ask(question))
+        Some(Next::Ask(Box::new(question)))
     }
 
     /// The case that was asked about, to be told; none when nobody waits for the answer any more.
