@@ -7,7 +7,7 @@ help:
 	@echo "make test    run every test, against emulators of SQS that it installs and starts itself"
 	@echo "make lambda  build the package of the Lambda retry handler, for arm64 and x86-64"
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
-	@echo "make bench   measure decisions, languages, requests, throughput, memory, and the start of the Lambda handler"
+	@echo "make bench   measure decisions, languages, requests, throughput, memory, swaps, and the start of the Lambda handler"
 
 demo: build
 	@$${CARGO_TARGET_DIR:-target}/debug/backstop demo
@@ -30,7 +30,7 @@ lint: toolchain
 
 bench: toolchain services
 	cargo build --locked --release --workspace --bins
-	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 cargo bench --locked --workspace --bench decision --bench languages --bench consumer --bench lambda
+	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 BACKSTOP_CACHE=off cargo bench --locked --workspace --bench decision --bench languages --bench consumer --bench swaps --bench lambda
 
 lambda: build
 	host/package-lambda.sh

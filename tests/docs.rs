@@ -15,6 +15,7 @@ use backstop::telemetry::{Kind, METRICS};
 use backstop_envelope::Envelope;
 use backstop_tests::backstop::{command, program, text};
 use backstop_tests::emulator::services;
+use backstop_tests::registry::Registry;
 use serde_json::Value;
 
 fn top() -> PathBuf {
@@ -70,12 +71,13 @@ fn every_key_of_the_configuration_is_documented_and_no_other() {
         &example,
         &example["decisions"],
         &example["limits"],
+        &example["policies"],
         &example["queues"]["orders"],
         &example["lambda"],
     ] {
         keys.extend(table.as_table().unwrap().keys().cloned());
     }
-    for section in ["decisions", "lambda", "limits", "queues"] {
+    for section in ["decisions", "lambda", "limits", "policies", "queues"] {
         keys.remove(section);
     }
     keys.insert("record".to_owned());
@@ -231,6 +233,11 @@ fn the_policy_in_the_readme_is_the_one_that_the_sdk_tests() {
 
 /// Runs the blocks of shell in a document that name a queue in memory or a policy, one after another, in one folder, with the toolchains on the path. What each wrote.
 async fn commands_of(name: &str) -> Vec<String> {
+    commands_in(&document(name)).await
+}
+
+/// See [`commands_of`].
+async fn commands_in(document: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
     let ours = [
@@ -241,7 +248,7 @@ async fn commands_of(name: &str) -> Vec<String> {
     let path = ours.into_iter().chain(std::env::split_paths(&path));
     let path = std::env::join_paths(path).unwrap();
     let mut written = Vec::new();
-    for block in blocks(&document(name), "sh") {
+    for block in blocks(document, "sh") {
         if !block.contains("local:") && !block.contains("backstop policy") {
             continue;
         }
@@ -262,7 +269,13 @@ async fn commands_of(name: &str) -> Vec<String> {
 #[tokio::test]
 async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
     let written = commands_of("README.md").await;
-    let expected = [" ended ", "13 passed", " ended ", "verdict   retry in "];
+    let expected = [
+        " ended ",
+        "13 passed",
+        " ended ",
+        "verdict   retry in ",
+        "200 the same, none different",
+    ];
     assert_eq!(written.len(), expected.len());
     for (told, expected) in written.iter().zip(expected) {
         assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
@@ -277,6 +290,56 @@ async fn the_commands_for_authors_run_as_their_document_gives_them() {
     for (told, expected) in written.iter().zip(expected) {
         assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
     }
+}
+
+#[tokio::test]
+async fn the_commands_for_registries_run_as_their_document_gives_them() {
+    let registry = Registry::start();
+    let text = document("host/docs/registries.md").replace("localhost:5000", &registry.address());
+    let written = commands_in(&text).await;
+    let expected = ["answers    backstop:policy/backoff@0.1.0", ", verified\n"];
+    assert_eq!(written.len(), expected.len());
+    for (told, expected) in written.iter().zip(expected) {
+        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
+    }
+}
+
+#[tokio::test]
+async fn the_commands_of_a_replay_run_as_their_document_gives_them() {
+    let written = commands_of("host/docs/replay.md").await;
+    let expected = [
+        "800 of the queue orders: 800 the same, none different",
+        "150  18.8 %  verdict  retry     dead-letter",
+    ];
+    assert_eq!(written.len(), expected.len());
+    for (told, expected) in written.iter().zip(expected) {
+        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
+    }
+}
+
+#[tokio::test]
+async fn every_field_of_a_replay_is_documented_and_no_other() {
+    let corpus = top().join("tests/corpus/replay");
+    let arguments = [
+        "policy",
+        "replay",
+        "decisions.jsonl",
+        "--config",
+        "backstop.toml",
+        "--json",
+    ];
+    let output = command(&arguments)
+        .current_dir(corpus)
+        .output()
+        .await
+        .unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fields: BTreeSet<_> = found["report"].as_object().unwrap().keys().collect();
+    // The other table with names in it is of the record's `by`.
+    let text = document("host/docs/replay.md");
+    let (_, fields_on) = text.split_once("| field |").unwrap();
+    let documented = names_in_tables(fields_on);
+    assert_eq!(documented.iter().collect::<BTreeSet<_>>(), fields);
 }
 
 #[test]
@@ -312,9 +375,11 @@ fn every_link_in_the_documents_leads_somewhere() {
         "host/docs/lambda.md",
         "host/docs/metrics.md",
         "host/docs/policies.md",
+        "host/docs/registries.md",
         "host/docs/scenarios.md",
         "host/docs/write-a-policy.md",
         "host/docs/simulate.md",
+        "host/docs/replay.md",
         "examples/lambda/README.md",
     ] {
         let text = document(name);

@@ -86,7 +86,7 @@ impl Trial {
 
     fn decider(&self) -> Decider {
         let sandbox = Sandbox::new(Limits::default()).unwrap();
-        let source = Source::Builtin(self.policy);
+        let source = Source::builtin(self.policy);
         let settings = self.settings.clone();
         let policy =
             LivePolicy::load(&sandbox, PolicySpec::Whole(PartSpec { source, settings })).unwrap();

@@ -6,13 +6,11 @@
 )]
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop::failure::Failure;
 use backstop::policy::{Asked, Limits, Payload, Policy, Sandbox};
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
+use backstop_tests::preview_1::component;
 
 /// As the rules are written: half of the random number's range.
 fn failure(code: &str) -> Failure {
@@ -29,30 +27,11 @@ fn ask(policy: &Policy, code: &str) -> Asked {
     )
 }
 
-fn wit() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit")
-}
-
-/// A policy of a preview-1 core module that exports `delay`: given its types, and encoded with the official adapter.
-fn behind_the_adapter(mut module: Vec<u8>) -> Arc<Policy> {
-    let mut resolve = Resolve::default();
-    let contract = std::fs::read_to_string(wit().join("policy.wit")).unwrap();
-    resolve.push_str("policy.wit", &contract).unwrap();
-    let world = "package test:test; world w { export backstop:policy/backoff@0.1.0; }";
-    let package = resolve.push_str("w.wit", world).unwrap();
-    let world = resolve.select_world(&[package], None).unwrap();
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).unwrap();
-    let adapter = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
-    // Go's own allocator is not there yet when its start first calls the adapter.
-    let component = ComponentEncoder::default()
-        .realloc_via_memory_grow(true)
-        .module(&module)
-        .and_then(|encoder| encoder.adapter("wasi_snapshot_preview1", adapter))
-        .and_then(|encoder| encoder.encode())
-        .unwrap();
+/// A policy of a preview-1 core module that exports `delay`.
+fn behind_the_adapter(module: Vec<u8>) -> Arc<Policy> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.wasm");
-    std::fs::write(&file, component).unwrap();
+    std::fs::write(&file, component(module)).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     Policy::load(&sandbox, file.to_str().unwrap(), &[])
         .unwrap_or_else(|error| panic!("{:#}", anyhow::Error::from(error)))

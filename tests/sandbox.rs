@@ -658,7 +658,7 @@ fn a_policy_is_put_together_from_parts_of_different_components() {
 #[test]
 fn the_policy_by_hand_in_the_examples_loads_and_waits() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/first-policy.wat");
-    let policy = LivePolicy::load(&sandbox(), PolicySpec::from(Source::File(file.into()))).unwrap();
+    let policy = LivePolicy::load(&sandbox(), PolicySpec::from(Source::path(file))).unwrap();
     let answer = policy
         .current()
         .ask(&failure(), &Arc::default())

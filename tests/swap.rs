@@ -168,7 +168,7 @@ async fn a_symlink_swapped_as_kubernetes_does_it_is_noticed() {
     symlink("..v1", at("..data")).unwrap();
     symlink("..data/policy.wat", at("policy.wat")).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let policy = LivePolicy::load(&sandbox, Source::File(at("policy.wat")).into()).unwrap();
+    let policy = LivePolicy::load(&sandbox, Source::path(at("policy.wat")).into()).unwrap();
     let (told, mut reloads) = tokio::sync::mpsc::unbounded_channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
         told.send(reload).unwrap()

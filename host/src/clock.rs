@@ -16,6 +16,11 @@ pub fn now() -> Timestamp {
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// The time of day as files are marked with it.
+pub(crate) fn system() -> SystemTime {
+    SystemTime::now()
+}
+
 /// A point from which to measure how long something took.
 pub fn instant() -> Instant {
     Instant::now()

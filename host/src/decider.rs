@@ -127,6 +127,9 @@ impl Decider {
     ) -> Decided {
         let policy = self.policy.current();
         let asked = policy.ask(failure, payload);
+        if asked.answer.is_err() {
+            self.policy.broke(&policy);
+        }
         let decision = decide(&self.bounds, failure, &asked, room);
         self.metrics.add(&decision, asked.took);
         let record = self.tell(&policy, failure, asked, &decision);

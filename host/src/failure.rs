@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::text::cut;
@@ -47,6 +48,14 @@ impl Timestamp {
     /// The span from `earlier` to this; none where `earlier` is later, as clocks of two machines may have it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// As RFC 3339 writes it, to the second.
+    pub fn rfc3339(self) -> String {
+        let milliseconds = i64::try_from(self.0).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_millisecond(milliseconds / 1_000 * 1_000)
+            .unwrap_or(jiff::Timestamp::MAX)
+            .to_string()
     }
 
     /// The point that is `span` later; saturates.
@@ -127,7 +136,17 @@ pub struct Failure {
     pub error: Error,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<(String, String)>,
+    #[serde(deserialize_with = "exact")]
     pub random: f64,
+}
+
+/// The number that was written, to the last bit: serde_json's own reading of a fraction may be one bit off, and a decision with it. Of JSON text alone.
+fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let digits = Box::<RawValue>::deserialize(deserializer)?;
+    digits
+        .get()
+        .parse()
+        .map_err(|_| serde::de::Error::custom(format!("`{digits}` is not a number")))
 }
 
 /// The random number of a failure: uniform in [0, 1), the same for the same message and attempt on every machine, independent for every other.
@@ -162,6 +181,29 @@ mod tests {
         assert_ne!(random("a", one), random("b", one));
         // Pinned: another value here would change decisions that were already recorded.
         assert_eq!(random("m-1", one), 0.391_248_108_205_947_6);
+    }
+
+    #[test]
+    fn random_is_read_back_to_the_last_bit() {
+        for message in 0..2_000 {
+            let failure = Failure {
+                message_id: message.to_string(),
+                source: "local:q".to_owned(),
+                attempt: NonZeroU32::MIN,
+                age: Milliseconds(0),
+                failed_at: Timestamp(0),
+                previous_delay: None,
+                error: Error::new("HTTP 503", ""),
+                attributes: Vec::new(),
+                random: random(&message.to_string(), NonZeroU32::MIN),
+            };
+            let text = serde_json::to_string(&failure).unwrap();
+            let read: Failure = serde_json::from_str(&text).unwrap();
+            assert_eq!(read.random.to_bits(), failure.random.to_bits(), "{text}");
+        }
+        let text = r#"{"message-id":"m","source":"s","attempt":1,"age":0,"failed-at":0,"error":{"code":"c"},"random":"0.5"}"#;
+        let wrong = serde_json::from_str::<Failure>(text).unwrap_err();
+        assert!(wrong.to_string().contains("is not a number"), "{wrong}");
     }
 
     #[test]

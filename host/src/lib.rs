@@ -5,6 +5,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod consumer;
+pub mod control;
 pub mod dead_letter;
 pub mod decider;
 pub mod decision;

@@ -1,18 +1,24 @@
 //! A configuration put to work: its policies loaded and watched, its queues checked, a consumer for each.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::join_all;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::author::scenario::{self, ScenarioError};
 use crate::config::{Config, HandlerConfig, QueueConfig};
 use crate::consumer::{self, Consumer, Summary, Warning};
+use crate::control::Control;
 use crate::decider::Decider;
 use crate::exporter::{Exporter, ExporterError};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
-use crate::policy::{LivePolicy, PolicyError, PolicySpec, Reload, Sandbox, WatchError, Watcher};
+use crate::policy::{
+    Catalog, Check, Compiled, LivePolicy, PolicyError, PolicySpec, Reload, Sandbox, StoreError,
+    WatchError, Watcher,
+};
 use crate::queue::Connections;
 use crate::record::{Observer, RecordError, Recorder};
 use crate::shadow::{self, Shadow};
@@ -24,6 +30,7 @@ use crate::text::chain;
 pub struct Service {
     consumers: Vec<(String, Consumer)>,
     _watcher: Watcher,
+    _control: Option<Control>,
     _shadow_watchers: Vec<Watcher>,
     _metrics: Option<JoinSet<()>>,
 }
@@ -37,9 +44,12 @@ pub enum StartError {
     /// Records can't be written.
     #[error(transparent)]
     Records(#[from] RecordError),
-    /// Folders can't be watched.
+    /// Nothing can look for new versions.
     #[error(transparent)]
     Watch(#[from] WatchError),
+    /// The folder for what is kept of policies can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// Metrics can't be served.
     #[error(transparent)]
     Metrics(#[from] ExporterError),
@@ -54,6 +64,9 @@ pub enum QueueFault {
     /// Its policy is refused.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The scenarios that its policy has to pass can't be used.
+    #[error(transparent)]
+    Scenarios(#[from] ScenarioError),
     /// Its handler makes no sense.
     #[error(transparent)]
     Http(#[from] HttpError),
@@ -87,32 +100,37 @@ impl Service {
             Some(address) => Some(Exporter::start(address).await?),
             None => None,
         };
-        let refused = |error| StartError::Sandbox(format!("{error:#}"));
-        let sandbox = Sandbox::new(config.limits).map_err(refused)?;
+        let no_sandbox = |error| StartError::Sandbox(format!("{error:#}"));
+        let sandbox = Sandbox::new(config.limits).map_err(no_sandbox)?;
+        let endpoint = config.endpoint_url.clone();
+        let catalog = config
+            .policies
+            .catalog(sandbox, Compiled::default(), endpoint)?;
         let shadows = config.queues.iter().any(|queue| queue.shadow.is_some());
-        let shadows = shadows.then(|| shadow::sandbox(config.limits));
-        let shadows = shadows.transpose().map_err(refused)?;
+        let shadows = shadows.then(|| shadow::catalog(&catalog, config.limits));
+        let shadows = shadows.transpose().map_err(no_sandbox)?;
         let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
-        let mut policies: Vec<(PolicySpec, Arc<LivePolicy>)> = Vec::new();
+        let mut policies = Loaded::new(catalog.clone());
+        let mut by_queue = Vec::new();
         let mut consumers = Vec::new();
         let mut faults = Vec::new();
         for queue in config.queues {
             let name = queue.name.clone();
             match prepare(
                 queue,
-                &sandbox,
-                shadows.as_ref(),
                 &mut policies,
+                shadows.as_ref(),
                 recorder.as_ref(),
                 connections,
             )
             .await
             {
-                Ok((consumer, warnings)) => {
-                    for warning in warnings {
+                Ok(prepared) => {
+                    for warning in prepared.warnings {
                         tracing::warn!(queue = name, "{warning}");
                     }
-                    consumers.push((name, consumer));
+                    by_queue.push((name.clone(), prepared.policy));
+                    consumers.push((name, prepared.consumer));
                 }
                 Err(fault) => faults.push((name, fault)),
             }
@@ -120,9 +138,9 @@ impl Service {
         if !faults.is_empty() {
             return Err(StartError::Queues(faults));
         }
-        let policies = policies.into_iter().map(|(_, policy)| policy).collect();
         Ok(Self {
-            _watcher: Watcher::start(policies, tell)?,
+            _watcher: Watcher::start(policies.all(), tell)?,
+            _control: control(&catalog, by_queue),
             _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
             _metrics: exporter
                 .map(|exporter| exporter.serve(Versions::of(places(&consumers).collect()))),
@@ -140,36 +158,107 @@ impl Service {
     }
 }
 
+/// The socket on which the host is asked; without one, it works as well.
+fn control(catalog: &Catalog, policies: Vec<(String, Arc<LivePolicy>)>) -> Option<Control> {
+    let store = catalog.store.as_ref()?;
+    Control::listen(store.folder(), policies)
+        .map_err(|error| {
+            tracing::warn!(folder = %store.folder().display(), %error, "no control socket: `backstop policy status` and `rollback` do not find this host");
+        })
+        .ok()
+}
+
 /// Checks one queue as [`Service::prepare`] does; what will not work out as expected.
 pub async fn examine(
     queue: QueueConfig,
-    sandbox: &Sandbox,
+    catalog: &Catalog,
     connections: &Connections,
 ) -> Result<Vec<Warning>, QueueFault> {
-    let prepared = prepare(queue, sandbox, None, &mut Vec::new(), None, connections).await?;
-    Ok(prepared.1)
+    let mut policies = Loaded::new(catalog.clone());
+    let prepared = prepare(queue, &mut policies, None, None, connections).await?;
+    Ok(prepared.warnings)
+}
+
+/// The policies of all queues: those that are the same are loaded once.
+struct Loaded {
+    catalog: Catalog,
+    policies: Vec<(Option<PathBuf>, Arc<LivePolicy>)>,
+}
+
+impl Loaded {
+    fn new(catalog: Catalog) -> Self {
+        Self {
+            catalog,
+            policies: Vec::new(),
+        }
+    }
+
+    fn all(self) -> Vec<Arc<LivePolicy>> {
+        self.policies
+            .into_iter()
+            .map(|(_, policy)| policy)
+            .collect()
+    }
+
+    async fn load(
+        &mut self,
+        queue: &str,
+        spec: PolicySpec,
+        scenarios: Option<PathBuf>,
+    ) -> Result<Arc<LivePolicy>, QueueFault> {
+        let mut same = self.policies.iter();
+        if let Some((_, policy)) =
+            same.find(|(required, policy)| *policy.spec() == spec && *required == scenarios)
+        {
+            return Ok(Arc::clone(policy));
+        }
+        // Seconds, for a component that carries an interpreter.
+        tracing::info!(queue, policy = spec.title(), "loading the policy");
+        let check = check(scenarios.as_deref())?;
+        let catalog = self.catalog.clone();
+        let policy = blocking(move || LivePolicy::checked(catalog, spec, check)).await?;
+        self.policies.push((scenarios, Arc::clone(&policy)));
+        Ok(policy)
+    }
+}
+
+/// The operator's own scenarios as a check, where there are any.
+pub(crate) fn check(scenarios: Option<&Path>) -> Result<Option<Check>, ScenarioError> {
+    scenarios.map(scenario::required).transpose()
+}
+
+/// Runs what blocks where it holds up nothing.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+    }
+}
+
+/// A queue that is ready.
+struct Prepared {
+    consumer: Consumer,
+    policy: Arc<LivePolicy>,
+    warnings: Vec<Warning>,
 }
 
 async fn prepare(
     queue: QueueConfig,
-    sandbox: &Sandbox,
-    shadows: Option<&Sandbox>,
-    policies: &mut Vec<(PolicySpec, Arc<LivePolicy>)>,
+    policies: &mut Loaded,
+    shadows: Option<&Catalog>,
     recorder: Option<&Arc<Recorder>>,
     connections: &Connections,
-) -> Result<(Consumer, Vec<Warning>), QueueFault> {
-    let policy = match policies.iter().find(|(spec, _)| *spec == queue.policy) {
-        Some((_, policy)) => Arc::clone(policy),
-        None => {
-            // Seconds, for a component that carries an interpreter.
-            tracing::info!(queue = queue.name, "compiling the policy");
-            let policy = LivePolicy::load(sandbox, queue.policy.clone())?;
-            policies.push((queue.policy, Arc::clone(&policy)));
-            policy
+) -> Result<Prepared, QueueFault> {
+    let policy = policies
+        .load(&queue.name, queue.policy, queue.scenarios)
+        .await?;
+    let shadow = match queue.shadow.zip(shadows.cloned()) {
+        Some((spec, catalog)) => {
+            let name = queue.name.clone();
+            Some(blocking(move || Shadow::load(&name, catalog, spec)).await)
         }
+        None => None,
     };
-    let shadow = queue.shadow.zip(shadows);
-    let shadow = shadow.map(|(spec, sandbox)| Shadow::load(&queue.name, sandbox, spec));
     let mut decider =
         Decider::new(&queue.name, Arc::clone(&policy), queue.bounds).shadowed_by(shadow);
     if let Some(recorder) = recorder {
@@ -201,7 +290,11 @@ async fn prepare(
         "ready"
     );
     let consumer = Consumer::new(queue.name, ready, handler, decider, queue.options);
-    Ok((consumer, warnings))
+    Ok(Prepared {
+        consumer,
+        policy,
+        warnings,
+    })
 }
 
 /// Which policies the queues have.
@@ -249,12 +342,24 @@ fn tell_of_shadow(policy: &LivePolicy, reload: Reload) {
                 chain(&cause)
             );
         }
+        Reload::Away { kept, cause } => {
+            telemetry::source_unreachable(&name, true);
+            tracing::error!(
+                kept,
+                "looking for new versions of a shadow fails, and is tried again: {}",
+                chain(&cause)
+            );
+        }
+        Reload::Back { kept } => {
+            telemetry::source_unreachable(&name, false);
+            tracing::info!(kept, "the source of the shadow can be read again");
+        }
         Reload::Unchanged => {}
     }
 }
 
-/// Says once what became of a new version.
-fn tell(policy: &LivePolicy, reload: Reload) {
+/// Says once what became of a look for a new version.
+pub(crate) fn tell(policy: &LivePolicy, reload: Reload) {
     match reload {
         Reload::Swapped { from, to } => {
             telemetry::swapped(&policy.current().name());
@@ -264,6 +369,18 @@ fn tell(policy: &LivePolicy, reload: Reload) {
             telemetry::refused(&policy.current().name());
             let cause = anyhow::Error::from(cause);
             tracing::error!(kept, "a new version of a policy is not taken: {cause:#}");
+        }
+        Reload::Away { kept, cause } => {
+            telemetry::source_unreachable(&policy.current().name(), true);
+            let cause = anyhow::Error::from(cause);
+            tracing::error!(
+                kept,
+                "looking for new versions of a policy fails, and is tried again: {cause:#}"
+            );
+        }
+        Reload::Back { kept } => {
+            telemetry::source_unreachable(&policy.current().name(), false);
+            tracing::info!(kept, "the source of the policy can be read again");
         }
         Reload::Unchanged => tracing::debug!(policy = policy.current().title(), "no new version"),
     }

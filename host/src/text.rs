@@ -1,4 +1,4 @@
-//! Cutting text without breaking it, and telling an error with its causes.
+//! Cutting text without breaking it, showing it without harm, and telling an error with its causes.
 
 /// Shortens `text` to at most `bytes` bytes, at the boundary of a character.
 pub(crate) fn cut(text: &mut String, bytes: usize) {
@@ -9,6 +9,17 @@ pub(crate) fn cut(text: &mut String, bytes: usize) {
 pub(crate) fn tail(text: &str, bytes: usize) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(bytes));
     text.get(start..).unwrap_or_default()
+}
+
+/// A text as one line that does nothing to a terminal, whatever a policy put into it.
+pub(crate) fn one_line(text: &str) -> String {
+    let escaped = |c: char| -> String {
+        match c.is_control() {
+            true => c.escape_default().collect(),
+            false => c.to_string(),
+        }
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// An error and its causes, each once, for people: `{:#}` of an error that is no `anyhow::Error`.

@@ -121,7 +121,7 @@ where
     let queues = filled(count).await;
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let settings = vec![("base".to_owned(), "1s".to_owned())];
-    let source = Source::Builtin("linear");
+    let source = Source::builtin("linear");
     let policy =
         LivePolicy::load(&sandbox, PolicySpec::Whole(PartSpec { source, settings })).unwrap();
     let decider = Decider::new("orders", policy, Bounds::default());

@@ -15,17 +15,17 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsBatchResponse;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use backstop::clock;
 use backstop::policy::{Architecture, builtin, compile_ahead};
-use backstop::queue::{BATCH_ENTRIES, Message, Queue, Sqs, VisibilityTimeout};
-use backstop_tests::aws::{self, Queues};
+use backstop::queue::BATCH_ENTRIES;
+use backstop_tests::aws::Queues;
 use backstop_tests::backstop::program;
 use backstop_tests::emulator::{fauxqs, services};
+use backstop_tests::mapping::{Mapping, as_lambda_does};
 use backstop_tests::proxy::{Fault, Proxy};
-use backstop_tests::retries::{event, record};
+use backstop_tests::retries::record;
 use backstop_tests::runtime_api::RuntimeApi;
 use serde_json::json;
 use tempfile::TempDir;
@@ -112,19 +112,9 @@ fn start(
             &plain
         }
     };
-    command
-        .env_clear()
-        .envs(aws::CREDENTIALS)
-        .env("AWS_SESSION_TOKEN", "test")
-        .env("AWS_DEFAULT_REGION", "us-east-1")
-        .env("AWS_LAMBDA_RUNTIME_API", &api.address)
-        .env("AWS_LAMBDA_FUNCTION_NAME", "retries")
-        .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
-        .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
-        .env("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
-        .env("LANG", "en_US.UTF-8")
-        .env("TZ", ":UTC")
-        .env("LAMBDA_TASK_ROOT", root)
+    as_lambda_does(&mut command, root, api)
+        // Nothing that an earlier start compiled.
+        .env("BACKSTOP_CACHE", "off")
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(log)
@@ -257,49 +247,6 @@ fn failed(number: usize) -> String {
     let order =
         json!({"order": number, "customer": "c-1", "lines": [{"article": "a-1", "count": 2}]});
     record(FUNCTION, &id, clock::now(), &order, "Upstream")
-}
-
-/// The event source mapping with `ReportBatchItemFailures`, straight at the emulator: its requests do not count.
-struct Mapping {
-    queue: Arc<dyn Queue>,
-    arn: String,
-}
-
-impl Mapping {
-    async fn of(queues: &Queues) -> Self {
-        let sqs = Sqs::new(&aws::config(&queues.endpoint).await);
-        Self {
-            queue: Arc::new(sqs.queue(&queues.url)),
-            arn: queues.arn().await,
-        }
-    }
-
-    /// Hands a batch over and deletes what the response does not name. How many it names; none where no batch came.
-    async fn hand_over(&self, api: &RuntimeApi) -> Option<usize> {
-        let visibility = VisibilityTimeout::rounded_up(Duration::from_secs(60));
-        let messages = self
-            .queue
-            .receive(BATCH_ENTRIES, Duration::from_secs(1), visibility)
-            .await
-            .unwrap();
-        if messages.is_empty() {
-            return None;
-        }
-        let event = serde_json::to_string(&event(&self.arn, &messages)).unwrap();
-        let response = api.invoke(event).await.unwrap();
-        let response: SqsBatchResponse = serde_json::from_value(response).unwrap();
-        let kept = response.batch_item_failures;
-        let is_kept = |message: &&Message| kept.iter().any(|it| it.item_identifier == message.id);
-        let done: Vec<_> = messages
-            .iter()
-            .filter(|message| !is_kept(message))
-            .map(|message| message.receipt_handle.clone())
-            .collect();
-        if !done.is_empty() {
-            self.queue.delete(&done).await.unwrap();
-        }
-        Some(kept.len())
-    }
 }
 
 /// CPU time of a process so far, in the user's mode and the system's, in seconds.

@@ -26,6 +26,14 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
+/// Where all of these programs keep compiled code, so that Python's is compiled once: in `target/tmp`, unless `BACKSTOP_CACHE` says otherwise.
+pub fn cache() -> PathBuf {
+    match std::env::var_os("BACKSTOP_CACHE") {
+        Some(folder) => folder.into(),
+        None => program("").with_file_name("tmp/backstop-cache"),
+    }
+}
+
 /// `backstop` with these arguments, test credentials and nothing else from the environment that it would heed.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(program("backstop"));
@@ -33,6 +41,7 @@ pub fn command(arguments: &[&str]) -> Command {
         .args(arguments)
         .envs(CREDENTIALS)
         .env_remove("RUST_LOG")
+        .env("BACKSTOP_CACHE", cache())
         .env("NO_COLOR", "1")
         .kill_on_drop(true);
     command

@@ -113,7 +113,8 @@ fn start(name: &'static str, health: &str, describe: impl Fn(&mut Command, &str)
     }
 }
 
-fn answers(port: u16, path: &str) -> bool {
+/// Whether a server on this port answers a request for this path with 200.
+pub(crate) fn answers(port: u16, path: &str) -> bool {
     use std::io::{Read, Write};
     let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", port)) else {
         return false;

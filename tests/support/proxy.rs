@@ -178,7 +178,8 @@ impl Upstream {
             Ok(answer) => {
                 let mut response = Response::builder().status(answer.status());
                 for (name, value) in answer.headers().iter().filter(|(name, _)| {
-                    name.as_str().starts_with("x-amz") || *name == "content-type"
+                    name.as_str().starts_with("x-amz")
+                        || ["content-type", "etag"].contains(&name.as_str())
                 }) {
                     response = response.header(name, value);
                 }

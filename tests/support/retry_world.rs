@@ -193,7 +193,7 @@ impl Plan {
                     .collect(),
             })
         };
-        let (policy, _) = LivePolicy::load_or_stand_in(&sandbox, spec(&self.settings));
+        let (policy, _) = LivePolicy::load_or_stand_in(&sandbox, spec(&self.settings), None);
         let shadow = self.shadow.as_deref().map(|settings| {
             let sandbox = shadow::sandbox(Limits::default()).unwrap();
             Shadow::load("retries", &sandbox, spec(settings))

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::backstop::{program, text};
+use crate::backstop::{self, program, text};
 use crate::emulator::services;
 
 /// A policy in a folder of its own, as `backstop policy new` makes it.
@@ -75,6 +75,7 @@ impl Author {
             .env("GOTOOLCHAIN", "local")
             .env("ZIG_GLOBAL_CACHE_DIR", cache.join("zig"))
             .env("CARGO_TARGET_DIR", cache.join("rust"))
+            .env("BACKSTOP_CACHE", backstop::cache())
             .env("NO_COLOR", "1")
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())

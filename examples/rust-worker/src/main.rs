@@ -36,14 +36,14 @@ async fn main() -> Result<()> {
         .unwrap_or_else(|| "local:orders".to_owned());
     let dead_letters = arguments.next();
 
-    // The policy: one of the built-in ones, or Source::File("policy.wasm".into()).
+    // The policy: one of the built-in ones, or Source::path("policy.wasm").
     let sandbox = Sandbox::new(Limits::default()).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let settings = vec![
         ("base".to_owned(), "1s".to_owned()),
         ("max-attempts".to_owned(), "5".to_owned()),
     ];
     let spec = PolicySpec::Whole(PartSpec {
-        source: Source::Builtin("full-jitter"),
+        source: Source::builtin("full-jitter"),
         settings,
     });
     let policy = LivePolicy::load(&sandbox, spec)?;

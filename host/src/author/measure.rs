@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_policy_s_costs_are_told_and_compared_with_the_limits() {
         let sandbox = Sandbox::new(Limits::default()).unwrap();
-        let subject = Subject::load(&sandbox, &Source::Builtin("linear"), "linear").unwrap();
+        let subject = Subject::load(&sandbox, &Source::builtin("linear"), "linear").unwrap();
         let costs = Costs::measure(&subject, &Settings::new(), Duration::ZERO).unwrap();
         assert!(costs.fuel > 100 && costs.memory >= 64 << 10);
         assert_eq!((costs.fresh.times, costs.live.times), (10, 10));

@@ -4,6 +4,7 @@
 
 mod bindings;
 mod build;
+pub mod chart;
 pub mod check;
 mod component;
 mod hint;
@@ -12,11 +13,13 @@ pub mod measure;
 pub mod outcome;
 pub mod preset;
 mod project;
+pub mod replay;
 pub mod scenario;
 pub mod simulate;
 mod sources;
 pub mod subject;
 mod template;
+mod threads;
 mod toolchain;
 
 pub use bindings::BindingsError;

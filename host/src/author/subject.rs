@@ -43,6 +43,11 @@ impl Subject {
         Ok(policy(other, &component, settings))
     }
 
+    /// The component.
+    pub fn component(&self) -> &Component {
+        &self.component
+    }
+
     /// How long it took to compile.
     pub fn compiling(&self) -> Duration {
         self.compiling

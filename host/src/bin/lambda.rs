@@ -57,7 +57,15 @@ async fn handle(
 ) -> Result<SqsBatchResponse, Diagnostic> {
     let left = Timestamp(event.context.deadline).since(clock::now());
     let deadline = Instant::now() + left.max(Duration::from_secs(1));
+    started.refresh.begin();
+    if let Some(refresh) = &started.shadow_refresh {
+        refresh.begin();
+    }
     let handled = started.handler.handle(event.payload, deadline).await;
+    started.refresh.end(deadline).await;
+    if let Some(refresh) = &started.shadow_refresh {
+        refresh.end(deadline).await;
+    }
     if started.recorder.is_some() || started.shadow.is_some() {
         let flushing = tokio::task::spawn_blocking(move || {
             // Within what the margin leaves: a reader that has stopped must not cost the batch.

@@ -3,11 +3,14 @@
 use std::process::ExitCode;
 
 use super::doctor::Ill;
-use super::policy::{BrokenPolicy, TestsFailed};
+use super::policy::{BrokenPolicy, Differences, TestsFailed};
 use crate::author::scenario::ScenarioError;
 use crate::author::{BuildError, ProjectError};
 use crate::config::ConfigError;
-use crate::policy::{CompileError, PolicyError, SourceError};
+use crate::policy::{
+    BucketError, CompileError, KeyError, PackageError, PolicyError, RegistryError, SignatureError,
+    SigningError, SourceError,
+};
 use crate::service::{QueueFault, StartError};
 
 /// The exit codes, as `--help` lists them.
@@ -16,11 +19,12 @@ Exit codes:
   0    done
   1    something unexpected went wrong
   2    the command line is wrong
-  3    the configuration is wrong, or a file of scenarios
-  4    a policy is refused, or does not build
-  5    a queue, a dead-letter queue or a handler can't be used
+  3    the configuration is wrong, a file of scenarios, or a key
+  4    a policy is refused or its signature is, or it does not build
+  5    a queue, a dead-letter queue, a handler, a registry, a bucket or a running host can't be used
   6    `backstop doctor` found something that is wrong
   7    `backstop policy test`: a scenario or a check failed
+  8    `backstop policy replay`: a policy decides otherwise
   130  ended at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
@@ -36,6 +40,7 @@ pub(super) enum Exit {
     Queue = 5,
     Ill = 6,
     TestsFailed = 7,
+    Differences = 8,
     Interrupted = 130,
 }
 
@@ -44,6 +49,11 @@ impl From<Exit> for ExitCode {
         Self::from(exit as u8)
     }
 }
+
+/// There is no running host to ask.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoHost(pub(super) String);
 
 /// The command line asks for something that does not go together.
 #[derive(Debug, thiserror::Error)]
@@ -61,26 +71,91 @@ impl Exit {
         if error.is::<TestsFailed>() {
             return Self::TestsFailed;
         }
-        if error.is::<ConfigError>() || error.is::<ScenarioError>() {
+        if error.is::<Differences>() {
+            return Self::Differences;
+        }
+        if error.is::<NoHost>() {
+            return Self::Queue;
+        }
+        if error.is::<ConfigError>()
+            || error.is::<ScenarioError>()
+            || error.is::<KeyError>()
+            || error.is::<SigningError>()
+        {
             return Self::Config;
         }
-        if error.is::<PolicyError>()
-            || error.is::<CompileError>()
+        let source = match error.downcast_ref::<PolicyError>() {
+            Some(PolicyError::Source(source)) => Some(source),
+            Some(_) => return Self::Policy,
+            None => error.downcast_ref::<SourceError>(),
+        };
+        if let Some(source) = source {
+            return Self::of_source(source);
+        }
+        if error.is::<CompileError>()
             || error.is::<BrokenPolicy>()
             || error.is::<BuildError>()
             || error.is::<ProjectError>()
-            || error.is::<SourceError>()
+            || error.is::<SignatureError>()
+            || error.is::<PackageError>()
         {
             return Self::Policy;
+        }
+        if let Some(error) = error.downcast_ref::<RegistryError>() {
+            return Self::of_registry(error);
+        }
+        if let Some(error) = error.downcast_ref::<BucketError>() {
+            return Self::of_bucket(error);
         }
         match error.downcast_ref::<StartError>() {
             Some(StartError::Queues(faults)) => match faults.first() {
                 Some((_, QueueFault::Policy(_))) => Self::Policy,
-                Some((_, QueueFault::Http(_))) => Self::Config,
+                Some((_, QueueFault::Http(_) | QueueFault::Scenarios(_))) => Self::Config,
                 Some((_, QueueFault::Consumer(_))) | None => Self::Queue,
             },
-            Some(StartError::Records(_) | StartError::Metrics(_)) => Self::Config,
+            Some(StartError::Records(_) | StartError::Store(_) | StartError::Metrics(_)) => {
+                Self::Config
+            }
             Some(StartError::Sandbox(_) | StartError::Watch(_)) | None => Self::Unexpected,
+        }
+    }
+}
+
+impl Exit {
+    fn of_source(error: &SourceError) -> Self {
+        match error {
+            SourceError::Registry { cause, .. } => Self::of_registry(cause),
+            SourceError::Bucket { cause, .. } => Self::of_bucket(cause),
+            SourceError::Unknown { .. }
+            | SourceError::Name { .. }
+            | SourceError::Unreadable { .. }
+            | SourceError::Empty { .. }
+            | SourceError::TooLarge { .. }
+            | SourceError::Pin { .. }
+            | SourceError::Asking { .. } => Self::Policy,
+        }
+    }
+
+    fn of_bucket(error: &BucketError) -> Self {
+        match error {
+            BucketError::TooLarge { .. } => Self::Policy,
+            BucketError::Away { .. }
+            | BucketError::NotFound { .. }
+            | BucketError::Denied { .. }
+            | BucketError::Refused { .. } => Self::Queue,
+        }
+    }
+
+    fn of_registry(error: &RegistryError) -> Self {
+        match error {
+            RegistryError::Unfit { .. }
+            | RegistryError::TooLarge { .. }
+            | RegistryError::Changed { .. } => Self::Policy,
+            RegistryError::Away { .. }
+            | RegistryError::Plain { .. }
+            | RegistryError::NotFound { .. }
+            | RegistryError::Denied { .. }
+            | RegistryError::Refused { .. } => Self::Queue,
         }
     }
 }

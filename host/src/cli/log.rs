@@ -8,10 +8,13 @@ use super::LogFormat;
 
 /// Starts logging. A `quiet` command has lines of its own and leaves the log to warnings that nobody expects.
 pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) {
+    // What its verifier logs is in the error of the request, too.
     let level = match (quiet, verbose) {
         (true, 0) => "off",
-        (true, 1) | (false, 0) => "warn,aws_config=error,backstop=info",
-        (true, _) | (false, 1) => "warn,backstop=debug",
+        (true, 1) | (false, 0) => {
+            "warn,aws_config=error,rustls_platform_verifier=off,backstop=info"
+        }
+        (true, _) | (false, 1) => "warn,rustls_platform_verifier=off,backstop=debug",
         (false, _) => "info,backstop=trace,aws_smithy_runtime=debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));

@@ -79,7 +79,8 @@ pub fn main() -> ExitCode {
             Command::Demo(args) => demo::run(args).await,
             Command::Run(args) => run::run(*args).await,
             Command::Doctor(args) => doctor::run(args).await,
-            Command::Policy(args) => policy::run(args),
+            // On a thread that may block: what is asked of S3 and of registries is waited for.
+            Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,
         }
     });
     // What still blocks (a policy that is being compiled) is not waited for.

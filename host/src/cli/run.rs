@@ -11,11 +11,12 @@ use tokio_util::sync::CancellationToken;
 use super::exit::UsageError;
 use super::signals::stop_on_signal;
 use crate::config::{
-    self, Config, Destination, HandlerConfig, QueueConfig, parse_settings, parse_span,
+    self, Cache, Config, Destination, HandlerConfig, Policies, QueueConfig, parse_settings,
+    parse_span,
 };
 use crate::consumer::{Options, Summary};
 use crate::decision::Bounds;
-use crate::policy::{Limits, PartSpec, PolicySpec, Source};
+use crate::policy::{Limits, PartSpec, PolicySpec, REFRESH, Source};
 use crate::queue::{BATCH_ENTRIES, Connections, LocalQueue, Outgoing, Queue, short_name};
 use crate::service::Service;
 
@@ -43,20 +44,40 @@ SIGTERM and SIGINT let what is in hand finish (see --grace) and hand the rest ba
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Serve the queues that this file names (host/docs/configuration.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "shadow", "shadow_settings", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "max_in_flight", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "max_in_flight", "messages"])]
     config: Option<PathBuf>,
 
     /// Serve this one queue, set by flags: its URL, or local:NAME for a queue in memory
     #[arg(long, value_name = "URL", requires = "handler")]
     queue_url: Option<String>,
 
-    /// What decides: full-jitter, equal-jitter, linear, decorrelated-jitter, or the path of a .wasm or .wat file
-    #[arg(long, value_name = "NAME|FILE", default_value = "full-jitter")]
+    /// What decides: full-jitter, equal-jitter, linear, decorrelated-jitter; the path of a .wasm or .wat file, or of a folder of them; s3://bucket/key; or oci://registry/repository:tag
+    #[arg(long, value_name = "NAME|PATH|URL", default_value = "full-jitter")]
     policy: String,
 
     /// A setting of the policy, such as base=2s; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings)]
     settings: Vec<(String, String)>,
+
+    /// Scenarios that every version of the policy has to pass before it is put to work (host/docs/scenarios.md)
+    #[arg(long, value_name = "FILE")]
+    scenarios: Option<PathBuf>,
+
+    /// Where good versions and compiled code are kept between two starts: a folder, or off [default: the user's cache folder]
+    #[arg(long, value_name = "FOLDER|off", env = "BACKSTOP_CACHE")]
+    cache: Option<String>,
+
+    /// How often S3 and registries are looked at for a new version [default: 1m]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    refresh: Option<Duration>,
+
+    /// Take no policy but those signed with this minisign key, given as text or as a .pub file; may be repeated
+    #[arg(long, value_name = "KEY|FILE")]
+    require_signature: Vec<String>,
+
+    /// A registry that is spoken to without TLS, such as registry.internal:5000; may be repeated
+    #[arg(long, value_name = "HOST")]
+    plain_http: Vec<String>,
 
     /// A policy that is asked beside the live one and acts on nothing: what it would do is compared, counted and recorded
     #[arg(long, value_name = "NAME|FILE")]
@@ -179,6 +200,9 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
         for queue in &mut config.queues {
             queue.options.grace = args.grace.unwrap_or(queue.options.grace);
         }
+        if let (Some(cache), Cache::User) = (&args.cache, &config.policies.cache) {
+            config.policies.cache = Cache::parse(cache, Path::new(""));
+        }
         return Ok(Config {
             endpoint_url: args.endpoint_url.or(config.endpoint_url),
             decisions: decisions.or(config.decisions),
@@ -218,6 +242,7 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
             source: source("--policy", &args.policy)?,
             settings: args.settings,
         }),
+        scenarios: args.scenarios,
         shadow,
         bounds: Bounds {
             max_attempts: args
@@ -245,6 +270,22 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
         decisions,
         metrics,
         limits: Limits::default(),
+        policies: Policies {
+            cache: args
+                .cache
+                .map_or(Cache::User, |cache| Cache::parse(&cache, Path::new(""))),
+            refresh: args
+                .refresh
+                .map_or(Ok(REFRESH), |span| config::refresh("--refresh", span))?,
+            keys: (!args.require_signature.is_empty())
+                .then(|| {
+                    let place = "--require-signature";
+                    config::required_keys(place, &args.require_signature, Path::new(""))
+                })
+                .transpose()?,
+            plain_http: args.plain_http,
+            ..Policies::default()
+        },
         queues: vec![queue],
         lambda: None,
     })

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::lambda::UNHINDERED_ATTEMPTS;
-use crate::policy::{PolicySpec, Source};
+use crate::policy::{Place, PolicySpec, Source};
 use raw::{Settings, Span};
 
 /// The environment: what a variable is set to.
@@ -18,6 +18,9 @@ pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Where layers are unpacked.
 const LAYERS: &str = "/opt";
+
+/// Where good versions of policies and compiled code are kept by default: for as long as Lambda keeps this environment.
+const CACHE: &str = "/tmp/backstop";
 
 /// How long a decision may take by default. A small function has a fraction of a processor: fuel bounds a policy before this does, and alike on every machine.
 const TIME: Duration = Duration::from_secs(10);
@@ -34,6 +37,8 @@ pub struct LambdaConfig {
     pub dead_letter_queue: Option<String>,
     /// What decides.
     pub policy: PolicySpec,
+    /// Scenarios of the operator's that every version has to pass.
+    pub scenarios: Option<PathBuf>,
     /// What is asked beside it, and acts on nothing.
     pub shadow: Option<PolicySpec>,
     /// What holds whatever the policy says. Both are always set.
@@ -83,6 +88,7 @@ impl raw::Lambda {
                 .map(|url| standard("dead-letter-queue", url))
                 .transpose()?,
             policy: policy(self.policy, self.settings, folder, &at)?,
+            scenarios: self.scenarios.map(|path| folder.join(path)),
             bounds: Bounds {
                 max_attempts: Some(most.unwrap_or(UNHINDERED_ATTEMPTS)),
                 max_age: Some(oldest.unwrap_or(LONGEST_DELAY)),
@@ -151,6 +157,28 @@ impl raw::Lambda {
     }
 }
 
+impl raw::Policies {
+    /// Takes what the environment says in place of what the file says.
+    fn overlaid(&mut self, text: Variables<'_>) -> Result<(), ConfigError> {
+        if let Some(cache) = text("BACKSTOP_CACHE") {
+            self.cache = Some(cache);
+        }
+        if let Some(refresh) = text("BACKSTOP_REFRESH") {
+            let span = parse_span(refresh.trim())
+                .map_err(|error| value("BACKSTOP_REFRESH", error.to_string()))?;
+            self.refresh = Some(Span(span));
+        }
+        let list = |text: String| text.split(',').map(|it| it.trim().to_owned()).collect();
+        if let Some(keys) = text("BACKSTOP_REQUIRE_SIGNATURE") {
+            self.require_signature = Some(list(keys));
+        }
+        if let Some(registries) = text("BACKSTOP_PLAIN_HTTP") {
+            self.plain_http = list(registries);
+        }
+        Ok(())
+    }
+}
+
 /// The file, or one that says nothing.
 fn read_or_nothing(path: Option<&Path>) -> Result<raw::Config, ConfigError> {
     path.map_or_else(|| Ok(raw::Config::default()), raw::Config::read)
@@ -183,11 +211,15 @@ impl Config {
         if let Some(record) = set("BACKSTOP_DECISIONS") {
             raw.decisions = Some(raw::Decisions { record });
         }
+        let policies = raw.policies.get_or_insert_default();
+        // The one folder of a function that can be written to.
+        policies.cache.get_or_insert_with(|| CACHE.to_owned());
+        policies.overlaid(&set)?;
         let mut config = raw.convert(folder)?;
         if let Some(lambda) = &mut config.lambda {
             let folders = [folder, package.as_path(), Path::new(LAYERS)];
             let find = |source: &mut Source| {
-                if let Source::File(path) = source
+                if let Place::Path(path) = &mut source.place
                     && let Ok(relative) = path.strip_prefix(folder).map(Path::to_owned)
                     && let Some(found) = folders
                         .iter()

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use super::*;
-use crate::policy::PartSpec;
+use crate::policy::{PartSpec, Source};
 
 fn config(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let variables: HashMap<_, _> = variables.iter().copied().collect();
@@ -26,7 +26,7 @@ fn nothing_needs_to_be_set() {
     let lambda = lambda(&[]);
     assert_eq!(lambda.bounds.max_attempts, Some(UNHINDERED_ATTEMPTS));
     assert_eq!(lambda.bounds.max_age, Some(LONGEST_DELAY));
-    assert_eq!(part(&lambda.policy).source, Source::Builtin("full-jitter"));
+    assert_eq!(part(&lambda.policy).source, Source::builtin("full-jitter"));
     assert_eq!(lambda.margin, Duration::from_secs(5));
 }
 
@@ -52,7 +52,7 @@ fn the_environment_comes_before_the_file_of_the_package() {
     let root = ("LAMBDA_TASK_ROOT", root);
     let of_file = lambda(&[root]);
     let path = package.path().join("mine.wasm");
-    assert_eq!(part(&of_file.policy).source, Source::File(path));
+    assert_eq!(part(&of_file.policy).source, Source::path(path));
     assert_eq!(
         part(&of_file.policy).settings,
         [("a".to_owned(), "1".to_owned())]
@@ -76,7 +76,7 @@ fn the_environment_comes_before_the_file_of_the_package() {
         ("BACKSTOP_FUNCTIONS", "a, b"),
         ("AWS_LAMBDA_FUNCTION_NAME", "retry-handler"),
     ]);
-    assert_eq!(part(&both.policy).source, Source::Builtin("linear"));
+    assert_eq!(part(&both.policy).source, Source::builtin("linear"));
     let settings = [("base", "30s"), ("cap", "6h")].map(|(a, b)| (a.to_owned(), b.to_owned()));
     assert_eq!(part(&both.policy).settings, settings);
     assert_eq!(both.bounds.max_attempts.unwrap().get(), 20);
@@ -105,7 +105,7 @@ fn a_policy_of_the_package_is_found_although_the_file_lies_elsewhere() {
     let config = ("BACKSTOP_CONFIG", file.to_str().unwrap());
     assert_eq!(
         part(&lambda(&[root, config]).policy).source,
-        Source::File(path)
+        Source::path(path)
     );
 }
 
@@ -181,7 +181,7 @@ fn a_shadow_has_the_live_settings_unless_it_is_given_its_own() {
     for (set, expected) in [(3, "1s"), (4, "2s")] {
         let shadow = lambda(&variables[..set]).shadow.unwrap();
         let path = package.path().join("mine.wasm");
-        assert_eq!(part(&shadow).source, Source::File(path));
+        assert_eq!(part(&shadow).source, Source::path(path));
         let settings = [("base".to_owned(), expected.to_owned())];
         assert_eq!(part(&shadow).settings, settings);
     }

@@ -3,6 +3,7 @@
 //! `raw` is the file's shape, this is its meaning. `host/docs/configuration.md` documents every key.
 
 mod lambda;
+mod policies;
 mod policy;
 mod raw;
 mod shadow;
@@ -16,12 +17,13 @@ use std::time::Duration;
 use crate::consumer::Options;
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
-use crate::policy::{Limits, PolicySpec, SourceError};
+use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
 use crate::queue::VisibilityTimeout;
 
 use policy::policy;
 
 pub use lambda::{LambdaConfig, Variables};
+pub use policies::{Cache, Policies, refresh, required_keys};
 pub(crate) use values::Settings;
 pub use values::{parse_settings, parse_span};
 
@@ -36,6 +38,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// What each policy component may use.
     pub limits: Limits,
+    /// How policies are fetched, kept, trusted and taken back.
+    pub policies: Policies,
     /// The queues to serve.
     pub queues: Vec<QueueConfig>,
     /// What the Lambda retry handler does; its defaults where the file has no `[lambda]`.
@@ -64,6 +68,8 @@ pub struct QueueConfig {
     pub handler: HandlerConfig,
     /// What decides.
     pub policy: PolicySpec,
+    /// Scenarios of the operator's that every version has to pass.
+    pub scenarios: Option<PathBuf>,
     /// What is asked beside it, and acts on nothing.
     pub shadow: Option<PolicySpec>,
     /// What holds whatever the policy says.
@@ -110,6 +116,15 @@ pub enum ConfigError {
         place: String,
         /// What would be right.
         expected: String,
+    },
+    /// A key that is none.
+    #[error("{place}")]
+    Key {
+        /// The key of the configuration, from the top.
+        place: String,
+        /// What would be right.
+        #[source]
+        cause: KeyError,
     },
     /// A policy that is named wrongly.
     #[error("{place}")]
@@ -188,6 +203,7 @@ impl raw::Config {
                 .map(|address| metrics_address("metrics", &address))
                 .transpose()?,
             limits: self.limits.unwrap_or_default().convert()?,
+            policies: self.policies.unwrap_or_default().convert(folder)?,
             queues,
             lambda: self
                 .lambda
@@ -274,6 +290,7 @@ impl raw::Queue {
             url,
             dead_letter_queue,
             policy,
+            scenarios: self.scenarios.map(|path| folder.join(path)),
             shadow,
             bounds,
             options,

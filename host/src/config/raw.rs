@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -16,9 +17,29 @@ pub(super) struct Config {
     pub(super) decisions: Option<Decisions>,
     pub(super) metrics: Option<String>,
     pub(super) limits: Option<Limits>,
+    pub(super) policies: Option<Policies>,
     #[serde(default)]
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) lambda: Option<Lambda>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Policies {
+    pub(super) cache: Option<String>,
+    pub(super) refresh: Option<Span>,
+    pub(super) poll: Option<Span>,
+    pub(super) require_signature: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) plain_http: Vec<String>,
+    pub(super) roll_back: Option<RollBack>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct RollBack {
+    pub(super) broken: Option<u32>,
+    pub(super) within: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -28,6 +49,7 @@ pub(super) struct Lambda {
     pub(super) dead_letter_queue: Option<String>,
     pub(super) policy: Option<Policy>,
     pub(super) settings: Option<Settings>,
+    pub(super) scenarios: Option<PathBuf>,
     pub(super) shadow: Option<Policy>,
     pub(super) shadow_settings: Option<Settings>,
     pub(super) max_attempts: Option<u32>,
@@ -66,6 +88,7 @@ pub(super) struct Queue {
     pub(super) handler: Handler,
     pub(super) policy: Option<Policy>,
     pub(super) settings: Option<Settings>,
+    pub(super) scenarios: Option<PathBuf>,
     pub(super) shadow: Option<Policy>,
     pub(super) shadow_settings: Option<Settings>,
     pub(super) max_attempts: Option<u32>,

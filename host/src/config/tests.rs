@@ -28,7 +28,7 @@ fn a_queue_needs_a_url_and_a_handler_and_has_defaults_for_the_rest() {
     assert_eq!(queue.name, "orders");
     assert_eq!(
         queue.policy,
-        PolicySpec::from(Source::Builtin("full-jitter"))
+        PolicySpec::from(Source::builtin("full-jitter"))
     );
     assert_eq!(
         (queue.bounds, &queue.options),
@@ -75,7 +75,7 @@ fn every_key_is_read() {
         ("respect-retry-after", "false"),
     ];
     let expected = PolicySpec::Whole(PartSpec {
-        source: Source::File("/etc/backstop/orders.wasm".into()),
+        source: Source::path("/etc/backstop/orders.wasm"),
         settings: settings
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec(),
@@ -108,11 +108,11 @@ fn a_policy_may_be_put_together_from_parts_with_settings_of_their_own() {
     .unwrap();
     let expected = PolicySpec::Parts {
         classifier: Some(PartSpec {
-            source: Source::File("/etc/backstop/./c.wasm".into()),
+            source: Source::path("/etc/backstop/./c.wasm"),
             settings: Vec::new(),
         }),
         backoff: Some(PartSpec {
-            source: Source::Builtin("linear"),
+            source: Source::builtin("linear"),
             settings: vec![("base".to_owned(), "2s".to_owned())],
         }),
         dead_lettering: None,

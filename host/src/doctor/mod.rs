@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::config::{Config, LambdaConfig, QueueConfig};
 use crate::consumer;
-use crate::policy::{PolicySpec, Sandbox};
+use crate::policy::{Catalog, LivePolicy, PolicySpec, Remotes, Sandbox};
 use crate::queue::{Connections, short_name};
 use crate::service;
 use crate::text::chain;
@@ -93,23 +93,30 @@ pub async fn examine(config: &Config, connections: &Arc<Connections>) -> Vec<Fin
             return findings.found;
         }
     };
+    let endpoint = config.endpoint_url.clone();
+    let catalog = Catalog {
+        remotes: Remotes::new(endpoint, config.policies.plain_http.clone()),
+        keys: config.policies.keys.clone(),
+        // Nothing is kept, so that no version of an earlier run stands in for one that is wrong.
+        ..Catalog::from(&sandbox)
+    };
     let mut found = Vec::new();
     for queue in &config.queues {
-        found.extend(examine_queue(queue, &sandbox, connections).await);
+        found.extend(examine_queue(queue, &catalog, connections).await);
     }
     if let Some(lambda) = &config.lambda {
-        found.extend(examine_lambda(lambda, &sandbox, connections).await);
+        found.extend(examine_lambda(lambda, &catalog, connections).await);
     }
     found
 }
 
 async fn examine_queue(
     queue: &QueueConfig,
-    sandbox: &Sandbox,
+    catalog: &Catalog,
     connections: &Connections,
 ) -> Vec<Finding> {
     let mut findings = Findings::about(format!("queue {}", queue.name));
-    match service::examine(queue.clone(), sandbox, connections).await {
+    match service::examine(queue.clone(), catalog, connections).await {
         Ok(warnings) => {
             findings.add(
                 Verdict::Good,
@@ -121,18 +128,18 @@ async fn examine_queue(
         }
         Err(fault) => findings.add(Verdict::Wrong, chain(&fault)),
     }
-    shadow(&mut findings, queue.shadow.as_ref(), sandbox);
+    shadow(&mut findings, queue.shadow.clone(), catalog).await;
     findings.found
 }
 
 async fn examine_lambda(
     lambda: &LambdaConfig,
-    sandbox: &Sandbox,
+    catalog: &Catalog,
     connections: &Connections,
 ) -> Vec<Finding> {
-    let mut found = vec![policy(&lambda.policy, sandbox)];
+    let mut found = vec![policy(lambda, catalog).await];
     let mut findings = Findings::about("shadow");
-    shadow(&mut findings, lambda.shadow.as_ref(), sandbox);
+    shadow(&mut findings, lambda.shadow.clone(), catalog).await;
     found.append(&mut findings.found);
     let Some(url) = &lambda.retry_queue else {
         let mut findings = Findings::about("retry queue");
@@ -156,31 +163,40 @@ async fn examine_lambda(
 }
 
 /// A shadow that is no good stops nothing.
-fn shadow(findings: &mut Findings, spec: Option<&PolicySpec>, sandbox: &Sandbox) {
-    match spec.map(|spec| spec.load(sandbox)) {
-        Some(Ok(policy)) => findings.add(
+async fn shadow(findings: &mut Findings, spec: Option<PolicySpec>, catalog: &Catalog) {
+    let Some(spec) = spec else { return };
+    let catalog = catalog.clone();
+    match service::blocking(move || LivePolicy::checked(catalog, spec, None)).await {
+        Ok(policy) => findings.add(
             Verdict::Good,
             format!(
                 "the shadow {} loads, takes its settings and stands the probe",
-                policy.title()
+                policy.current().title()
             ),
         ),
-        Some(Err(error)) => findings.add(
+        Err(error) => findings.add(
             Verdict::Warning,
             format!("the shadow can't be asked: {}", chain(&error)),
         ),
-        None => {}
     }
 }
 
-fn policy(spec: &PolicySpec, sandbox: &Sandbox) -> Finding {
+async fn policy(lambda: &LambdaConfig, catalog: &Catalog) -> Finding {
     let mut findings = Findings::about("policy");
-    match spec.load(sandbox) {
+    let check = match service::check(lambda.scenarios.as_deref()) {
+        Ok(check) => check,
+        Err(error) => {
+            findings.add(Verdict::Wrong, chain(&error));
+            return findings.found.remove(0);
+        }
+    };
+    let (catalog, spec) = (catalog.clone(), lambda.policy.clone());
+    match service::blocking(move || LivePolicy::checked(catalog, spec, check)).await {
         Ok(policy) => findings.add(
             Verdict::Good,
             format!(
                 "{} loads, takes its settings and stands the probe",
-                policy.title()
+                policy.current().title()
             ),
         ),
         Err(error) => findings.add(

@@ -8,6 +8,7 @@ mod invoke;
 mod message;
 mod open;
 mod record;
+mod refresh;
 mod settle;
 pub mod start;
 
@@ -32,6 +33,7 @@ use settle::Gone;
 pub(crate) use invoke::unqualified;
 pub use invoke::{Functions, LambdaApi};
 pub use record::{NoRecord, Record};
+pub use refresh::Refresh;
 pub(crate) use settle::STEP;
 
 /// Messages in work at once.

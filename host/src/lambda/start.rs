@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::refresh::Refresh;
 use super::{Functions, LambdaApi, Options, RetryHandler, UNHINDERED_ATTEMPTS};
+use crate::author::scenario::ScenarioError;
 use crate::clock;
 use crate::config::{Config, LambdaConfig};
 use crate::decider::Decider;
-use crate::policy::{Compiled, LivePolicy, Sandbox};
+use crate::policy::{Compiled, LivePolicy, Sandbox, StoreError};
 use crate::queue::{Connections, short_name};
 use crate::record::{Observer, RecordError, Recorder};
+use crate::service;
 use crate::shadow::{self, SETTLING, Shadow};
 use crate::text::chain;
 
@@ -27,6 +30,12 @@ pub enum StartError {
     /// Records can't be written.
     #[error(transparent)]
     Records(#[from] RecordError),
+    /// The folder for what is kept of policies can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The scenarios that the policy has to pass can't be used.
+    #[error("lambda.scenarios")]
+    Scenarios(#[from] ScenarioError),
     /// More attempts than Lambda lets through.
     #[error(
         "max-attempts is {most}, but recursion detection is on for {function}: it cuts a chain off after about 16 invocations. Set RecursiveLoop to Allow on it (aws lambda put-function-recursion-config --function-name {function} --recursive-loop Allow), or max-attempts to at most {UNHINDERED_ATTEMPTS}"
@@ -44,10 +53,14 @@ pub enum StartError {
 pub struct Started {
     /// Handles batches.
     pub handler: Arc<RetryHandler>,
+    /// Has the policy look for new versions.
+    pub refresh: Refresh,
     /// To be flushed when a batch is done: Lambda freezes the process then.
     pub recorder: Option<Arc<Recorder>>,
     /// What is asked beside the live policy.
     pub shadow: Option<Arc<Shadow>>,
+    /// Has it look for new versions.
+    pub shadow_refresh: Option<Refresh>,
 }
 
 impl Started {
@@ -90,13 +103,20 @@ pub async fn start(
     let no_sandbox = |error| StartError::Sandbox(format!("{error:#}"));
     let sandbox = Sandbox::new(config.limits)
         .map_err(no_sandbox)?
-        .with_compiled(compiled.clone())
         .deciding_at_once(decisions(
             memory,
             config.limits.memory,
             usize::from(lambda.shadow.is_some()),
         ));
-    let (policy, refused) = LivePolicy::load_or_stand_in(&sandbox, lambda.policy.clone());
+    let endpoint = config.endpoint_url.clone();
+    let catalog = config.policies.catalog(sandbox, compiled, endpoint)?;
+    let check = service::check(lambda.scenarios.as_deref())?;
+    let spec = lambda.policy.clone();
+    let (policy, refused) = service::blocking({
+        let catalog = catalog.clone();
+        move || LivePolicy::load_or_stand_in(catalog, spec, check)
+    })
+    .await;
     if let Some(error) = refused {
         tracing::error!(
             "{}: the fallback decides until the function has a policy that is good",
@@ -105,14 +125,18 @@ pub async fn start(
     }
     let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
     let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
-    let shadow = match &lambda.shadow {
+    let shadow = match lambda.shadow.clone() {
         Some(spec) => {
-            let sandbox = shadow::sandbox(config.limits).map_err(no_sandbox)?;
-            let sandbox = sandbox.with_compiled(compiled);
-            Some(Shadow::load(name, &sandbox, spec.clone()))
+            let catalog = shadow::catalog(&catalog, config.limits).map_err(no_sandbox)?;
+            let name = name.to_owned();
+            Some(service::blocking(move || Shadow::load(&name, catalog, spec)).await)
         }
         None => None,
     };
+    let refresh = Refresh::new(Arc::clone(&policy));
+    let shadow_refresh = shadow
+        .as_ref()
+        .map(|shadow| Refresh::new(Arc::clone(shadow.policy())));
     let mut decider = Decider::new(name, policy, lambda.bounds).shadowed_by(shadow.clone());
     if let Some(recorder) = &recorder {
         decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
@@ -127,8 +151,10 @@ pub async fn start(
     let handler = Arc::new(RetryHandler::new(connections, decider, functions, options));
     Ok(Started {
         handler,
+        refresh,
         recorder,
         shadow,
+        shadow_refresh,
     })
 }
 

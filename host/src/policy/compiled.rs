@@ -1,14 +1,14 @@
-//! Policies that were compiled ahead of time: machine code beside the files that it was made from, so that a cold start does not compile.
+//! Policies that were compiled before: machine code by the digest of the file that it was made from, so that a start does not compile.
 //!
-//! Machine code runs outside of the sandbox, so it is only taken from folders that the program itself comes with, and only as this module wrote it: whole, by an owner who could have replaced the program too, and of this version of the engine. Everything else is passed over, and the policy is compiled as usual.
+//! Machine code runs outside of the sandbox, so it is only taken from the folders that the program itself comes with and from its private store, and only as this module wrote it: whole, of that policy's file, by an owner who could have replaced the program too, and of this version of the engine. Everything else is passed over, and the policy is compiled as usual.
 #![expect(
     unsafe_code,
     reason = "machine code can only be taken on trust; this is the module that says whose"
 )]
 
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -16,10 +16,11 @@ use wasmtime::{Config, Engine};
 
 use super::component::PolicyDigest;
 use super::encoding::{self, EncodingError};
-use super::engine;
+use super::store::{self, Store};
+use super::{engine, trust};
 
-/// What a file of compiled code begins with; the SHA-256 of the code follows, and then the code.
-const MAGIC: &[u8] = b"backstop compiled 1\n";
+/// What a file of compiled code begins with; the digest of the policy's file follows, the SHA-256 of the code, and then the code.
+const MAGIC: &[u8] = b"backstop compiled 2\n";
 
 /// A processor that policies can be compiled for, with no features but those that each of its kind has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,14 +77,27 @@ pub enum CompileError {
     },
 }
 
-/// Folders with compiled code, in the order in which they are searched.
+/// Where compiled code is: folders that come with the program, in the order in which they are searched, and a store to which it is added.
 #[derive(Debug, Clone, Default)]
-pub struct Compiled(Vec<PathBuf>);
+pub struct Compiled {
+    folders: Vec<PathBuf>,
+    store: Option<Store>,
+}
 
 impl Compiled {
     /// Looks into these folders. They need not exist.
     pub fn folders(folders: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self(folders.into_iter().collect())
+        Self {
+            folders: folders.into_iter().collect(),
+            store: None,
+        }
+    }
+
+    /// The same, and keeps what is compiled in `store`.
+    #[must_use]
+    pub fn kept_in(mut self, store: Option<Store>) -> Self {
+        self.store = store;
+        self
     }
 
     /// The component whose file has this digest, if it is there and fit for this engine.
@@ -92,17 +106,44 @@ impl Compiled {
         engine: &Engine,
         digest: PolicyDigest,
     ) -> Option<wasmtime::component::Component> {
-        let architecture = Architecture::of_this_program()?;
-        self.0.iter().find_map(|folder| {
-            let path = folder.join(file_name(digest, architecture));
-            match load(engine, folder, &path) {
+        let packed = Architecture::of_this_program()
+            .into_iter()
+            .flat_map(|architecture| {
+                let name = packed_name(digest, architecture);
+                self.folders.iter().map(move |folder| folder.join(&name))
+            });
+        let kept = self.store.iter().map(|store| {
+            let path = store.code().join(kept_name(digest, engine));
+            store::touch_if_there(&path);
+            path
+        });
+        packed
+            .chain(kept)
+            .find_map(|path| match load(engine, digest, &path) {
                 Ok(component) => component,
                 Err(reason) => {
                     tracing::warn!(path = %path.display(), reason, "compiled code is passed over: the policy is compiled");
                     None
                 }
-            }
-        })
+            })
+    }
+
+    /// Keeps the code of a component, if there is a store.
+    pub(super) fn keep(
+        &self,
+        engine: &Engine,
+        digest: PolicyDigest,
+        component: &wasmtime::component::Component,
+    ) {
+        let Some(store) = &self.store else { return };
+        let path = store.code().join(kept_name(digest, engine));
+        let written = component
+            .serialize()
+            .map_err(|error| io::Error::other(format!("{error:#}")))
+            .and_then(|code| store::write(&path, &packed(digest, &code)));
+        if let Err(error) = written {
+            tracing::warn!(path = %path.display(), %error, "compiled code can't be kept");
+        }
     }
 }
 
@@ -120,29 +161,40 @@ pub fn compile_ahead(
     let code = Engine::new(&config)
         .and_then(|engine| engine.precompile_component(&bytes))
         .map_err(compile)?;
-    let path = folder.join(file_name(PolicyDigest::of(file), architecture));
-    write(&path, &code).map_err(|cause| CompileError::Unwritable {
+    let digest = PolicyDigest::of(file);
+    let path = folder.join(packed_name(digest, architecture));
+    write(&path, &packed(digest, &code)).map_err(|cause| CompileError::Unwritable {
         path: path.clone(),
         cause,
     })?;
     Ok(path)
 }
 
-fn file_name(digest: PolicyDigest, architecture: Architecture) -> String {
-    let digest = digest.to_string().replace("sha256:", "");
-    format!("{digest}.{}.compiled", architecture.name())
+/// In the folders that come with the program: by the digest of the policy's file and the architecture.
+fn packed_name(digest: PolicyDigest, architecture: Architecture) -> String {
+    format!("{}.{}.compiled", digest.hex(), architecture.name())
 }
 
-/// Whole or not at all: under another name first.
-fn write(path: &Path, code: &[u8]) -> io::Result<()> {
+/// In the store: by the digest of the policy's file and all that the engine's code depends on.
+fn kept_name(digest: PolicyDigest, engine: &Engine) -> String {
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{}.{:016x}.compiled", digest.hex(), hasher.finish())
+}
+
+/// What a file of compiled code holds.
+fn packed(digest: PolicyDigest, code: &[u8]) -> Vec<u8> {
+    [MAGIC, digest.as_bytes(), &Sha256::digest(code), code].concat()
+}
+
+/// Whole or not at all: under another name first. For everybody to read, as the rest of a package.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new()
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .tempfile_in(folder)?;
-    file.write_all(MAGIC)?;
-    file.write_all(&Sha256::digest(code))?;
-    file.write_all(code)?;
+    file.write_all(bytes)?;
     file.persist(path)?;
     Ok(())
 }
@@ -150,7 +202,7 @@ fn write(path: &Path, code: &[u8]) -> io::Result<()> {
 /// The component in a file; none where there is no such file.
 fn load(
     engine: &Engine,
-    folder: &Path,
+    digest: PolicyDigest,
     path: &Path,
 ) -> Result<Option<wasmtime::component::Component>, String> {
     let mut file = match File::open(path) {
@@ -159,36 +211,25 @@ fn load(
         Err(error) => return Err(error.to_string()),
     };
     let text = |error: io::Error| error.to_string();
-    trusted(&folder.metadata().map_err(text)?, "its folder")?;
-    trusted(&file.metadata().map_err(text)?, "it")?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    trust::own(&folder.metadata().map_err(text)?, "its folder")?;
+    trust::own(&file.metadata().map_err(text)?, "it")?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(text)?;
-    let code = checked(&bytes).ok_or("it is cut short, changed, or of another program")?;
+    let code = checked(&bytes, digest)
+        .ok_or("it is cut short, changed, or of another program or policy")?;
     // SAFETY: the code is whole and as `write` wrote it, in a file and a folder that only root and this user can write to; either could replace the program itself. The engine refuses code of another version, of other settings and for features that this processor lacks.
     unsafe { wasmtime::component::Component::deserialize(engine, code) }
         .map(Some)
         .map_err(|error| format!("{error:#}"))
 }
 
-/// Whether only root, this user and the program's owner may change it.
-fn trusted(metadata: &std::fs::Metadata, what: &str) -> Result<(), String> {
-    let owner = metadata.uid();
-    // Whoever owns the program could have replaced it, too.
-    let of_program = std::fs::metadata("/proc/self/exe").map(|it| it.uid()).ok();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() && Some(owner) != of_program {
-        return Err(format!("{what} belongs to another user"));
-    }
-    if metadata.mode() & 0o022 != 0 {
-        return Err(format!("{what} can be written to by others"));
-    }
-    Ok(())
-}
-
-/// The code in a file's bytes, if they are as they were written.
-fn checked(bytes: &[u8]) -> Option<&[u8]> {
+/// The code in a file's bytes, if they are as they were written, for the policy's file with this digest.
+fn checked(bytes: &[u8], digest: PolicyDigest) -> Option<&[u8]> {
     let rest = bytes.strip_prefix(MAGIC)?;
-    let (digest, code) = rest.split_at_checked(32)?;
-    (Sha256::digest(code).as_slice() == digest).then_some(code)
+    let rest = rest.strip_prefix(digest.as_bytes().as_slice())?;
+    let (hash, code) = rest.split_at_checked(32)?;
+    (Sha256::digest(code).as_slice() == hash).then_some(code)
 }
 
 #[cfg(test)]
@@ -228,7 +269,7 @@ mod tests {
         *flipped.last_mut().unwrap() ^= 1;
         let mut foreign = whole.clone();
         foreign[0] ^= 1;
-        let bare = whole[MAGIC.len() + 32..].to_vec();
+        let bare = whole[MAGIC.len() + 64..].to_vec();
         let half = whole[..whole.len() / 2].to_vec();
         for bad in [flipped, foreign, bare, half, Vec::new(), MAGIC.to_vec()] {
             std::fs::write(&path, bad).unwrap();
@@ -261,8 +302,68 @@ mod tests {
         let without_fuel = Engine::new(&Config::new()).unwrap();
         let code = without_fuel.precompile_component(&bytes).unwrap();
         let digest = PolicyDigest::of(file);
-        let name = file_name(digest, Architecture::of_this_program().unwrap());
-        write(&folder.path().join(name), &code).unwrap();
+        let name = packed_name(digest, Architecture::of_this_program().unwrap());
+        write(&folder.path().join(name), &packed(digest, &code)).unwrap();
         assert!(!is_found(folder.path(), digest));
+    }
+
+    #[test]
+    fn code_of_another_policy_is_not_taken_under_this_ones_name() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let (path, digest) = compiled(folder.path());
+        let other = PolicyDigest::of(builtin::bytes("full-jitter").unwrap());
+        let name = packed_name(other, Architecture::of_this_program().unwrap());
+        std::fs::rename(path, folder.path().join(name)).unwrap();
+        assert!(!is_found(folder.path(), other));
+        assert!(!is_found(folder.path(), digest));
+    }
+
+    #[test]
+    fn what_is_compiled_once_is_kept_and_taken_in_no_other_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store")).unwrap();
+        let sandbox = || {
+            let compiled = Compiled::default().kept_in(Some(store.clone()));
+            Sandbox::new(Limits::default())
+                .unwrap()
+                .with_compiled(compiled)
+        };
+        let file = builtin::bytes("linear").unwrap();
+        let digest = PolicyDigest::of(file);
+        let is_kept = || {
+            let sandbox = sandbox();
+            sandbox.compiled.find(&sandbox.engine, digest).is_some()
+        };
+        assert!(!is_kept());
+        super::super::Component::load(&sandbox(), "linear", file).unwrap();
+        assert!(is_kept());
+
+        let path = store.code().read_dir().unwrap().next().unwrap().unwrap();
+        let path = path.path();
+        let whole = std::fs::read(&path).unwrap();
+        for bad in [&whole[..whole.len() / 2], b"", &whole[1..]] {
+            std::fs::write(&path, bad).unwrap();
+            assert!(!is_kept());
+            // Compiled again, and mended by that.
+            super::super::Component::load(&sandbox(), "linear", file).unwrap();
+            assert!(is_kept());
+        }
+        std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        assert!(!is_kept());
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let mut limits = Limits::default();
+        limits.memory /= 2;
+        // Other limits, the same code; another engine, another name.
+        let other = Sandbox::new(limits).unwrap();
+        assert_eq!(
+            kept_name(digest, &other.engine),
+            kept_name(digest, &sandbox().engine)
+        );
+        let foreign = Engine::new(&Config::new()).unwrap();
+        assert_ne!(
+            kept_name(digest, &foreign),
+            kept_name(digest, &other.engine)
+        );
     }
 }

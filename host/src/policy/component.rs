@@ -24,7 +24,32 @@ impl PolicyDigest {
 
     /// The first twelve hexadecimal digits, for people.
     pub fn short(&self) -> String {
-        hex::encode(self.0).chars().take(12).collect()
+        self.hex().chars().take(12).collect()
+    }
+
+    /// All of its hexadecimal digits, for names of files.
+    pub(super) fn hex(&self) -> String {
+        hex::encode(self.0)
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Not `sha256:` and 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected `sha256:` and 64 hexadecimal digits")]
+pub struct NoDigest;
+
+impl std::str::FromStr for PolicyDigest {
+    type Err = NoDigest;
+
+    fn from_str(text: &str) -> Result<Self, NoDigest> {
+        let digits = text.strip_prefix("sha256:").ok_or(NoDigest)?;
+        let mut digest = [0; 32];
+        hex::decode_to_slice(digits, &mut digest).map_err(|_| NoDigest)?;
+        Ok(Self(digest))
     }
 }
 
@@ -49,14 +74,8 @@ impl Serialize for PolicyDigest {
 impl<'de> Deserialize<'de> for PolicyDigest {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let digits = text.strip_prefix("sha256:").unwrap_or_default();
-        let mut digest = [0; 32];
-        hex::decode_to_slice(digits, &mut digest).map_err(|_| {
-            serde::de::Error::custom(format!(
-                "`{text}` is not `sha256:` and 64 hexadecimal digits"
-            ))
-        })?;
-        Ok(Self(digest))
+        text.parse()
+            .map_err(|error| serde::de::Error::custom(format!("`{text}` is no digest: {error}")))
     }
 }
 
@@ -116,7 +135,12 @@ impl Component {
         let digest = PolicyDigest::of(file);
         let component = match sandbox.compiled.find(&sandbox.engine, digest) {
             Some(component) => component,
-            None => compile(sandbox, file)?,
+            None => {
+                let component = compile(sandbox, file)?;
+                let (engine, compiled) = (&sandbox.engine, &sandbox.compiled);
+                compiled.keep(engine, digest, &component);
+                component
+            }
         };
         component
             .initialize_copy_on_write_image()
@@ -150,6 +174,11 @@ impl Component {
     /// The digest of its file.
     pub fn digest(&self) -> PolicyDigest {
         self.digest
+    }
+
+    /// Whether it can be given settings.
+    pub fn takes_settings(&self) -> bool {
+        self.settings.is_some()
     }
 
     /// What it imports: our interfaces, which it is granted, and WASI's, which grant nothing.

@@ -1,18 +1,29 @@
 //! The sandbox and what runs in it: a policy, put together from one component or several, asked about one failure at a time in fresh instances.
 
 mod bindings;
+mod bucket;
 pub mod builtin;
+mod catalog;
 mod compiled;
 mod component;
 mod encoding;
 mod engine;
+mod folders;
+mod health;
 mod host;
 mod instance;
 mod limits;
 mod live;
 mod payload;
 mod probe;
+mod registry;
+mod remotes;
+mod schedule;
+mod signature;
+mod signing;
 mod source;
+mod store;
+mod trust;
 mod wasi;
 mod watch;
 
@@ -29,19 +40,33 @@ use crate::{clock, fallback};
 use bindings::{backoff, classifier, dead_lettering, types};
 use instance::Live;
 
+pub use bucket::{Bucket, BucketError, Object};
+pub use catalog::{Catalog, POLL, REFRESH, RollBack};
 pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
-pub use component::{Component, ComponentError, PolicyDigest};
+pub use component::{Component, ComponentError, NoDigest, PolicyDigest};
 pub use encoding::{EncodingError, INTERFACES};
 pub use engine::Sandbox;
 pub use host::LogLine;
 pub use instance::{Broken, Phase};
 pub use limits::Limits;
-pub use live::{LivePolicy, Reload};
+pub use live::{Check, LivePolicy, NoneBefore, Reload, RolledBack, Status};
 pub use payload::Payload;
 pub use probe::ProbeError;
 pub(crate) use probe::{failures, ordinary_failure, run as probe};
-pub use source::{PartSpec, PolicyError, PolicySpec, Source, SourceError};
+pub use registry::{Artifact, Package, PackageError, Reference, Registry, RegistryError};
+pub use remotes::Remotes;
+pub use schedule::Schedule;
+pub use signature::{KeyError, Keys, SIGNATURE_SUFFIX, SignatureError, signed_with};
+pub use signing::{NewKeys, SecretKey, SigningError};
+pub use source::{Fetched, PartSpec, Place, PolicyError, PolicySpec, Source, SourceError};
+pub use store::{Store, StoreError};
 pub use watch::{DEBOUNCE, WatchError, Watcher};
+
+/// Whether a file is named as a policy is: a component or a core module, or text.
+fn is_policy_file(path: &std::path::Path) -> bool {
+    path.extension()
+        .is_some_and(|ending| ending == "wasm" || ending == "wat")
+}
 
 /// One component of a policy, with the settings that it is given.
 #[derive(Debug, Clone)]
@@ -92,6 +117,13 @@ pub struct PartName {
     /// Its settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<(String, String)>,
+}
+
+impl std::fmt::Display for PartName {
+    /// For people: `full-jitter (3f2a91c04d17)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.name, self.digest.short())
+    }
 }
 
 impl std::fmt::Debug for Policy {
@@ -169,6 +201,22 @@ impl Policy {
         }
     }
 
+    /// The same with these settings on top of its own, in each of its parts.
+    pub(crate) fn with_settings(&self, above: &[(String, String)]) -> Self {
+        let mut policy = self.clone();
+        for part in &mut policy.parts {
+            let is_replaced = |name: &String| above.iter().any(|(above, _)| above == name);
+            part.settings.retain(|(name, _)| !is_replaced(name));
+            part.settings.extend_from_slice(above);
+        }
+        policy
+    }
+
+    /// Whether it stands in for a policy that could not be loaded.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.absent.is_some()
+    }
+
     fn add<I>(
         &mut self,
         part: Option<Part>,
@@ -214,17 +262,7 @@ impl Policy {
 
     /// The names of the parts with the digests of their files, for people: `full-jitter (3f2a91c04d17)`.
     pub fn title(&self) -> String {
-        let titles: Vec<_> = self
-            .parts
-            .iter()
-            .map(|part| {
-                format!(
-                    "{} ({})",
-                    part.component.name(),
-                    part.component.digest().short()
-                )
-            })
-            .collect();
+        let titles: Vec<_> = self.parts().map(|part| part.to_string()).collect();
         match titles.as_slice() {
             [] => "the fallback".to_owned(),
             titles => titles.join(" + "),

@@ -1,100 +1,103 @@
-//! Watches the folders of policies and has a policy look again when something in its folder changed.
+//! Has policies look for new versions: when something in a watched folder changes, and at each refresh time.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
 
-use notify::{RecommendedWatcher, RecursiveMode};
-use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
+use rand::RngExt;
 
+use super::folders::Folders;
+use super::schedule::Schedule;
 use super::{LivePolicy, Reload};
 
 /// How long a folder must be quiet before it is looked at: a file is often written in several steps.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// A folder that can't be watched.
+/// No thread is to be had for a policy.
 #[derive(Debug, thiserror::Error)]
-#[error("can't watch {} for new versions of a policy", folder.display())]
-pub struct WatchError {
-    /// The folder; empty where watching is not to be had at all.
-    pub folder: PathBuf,
-    /// Why.
-    #[source]
-    pub cause: notify::Error,
-}
+#[error("can't start looking for new versions of a policy")]
+pub struct WatchError(#[from] std::io::Error);
 
 /// Watches until dropped.
+#[derive(Debug)]
 pub struct Watcher {
-    _debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
+    ended: Arc<AtomicBool>,
+    wake: Vec<SyncSender<()>>,
 }
 
-impl std::fmt::Debug for Watcher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watcher").finish_non_exhaustive()
-    }
-}
+/// Told of everything that happened to a policy.
+type Report = dyn Fn(&LivePolicy, Reload) + Send + Sync;
 
 impl Watcher {
-    /// Watches the folders of these policies' files. Folders, not files: an editor that replaces a file, and Kubernetes, which swaps a symlink beside it, would slip away from a watch on the file.
+    /// Has each of these policies look for new versions, on a thread of its own, so that one that is slow to fetch or to compile holds up no other. A pinned one is left alone.
     ///
-    /// `report` is told of every version that was put in place or refused, on a thread of the watcher's own, on which it compiles too.
+    /// `report` is told of everything that happened, on those threads.
     pub fn start(
         policies: Vec<Arc<LivePolicy>>,
         report: impl Fn(&LivePolicy, Reload) + Send + Sync + 'static,
     ) -> Result<Self, WatchError> {
-        let folders: BTreeSet<PathBuf> = policies
-            .iter()
-            .flat_map(|policy| policy.spec().files())
-            .flat_map(folders_of)
-            .collect();
-        let look = Arc::new(move || {
-            for policy in &policies {
-                match policy.reload() {
-                    Reload::Unchanged => {}
-                    reload @ (Reload::Swapped { .. } | Reload::Refused { .. }) => {
-                        report(policy, reload);
-                    }
-                }
-            }
-        });
-        let on_change = Arc::clone(&look);
-        let on_change = move |events: DebounceEventResult| {
-            if let Err(errors) = &events {
-                tracing::warn!(
-                    ?errors,
-                    "watching for policies: some changes may have been missed"
-                );
-            }
-            on_change();
+        let report: Arc<Report> = Arc::new(report);
+        let mut watcher = Self {
+            ended: Arc::default(),
+            wake: Vec::new(),
         };
-        let failed = |folder: &Path| {
-            let folder = folder.to_owned();
-            move |cause| WatchError { folder, cause }
-        };
-        let mut debouncer =
-            new_debouncer(DEBOUNCE, None, on_change).map_err(failed(Path::new("")))?;
-        for folder in &folders {
-            debouncer
-                .watch(folder, RecursiveMode::NonRecursive)
-                .map_err(failed(folder))?;
+        for policy in policies {
+            if policy.is_settled() {
+                continue;
+            }
+            // Room for one: several changes at once are one reason to look.
+            let (wake, woken) = sync_channel(1);
+            let (ended, report) = (Arc::clone(&watcher.ended), Arc::clone(&report));
+            watcher.wake.push(wake.clone());
+            thread::Builder::new()
+                .name("policy".to_owned())
+                .spawn(move || {
+                    let folders = Folders::new(move || {
+                        let _ = wake.try_send(());
+                    });
+                    look(&policy, folders, &woken, &ended, &*report);
+                })?;
         }
-        // What changed since the policies were loaded and before they were watched.
-        look();
-        Ok(Self {
-            _debouncer: debouncer,
-        })
+        Ok(watcher)
     }
 }
 
-/// The folder that the file is in, and the one that a symlink leads to.
-fn folders_of(file: &Path) -> Vec<PathBuf> {
-    let folder = |file: &Path| match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        for wake in &self.wake {
+            let _ = wake.try_send(());
+        }
+    }
+}
+
+/// Looks at once, for what changed since the policy was loaded, and whenever there is a reason to, until it is settled or the watcher has ended.
+fn look(
+    policy: &LivePolicy,
+    mut folders: Folders,
+    woken: &Receiver<()>,
+    ended: &AtomicBool,
+    report: &Report,
+) {
+    let catalog = policy.catalog();
+    let polls = |folders: &Folders| match folders.are_silent() {
+        true => catalog.poll.unwrap_or(super::POLL),
+        false => catalog.refresh,
     };
-    let target = file.canonicalize().ok();
-    std::iter::once(folder(file))
-        .chain(target.as_deref().map(folder))
-        .collect()
+    let mut schedule = Schedule::new(polls(&folders));
+    while !ended.load(Ordering::Relaxed) && !policy.is_settled() {
+        // Before the look: what changes after it is told.
+        folders.follow(policy.spec(), catalog.poll.is_some());
+        schedule.every(polls(&folders));
+        match policy.reload() {
+            Reload::Unchanged => {}
+            reload => report(policy, reload),
+        }
+        let wait = schedule.next(policy.is_away(), rand::rng().random());
+        if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(wait) {
+            return;
+        }
+    }
 }

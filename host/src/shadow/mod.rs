@@ -13,7 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::decision::{DecidedBy, Decision};
-use crate::policy::{Asked, Limits, LivePolicy, Policy, PolicyDigest, PolicySpec, Sandbox};
+use crate::policy::{
+    Asked, Catalog, Limits, LivePolicy, Policy, PolicyDigest, PolicySpec, Sandbox,
+};
 use crate::text::chain;
 use waiting::{Next, Question, Waiting};
 
@@ -61,15 +63,25 @@ impl fmt::Debug for Shadow {
     }
 }
 
-/// Where shadows run: an engine of their own, without a pool, so that none of the live policies' places, memory or instances can be taken by one. One decision at a time, whatever the number of shadows: they have one processor together at most. An instance without a pool costs some microseconds more, which nobody waits for.
+/// Where shadows come from and run, beside the live policies of this catalog: an engine of their own, without a pool, so that none of the live policies' places, memory or instances can be taken by one. One decision at a time, whatever the number of shadows: they have one processor together at most. An instance without a pool costs some microseconds more, which nobody waits for. Nothing of a shadow is kept between two starts, where it could be taken for a live version.
+pub(crate) fn catalog(live: &Catalog, limits: Limits) -> wasmtime::Result<Catalog> {
+    let sandbox = sandbox(limits)?.with_compiled(live.sandbox.compiled().clone());
+    Ok(Catalog {
+        sandbox,
+        store: None,
+        ..live.clone()
+    })
+}
+
+/// An engine for shadows: see [`catalog`].
 pub fn sandbox(limits: Limits) -> wasmtime::Result<Sandbox> {
     Ok(Sandbox::on_demand(limits)?.deciding_at_once(1))
 }
 
 impl Shadow {
-    /// A shadow of the queue of this name. A policy that can't be loaded stops nothing: it is told, every case counts as broken, and a good version takes its place when there is one.
-    pub fn load(queue: &str, sandbox: &Sandbox, spec: PolicySpec) -> Arc<Self> {
-        let (policy, refused) = LivePolicy::load_or_stand_in(sandbox, spec);
+    /// A shadow of the queue of this name; blocks while it is fetched and compiled. A policy that can't be loaded stops nothing: it is told, every case counts as broken, and a good version takes its place when there is one.
+    pub fn load(queue: &str, catalog: impl Into<Catalog>, spec: PolicySpec) -> Arc<Self> {
+        let (policy, refused) = LivePolicy::load_or_stand_in(catalog, spec, None);
         if let Some(error) = refused {
             tracing::error!(
                 queue,

@@ -7,6 +7,7 @@ mod given;
 mod place;
 mod raw;
 mod read;
+mod required;
 mod run;
 mod values;
 
@@ -22,6 +23,7 @@ pub(crate) use given::plain_failure;
 pub use given::{Given, Layer};
 pub use place::Wrong;
 pub use read::ScenarioError;
+pub use required::required;
 pub use run::run;
 pub use values::{Bounds, Delay, Text, Verdict};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::expected::{described, verdict_of};
 use super::{Expected, Given, Plan, Scenario, Step, Verdict};
 use crate::author::outcome::{Kind, Outcome, Row, Told};
-use crate::author::subject::{Settings, Subject, on_top};
+use crate::author::subject::{Settings, on_top};
 use crate::clock;
 use crate::decision::{Action, Answer};
 use crate::failure::{Failure, Milliseconds, random};
@@ -15,11 +15,16 @@ use crate::policy::{Asked, Broken, Payload, Policy};
 /// Where a policy that never gives up is no longer asked.
 const MOST_ATTEMPTS: u32 = 10_000;
 
-/// Runs a scenario with these settings under its own. `seed` fixes the numbers that `over` draws.
-pub fn run(subject: &Subject, settings: &Settings, scenario: &Scenario, seed: u64) -> Outcome {
+/// Runs a scenario with these settings under its own, of the policy that `policy` makes with settings. `seed` fixes the numbers that `over` draws.
+pub fn run(
+    policy: impl Fn(&Settings) -> Policy,
+    settings: &Settings,
+    scenario: &Scenario,
+    seed: u64,
+) -> Outcome {
     let started = clock::instant();
     let asking = Asking {
-        policy: subject.policy(&on_top(settings, &scenario.settings)),
+        policy: policy(&on_top(settings, &scenario.settings)),
         payload: Arc::new(Payload::new(scenario.payload.as_str())),
     };
     let given = &scenario.given;

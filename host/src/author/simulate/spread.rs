@@ -66,7 +66,7 @@ impl Spread {
 }
 
 /// The nearest rank of sorted values.
-fn nearest<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+pub(in crate::author) fn nearest<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Asked, Asker, Percentiles, how_to_ask, threads};
+use super::{Asked, Asker, Percentiles, how_to_ask};
+use crate::author::threads;
 use crate::decision::{Action, Bounds, DecidedBy, LONGEST_DELAY};
 use crate::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use crate::fallback;

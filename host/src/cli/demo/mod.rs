@@ -56,7 +56,7 @@ pub(in crate::cli) async fn run(args: Args) -> anyhow::Result<()> {
     let orders = Arc::new(Orders::new(Arc::clone(&timeline)));
     let sandbox = Sandbox::new(crate::policy::Limits::default())
         .map_err(|error| anyhow::anyhow!("can't set up the sandbox: {error:#}"))?;
-    let policy = LivePolicy::load(&sandbox, PolicySpec::from(Source::File(file.clone())))?;
+    let policy = LivePolicy::load(&sandbox, PolicySpec::from(Source::path(file.clone())))?;
     let (told, mut reloads) = mpsc::unbounded_channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
         let _ = told.send(reload);
@@ -134,7 +134,10 @@ async fn edit(
     save(file, &POLICY.replace(SLOW, FAST))?;
     match next(reloads).await? {
         Reload::Swapped { to, .. } => timeline.policy("decides from now on", &to),
-        reload @ (Reload::Refused { .. } | Reload::Unchanged) => {
+        reload @ (Reload::Refused { .. }
+        | Reload::Unchanged
+        | Reload::Away { .. }
+        | Reload::Back { .. }) => {
             anyhow::bail!("the edited policy was not taken: {reload:?}")
         }
     }
@@ -159,7 +162,10 @@ async fn attack(
             timeline.refused(&format!("{:#}", anyhow::Error::from(cause)));
             timeline.policy("stays", &kept);
         }
-        reload @ (Reload::Swapped { .. } | Reload::Unchanged) => {
+        reload @ (Reload::Swapped { .. }
+        | Reload::Unchanged
+        | Reload::Away { .. }
+        | Reload::Back { .. }) => {
             anyhow::bail!("the hostile policy was not refused: {reload:?}")
         }
     }

@@ -43,7 +43,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let limits = Limits::default();
-    let sandbox = super::sandbox()?;
+    let sandbox = super::compiling_sandbox()?;
     if cfg!(debug_assertions) {
         eprintln!("this program was built without optimisation: its times are not a host's");
     }

@@ -2,13 +2,25 @@
 
 mod bench;
 mod build;
+mod charts;
 mod compile;
 mod inspect;
+mod keygen;
 mod new;
+mod password;
+mod place;
+mod progress;
+mod pull;
+mod push;
+mod replay;
+mod rollback;
 mod run;
+mod sign;
 mod simulate;
+mod table;
 mod test;
 mod told;
+mod verify;
 
 use std::path::{Path, PathBuf};
 
@@ -16,10 +28,13 @@ use anyhow::anyhow;
 use clap::{Parser, Subcommand};
 
 use crate::author::subject::Subject;
-use crate::config::parse_settings;
-use crate::policy::{Broken, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source, builtin};
+use crate::config::{Cache, parse_settings};
+use crate::policy::{
+    Broken, Compiled, KeyError, Keys, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source,
+    builtin,
+};
 
-/// Make, test and measure policies: start one, build it, test it, ask it, simulate it
+/// Make, test, measure and distribute policies: start one, build it, test it, ask it, simulate it, replay records, sign it, push it
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -33,11 +48,20 @@ enum Command {
     Test(Box<test::Args>),
     Run(Box<run::Args>),
     Inspect(inspect::Args),
+    Replay(Box<replay::Args>),
     Simulate(Box<simulate::Args>),
     Bench(bench::Args),
     Compile(compile::Args),
+    Push(Box<push::Args>),
+    Pull(Box<pull::Args>),
+    Sign(sign::Args),
+    Verify(verify::Args),
+    Keygen(keygen::Args),
+    Status(rollback::StatusArgs),
+    Rollback(rollback::RollbackArgs),
 }
 
+/// Runs it. Blocks: to be called where blocking is allowed, within the runtime.
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::New(args) => new::run(args),
@@ -45,12 +69,21 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::Test(args) => test::run(&args),
         Command::Run(args) => run::run(*args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Compile(args) => compile::run(&args),
+        Command::Push(args) => push::run(&args),
+        Command::Pull(args) => pull::run(&args),
+        Command::Sign(args) => sign::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Keygen(args) => keygen::run(&args),
+        Command::Status(args) => rollback::status(&args),
+        Command::Rollback(args) => rollback::roll_back(args),
     }
 }
 
+pub(super) use replay::Differences;
 pub(super) use test::TestsFailed;
 
 /// The policy broke on the failure that it was asked about.
@@ -61,8 +94,8 @@ pub(super) struct BrokenPolicy(Broken);
 /// A policy and its settings, as flags name them.
 #[derive(Debug, Parser)]
 struct Named {
-    /// A built-in policy (full-jitter, equal-jitter, linear, decorrelated-jitter), the path of a .wasm or .wat file, or a policy's folder, which is built where it has changed
-    #[arg(value_name = "NAME|FILE|FOLDER")]
+    /// A built-in policy (full-jitter, equal-jitter, linear, decorrelated-jitter), the path of a .wasm or .wat file, a policy's folder, which is built where it has changed, s3://bucket/key or oci://registry/repository:tag
+    #[arg(value_name = "NAME|PATH|URL")]
     policy: String,
 
     /// A setting of the policy, such as base=2s; may be repeated
@@ -87,17 +120,36 @@ impl Named {
     }
 }
 
-/// A sandbox with the limits that a host has by default.
-fn sandbox() -> anyhow::Result<Sandbox> {
+/// A sandbox with the limits that a host has by default, which compiles whatever it is given.
+fn compiling_sandbox() -> anyhow::Result<Sandbox> {
     Sandbox::new(Limits::default()).map_err(|error| anyhow!("can't set up the sandbox: {error:#}"))
+}
+
+/// The same, with the code that hosts and earlier commands have compiled already.
+fn sandbox() -> anyhow::Result<Sandbox> {
+    let sandbox = compiling_sandbox()?;
+    Ok(sandbox.with_compiled(Compiled::default().kept_in(cache().open()?)))
+}
+
+/// Where compiled code is kept: as `BACKSTOP_CACHE` says, or in the user's cache folder.
+fn cache() -> Cache {
+    std::env::var("BACKSTOP_CACHE").map_or(Cache::User, |cache| Cache::parse(&cache, Path::new("")))
 }
 
 /// What a name means: a built-in policy, a file, or a policy's folder, whose component is built where its sources have changed.
 fn source_of(name: &str) -> anyhow::Result<Source> {
     match folder_named(name) {
-        Some(folder) => Ok(Source::File(build::component_of(&folder)?)),
+        Some(folder) => Ok(Source::path(build::component_of(&folder)?)),
         None => Ok(Source::parse(name, Path::new(""))?),
     }
+}
+
+/// The public keys that flags name; none where no flag does.
+fn keys_of(named: &[String]) -> Result<Option<Keys>, KeyError> {
+    let is_named = !named.is_empty();
+    is_named
+        .then(|| Keys::read(named, Path::new("")))
+        .transpose()
 }
 
 /// The folder that a name means, if it means one.

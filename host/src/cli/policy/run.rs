@@ -1,14 +1,17 @@
 //! `backstop policy run`: one failure put before a policy, and its decision explained.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anstream::println;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use clap::Parser;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Named;
@@ -18,7 +21,7 @@ use crate::config::parse_span;
 use crate::decision::{Action, Answer};
 use crate::failure::{Failure, Milliseconds, random};
 use crate::fallback;
-use crate::policy::{Asked, Limits, Policy};
+use crate::policy::{Asked, Limits, Payload, Policy};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,9 +86,8 @@ fn fraction(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let policy = args.policy.load_unprobed()?;
-    let payload = args.told.payload()?;
     let json = args.json;
-    let failure = args.failure()?;
+    let (failure, payload) = args.failure()?;
     let asked = policy.ask(&failure, &payload);
     if json {
         println!("{}", as_json(&policy, &failure, &asked));
@@ -99,11 +101,17 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 impl Args {
-    fn failure(self) -> anyhow::Result<Failure> {
+    fn failure(self) -> anyhow::Result<(Failure, Arc<Payload>)> {
+        let body = self.told.payload()?;
         if let Some(path) = &self.failure {
-            return read(path);
+            let (failure, recorded) = read(path)?;
+            let payload = match recorded {
+                Some(recorded) if self.told.payload.is_none() => Arc::new(recorded),
+                _ => body,
+            };
+            return Ok((failure, payload));
         }
-        Ok(Failure {
+        let failure = Failure {
             random: self
                 .random
                 .unwrap_or_else(|| random(&self.id, self.attempt)),
@@ -115,12 +123,21 @@ impl Args {
             error: self.told.error(),
             source: self.told.source,
             attributes: self.told.attributes,
-        })
+        };
+        Ok((failure, body))
     }
 }
 
-/// A failure, or a decision record with one.
-fn read(path: &Path) -> anyhow::Result<Failure> {
+/// A decision record, as far as it is asked about again.
+#[derive(Deserialize)]
+struct Recorded {
+    failure: Failure,
+    #[serde(default)]
+    payload: BTreeMap<String, Option<String>>,
+}
+
+/// A failure, or a decision record with one and with what was read of the payload.
+fn read(path: &Path) -> anyhow::Result<(Failure, Option<Payload>)> {
     let mut text = String::new();
     let read = if path == Path::new("-") {
         std::io::stdin().read_to_string(&mut text)
@@ -134,11 +151,15 @@ fn read(path: &Path) -> anyhow::Result<Failure> {
             path.display()
         )
     };
-    let mut found: Value = serde_json::from_str(&text).with_context(wrong)?;
-    if let Some(failure) = found.get_mut("failure") {
-        found = failure.take();
+    let found: Value = serde_json::from_str(&text).with_context(wrong)?;
+    // Read from the text once more: a `Value` has no fraction to the last bit.
+    if found.get("failure").is_none() {
+        let failure = serde_json::from_str(&text).with_context(wrong)?;
+        return Ok((failure, None));
     }
-    serde_json::from_value(found).with_context(wrong)
+    let Recorded { failure, payload } = serde_json::from_str(&text).with_context(wrong)?;
+    let payload = (!payload.is_empty()).then(|| Payload::recorded(payload));
+    Ok((failure, payload))
 }
 
 fn as_json(policy: &Policy, failure: &Failure, asked: &Asked) -> Value {

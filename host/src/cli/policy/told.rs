@@ -50,7 +50,7 @@ pub(super) struct Told {
 
     /// The message's body, for a policy that looks into it
     #[arg(long, value_name = "FILE")]
-    payload: Option<PathBuf>,
+    pub(super) payload: Option<PathBuf>,
 }
 
 impl Told {

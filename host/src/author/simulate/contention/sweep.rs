@@ -5,9 +5,10 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::super::{Asker, Spread, threads};
+use super::super::{Asker, Spread};
 use super::contender::Contender;
 use super::model::{self, Lost, Network, Outcome};
+use crate::author::threads;
 use crate::decision::Action;
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::fallback;

@@ -6,16 +6,16 @@ use std::str::FromStr;
 use anstream::println;
 use serde_json::json;
 
+use super::Args;
 use super::named::Named;
-use super::progress::Progress;
 use super::timetable::FRESH;
-use super::{Args, files, table};
-use crate::author::simulate::chart::ContentionChart;
+use crate::author::chart::ContentionChart;
 use crate::author::simulate::contention::contender::lost_write;
 use crate::author::simulate::contention::{Cell, Contender, Network, Sweep};
 use crate::author::simulate::{Asked, Spread};
 use crate::cli::exit::UsageError;
-use crate::cli::policy::sandbox;
+use crate::cli::policy::progress::Progress;
+use crate::cli::policy::{sandbox, table};
 
 /// The two that policies are compared with.
 const BASELINES: [&str; 2] = ["none", "exponential"];
@@ -67,7 +67,7 @@ impl FromStr for Counts {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    files::check(args)?;
+    args.charts.check()?;
     let contenders = args.contenders()?;
     let sweep = Sweep {
         clients: args.clients.0.clone(),
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         cells: &cells,
         runs: sweep.runs,
     };
-    files::write(args, &chart)
+    args.charts.write(&chart, !args.json && !args.csv)
 }
 
 impl Args {

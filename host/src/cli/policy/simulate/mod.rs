@@ -1,19 +1,16 @@
 //! `backstop policy simulate`: when a policy's retries come, and what it makes of contention.
 
 mod contention;
-mod files;
 mod lane;
 mod named;
-mod progress;
-mod table;
 mod timetable;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 
+use super::charts::Charts;
 use super::told::Told;
 use crate::cli::exit::UsageError;
 use crate::config::{parse_settings, parse_span};
@@ -94,13 +91,8 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
     threads: Option<u16>,
 
-    /// Draw the chart into this file
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-
-    /// Draw the chart into this file
-    #[arg(long, value_name = "FILE")]
-    png: Option<PathBuf>,
+    #[command(flatten)]
+    charts: Charts,
 
     /// Print the result as JSON
     #[arg(long, conflicts_with = "csv")]

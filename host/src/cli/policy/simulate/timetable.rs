@@ -5,15 +5,15 @@ use std::io;
 use anstream::println;
 use serde_json::json;
 
+use super::Args;
 use super::lane::Lane;
 use super::named::Named;
-use super::progress::Progress;
-use super::{Args, files, table};
-use crate::author::simulate::chart::TimetableChart;
+use crate::author::chart::TimetableChart;
 use crate::author::simulate::timetable::{Plan, Row, Timetable, simulate};
 use crate::author::simulate::{Asked, Percentiles, Rounded};
 use crate::cli::exit::UsageError;
-use crate::cli::policy::sandbox;
+use crate::cli::policy::progress::Progress;
+use crate::cli::policy::{sandbox, table};
 use crate::decision::Bounds;
 use crate::failure::Milliseconds;
 use crate::policy::Policy;
@@ -29,7 +29,7 @@ const LAST: usize = 10;
 const REASONS: usize = 8;
 
 pub(super) fn run(args: &Args, name: &str) -> anyhow::Result<()> {
-    files::check(args)?;
+    args.charts.check()?;
     let named = Named::parse(name, &args.settings)?;
     if named.baseline().is_some() {
         return Err(UsageError(format!(
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, name: &str) -> anyhow::Result<()> {
         code: &plan.error.code,
         timetable: &timetable,
     };
-    files::write(args, &chart)
+    args.charts.write(&chart, !args.json && !args.csv)
 }
 
 impl Args {

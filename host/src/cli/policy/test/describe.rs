@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::author::outcome::{Found, Outcome, Row};
 use crate::cli::policy::run::described;
+use crate::text::one_line;
 
 /// What precedes a comparison that does not hold.
 pub(super) const CROSS: &str = "✗";
@@ -99,17 +100,6 @@ fn table(rows: &[Row]) -> Vec<String> {
         )
     });
     std::iter::once(head).chain(body).collect()
-}
-
-/// A text as one line that does nothing to a terminal, whatever a policy put into it.
-pub(super) fn one_line(text: &str) -> String {
-    let escaped = |c: char| -> String {
-        match c.is_control() {
-            true => c.escape_default().collect(),
-            false => c.to_string(),
-        }
-    };
-    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]

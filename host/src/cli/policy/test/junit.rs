@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::describe::{Again, lines, one_line};
+use super::describe::{Again, lines};
 use crate::author::outcome::{Kind, Outcome};
 use crate::author::scenario::Suite;
+use crate::text::one_line;
 
 /// One suite for the scenarios and one for the checks.
 pub(super) fn report(

@@ -128,7 +128,12 @@ fn test(args: &Args, sandbox: &Sandbox) -> anyhow::Result<()> {
     let mut outcomes = Vec::new();
     for scenario in &suite.scenarios {
         if is_wanted(&scenario.name) {
-            let outcome = scenario::run(&subject, &settings, scenario, args.seed);
+            let outcome = scenario::run(
+                |settings| subject.policy(settings),
+                &settings,
+                scenario,
+                args.seed,
+            );
             shown.outcome(&outcome);
             outcomes.push(outcome);
         }

@@ -7,14 +7,15 @@ use anstream::{eprint, println};
 use anstyle::{AnsiColor, Style};
 use serde_json::json;
 
-use super::describe::{Again, CROSS, lines, one_line};
+use super::describe::{Again, CROSS, lines};
 use super::target::Target;
 use crate::author::outcome::{Kind, Outcome};
 use crate::author::preset::PRESETS;
 use crate::author::scenario::Suite;
 use crate::clock;
 use crate::fallback;
-use crate::policy::Source;
+use crate::policy::{Place, Source};
+use crate::text::one_line;
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const RED: Style = AnsiColor::Red.on_default().bold();
@@ -58,7 +59,9 @@ impl<'a> Shown<'a> {
 
     /// Tells that a large file is being compiled, if somebody watches.
     pub(super) fn compiling(&mut self, source: &Source) {
-        let Source::File(path) = source else { return };
+        let Place::Path(path) = &source.place else {
+            return;
+        };
         let size = path.metadata().map_or(0, |file| file.len());
         if size > LARGE && std::io::stderr().is_terminal() {
             self.told = Some(clock::instant());

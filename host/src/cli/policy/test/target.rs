@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::author::scenario::{ScenarioError, Suite};
 use crate::cli::policy::{folder_named, source_of};
-use crate::policy::{Source, SourceError};
+use crate::policy::{Place, Source, SourceError};
 
 /// The name of the file of scenarios beside a policy.
 const SCENARIOS: &str = "scenarios.toml";
@@ -30,9 +30,9 @@ impl Target {
         let folder = folder_named(policy);
         let file = match &folder {
             Some(_) => None,
-            None => match Source::parse(policy, Path::new(""))? {
-                Source::File(path) => Some(path),
-                Source::Builtin(_) => None,
+            None => match Source::parse(policy, Path::new(""))?.place {
+                Place::Path(path) => Some(path),
+                Place::Builtin(_) | Place::S3 { .. } | Place::Registry(_) => None,
             },
         };
         let beside = match (&folder, &file) {

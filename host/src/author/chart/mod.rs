@@ -5,6 +5,7 @@
 mod axis;
 mod canvas;
 mod contention;
+mod delays;
 mod style;
 mod timetable;
 
@@ -13,6 +14,7 @@ use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBacke
 use canvas::Canvas;
 
 pub use contention::ContentionChart;
+pub use delays::DelaysChart;
 pub use timetable::TimetableChart;
 
 /// Units of the drawing to a point of the chart: plotters places everything on whole units.

@@ -2,12 +2,12 @@
 
 use plotters::prelude::DrawingBackend;
 
-use super::super::Spread;
-use super::super::contention::Cell;
 use super::axis::{grouped, round_marks, steep_marks};
 use super::canvas::{Canvas, Stands};
 use super::style::{INK, QUIET, colour};
 use super::{Chart, ChartError};
+use crate::author::simulate::Spread;
+use crate::author::simulate::contention::Cell;
 
 const WIDTH: u32 = 960;
 const MARGIN: f64 = 32.0;

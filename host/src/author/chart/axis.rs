@@ -1,6 +1,6 @@
 //! The marks of an axis, and what is written at them.
 
-use super::super::Rounded;
+use crate::author::simulate::Rounded;
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;

@@ -2,11 +2,11 @@
 
 use plotters::prelude::DrawingBackend;
 
-use super::super::timetable::{Row, Timetable};
 use super::axis::{TimeAxis, grouped, spelled};
 use super::canvas::{Canvas, Place, Stands};
 use super::style::{BLUE, INK, ORANGE, QUIET};
 use super::{Chart, ChartError};
+use crate::author::simulate::timetable::{Row, Timetable};
 
 const WIDTH: u32 = 820;
 const LEFT: f64 = 104.0;

@@ -1,0 +1,165 @@
+//! A report under way: one outcome after the other taken into account.
+
+use std::collections::BTreeMap;
+
+use super::replayed::{Judged, Outcome, Replayed};
+use super::report::{Group, NoRecord, Pair, Report, Sample, Unreadable};
+use super::{Change, Delays, Said};
+
+/// Lines that are no records: so many of them are told one by one.
+const UNREADABLE: usize = 5;
+
+/// A report under way.
+pub(super) struct Tally {
+    samples: usize,
+    report: Report,
+    classes: BTreeMap<(String, String), usize>,
+    verdicts: BTreeMap<(&'static str, &'static str), usize>,
+    changes: BTreeMap<Change, (usize, Vec<Sample>)>,
+    old_delays: Vec<u32>,
+    new_delays: Vec<u32>,
+}
+
+impl Tally {
+    /// Keeps so many samples of each kind of difference.
+    pub(super) fn new(samples: usize) -> Self {
+        Self {
+            samples,
+            report: Report {
+                records: 0,
+                same: 0,
+                different: 0,
+                apart: BTreeMap::new(),
+                unreadable: Unreadable::default(),
+                other_queues: BTreeMap::new(),
+                queues: BTreeMap::new(),
+                recorded: BTreeMap::new(),
+                classes: Vec::new(),
+                verdicts: Vec::new(),
+                changes: Vec::new(),
+                broken: BTreeMap::new(),
+                not_recorded: BTreeMap::new(),
+                old_delays: Delays::default(),
+                new_delays: Delays::default(),
+            },
+            classes: BTreeMap::new(),
+            verdicts: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            old_delays: Vec::new(),
+            new_delays: Vec::new(),
+        }
+    }
+
+    /// Takes one more line into account.
+    pub(super) fn count(&mut self, outcome: Outcome) {
+        let report = &mut self.report;
+        match outcome {
+            Outcome::Unreadable(place, why) => {
+                report.unreadable.lines += 1;
+                if report.unreadable.first.len() < UNREADABLE {
+                    report.unreadable.first.push(NoRecord { place, why });
+                }
+            }
+            Outcome::OtherQueue(queue) => *report.other_queues.entry(queue).or_default() += 1,
+            Outcome::Replayed(replayed) => self.replayed(*replayed),
+        }
+    }
+
+    fn replayed(&mut self, replayed: Replayed) {
+        let report = &mut self.report;
+        let Replayed {
+            place,
+            queue,
+            recorded,
+            failure,
+            judged,
+        } = replayed;
+        report.records += 1;
+        *report.queues.entry(queue.clone()).or_default() += 1;
+        *report.recorded.entry(recorded).or_default() += 1;
+        match judged {
+            Judged::Apart(apart, pointers) => {
+                *report.apart.entry(apart).or_default() += 1;
+                for pointer in pointers {
+                    *report.not_recorded.entry(pointer).or_default() += 1;
+                }
+            }
+            Judged::Compared {
+                old,
+                new,
+                changes,
+                asked,
+            } => {
+                let sample = Sample {
+                    place,
+                    queue,
+                    failure,
+                    old,
+                    new,
+                    asked,
+                };
+                self.compared(sample, changes);
+            }
+        }
+    }
+
+    fn compared(&mut self, sample: Sample, changes: Vec<Change>) {
+        let Sample { old, new, .. } = &sample;
+        *self
+            .verdicts
+            .entry((old.verdict(), new.verdict()))
+            .or_default() += 1;
+        if let (Some(old), Some(new)) = (old.class(), new.class()) {
+            let pair = (Change::class_name(old), Change::class_name(new));
+            *self.classes.entry(pair).or_default() += 1;
+        }
+        self.old_delays.extend(old.delay().map(|delay| delay.0));
+        self.new_delays.extend(new.delay().map(|delay| delay.0));
+        if let Said::Broken { cause } = new {
+            *self.report.broken.entry(cause.clone()).or_default() += 1;
+        }
+        let mut changes = changes.into_iter();
+        let Some(gravest) = changes.next() else {
+            self.report.same += 1;
+            return;
+        };
+        self.report.different += 1;
+        let (count, samples) = self.changes.entry(gravest).or_default();
+        *count += 1;
+        if samples.len() < self.samples {
+            samples.push(sample);
+        }
+        for lesser in changes {
+            self.changes.entry(lesser).or_default().0 += 1;
+        }
+    }
+
+    /// What it comes to.
+    pub(super) fn report(self) -> Report {
+        let classes = self.classes.into_iter();
+        let verdicts = self.verdicts.into_iter();
+        let changes = self.changes.into_iter();
+        Report {
+            classes: classes
+                .map(|((old, new), records)| Pair { old, new, records })
+                .collect(),
+            verdicts: verdicts
+                .map(|((old, new), records)| Pair {
+                    old: old.to_owned(),
+                    new: new.to_owned(),
+                    records,
+                })
+                .collect(),
+            changes: changes
+                .map(|(change, (records, samples))| Group {
+                    change,
+                    records,
+                    samples,
+                })
+                .collect(),
+            old_delays: Delays::of(self.old_delays),
+            new_delays: Delays::of(self.new_delays),
+            ..self.report
+        }
+    }
+}

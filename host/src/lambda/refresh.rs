@@ -1,0 +1,87 @@
+//! New versions of a policy in a function: looked for beside the work on a batch, since nothing runs between two.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use crate::clock;
+use crate::failure::Timestamp;
+use crate::policy::{LivePolicy, Reload, Schedule};
+use crate::service::tell;
+
+/// The longest that a batch which is done waits for a look to end. What takes longer goes on in the next invocation.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What an answer needs to reach Lambda in time.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Has a policy look for a new version when an invocation begins, no more often than the refresh time; sooner, with a backoff, while its source is away.
+#[derive(Debug)]
+pub struct Refresh {
+    policy: Arc<LivePolicy>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    schedule: Schedule,
+    /// By the time of day: it goes on while the function is frozen.
+    due: Timestamp,
+    looking: Option<JoinHandle<Reload>>,
+}
+
+impl Refresh {
+    /// The policy was loaded just now.
+    pub fn new(policy: Arc<LivePolicy>) -> Self {
+        let mut schedule = Schedule::new(policy.catalog().refresh);
+        let away = policy.is_away() || policy.current().is_absent();
+        let due = clock::now().plus(schedule.next(away, rand::random()));
+        Self {
+            policy,
+            state: Mutex::new(State {
+                schedule,
+                due,
+                looking: None,
+            }),
+        }
+    }
+
+    /// Looks, if it is time to. Returns at once: the work on the batch goes on meanwhile, with the version that there is.
+    pub fn begin(&self) {
+        let mut state = self.state();
+        // The package of a function does not change.
+        let is_wanted = self.policy.spec().is_remote() && !self.policy.is_settled();
+        if is_wanted && state.looking.is_none() && clock::now() >= state.due {
+            let policy = Arc::clone(&self.policy);
+            state.looking = Some(tokio::task::spawn_blocking(move || policy.reload()));
+        }
+    }
+
+    /// Waits for a look under way, for a while and never past what is left until `deadline`.
+    pub async fn end(&self, deadline: Instant) {
+        let Some(mut looking) = self.state().looking.take() else {
+            return;
+        };
+        let until =
+            (Instant::now() + PATIENCE).min(deadline.checked_sub(MARGIN).unwrap_or(deadline));
+        let Ok(ended) = timeout_at(until, &mut looking).await else {
+            self.state().looking = Some(looking);
+            return;
+        };
+        match ended {
+            Ok(Reload::Unchanged) => {}
+            Ok(reload) => tell(&self.policy, reload),
+            Err(error) => tracing::error!(%error, "looking for a new version of the policy failed"),
+        }
+        let away = self.policy.is_away();
+        let mut state = self.state();
+        let wait = state.schedule.next(away, rand::random());
+        state.due = clock::now().plus(wait);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

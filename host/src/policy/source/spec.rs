@@ -1,0 +1,272 @@
+//! A policy as the operator names it, and the policy that is made of what is found there.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::signature::SignatureError;
+use super::super::{
+    Broken, Catalog, Component, ComponentError, MissingRole, Part, Policy, ProbeError, Sandbox,
+    probe,
+};
+use super::{Found, Place, Source, SourceError};
+
+/// One component and its settings, as the operator names them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartSpec {
+    /// The component.
+    pub source: Source,
+    /// Names and values.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A policy as the operator names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicySpec {
+    /// One component.
+    Whole(PartSpec),
+    /// A component for each question; the host's default where none is named.
+    Parts {
+        /// Says what kind of failure an error is.
+        classifier: Option<PartSpec>,
+        /// Says how long to wait.
+        backoff: Option<PartSpec>,
+        /// Says whether there is a next attempt.
+        dead_lettering: Option<PartSpec>,
+    },
+}
+
+/// Why a policy is not put to work.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// It can't be found or read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// One of its files is not signed by anybody who may.
+    #[error("the policy {name} is refused")]
+    Signature {
+        /// What the operator calls the component.
+        name: String,
+        /// Why.
+        #[source]
+        cause: SignatureError,
+    },
+    /// One of its files is no policy.
+    #[error("the policy {name} is refused")]
+    Component {
+        /// What the operator calls the component.
+        name: String,
+        /// Why.
+        #[source]
+        cause: ComponentError,
+    },
+    /// One of its parts is in the wrong place.
+    #[error("the policy is refused")]
+    Role(#[from] MissingRole),
+    /// It does not stand the probe.
+    #[error("the policy {name} is refused")]
+    Probe {
+        /// Its parts.
+        name: String,
+        /// Why.
+        #[source]
+        cause: ProbeError,
+    },
+    /// It broke at work in an earlier run, or was taken back by the operator.
+    #[error("the policy {name} is refused, since it was taken back: {why}")]
+    TakenBack {
+        /// Where its parts come from.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// It fails the operator's own scenarios.
+    #[error("the policy {name} is refused: {cause}")]
+    Scenarios {
+        /// Its parts.
+        name: String,
+        /// Which, and how.
+        cause: String,
+    },
+}
+
+impl PolicyError {
+    /// Whether the same files may be taken at another time: they ran out of time on the clock, which a busy machine makes short.
+    pub(in crate::policy) fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Probe {
+                cause: ProbeError {
+                    broken: Broken::OutOfTime(..),
+                    ..
+                },
+                ..
+            }
+        )
+    }
+}
+
+impl PolicySpec {
+    /// Reads, compiles, checks, puts together and probes, once: what comes back is fit to decide.
+    pub fn load(&self, sandbox: &Sandbox) -> Result<Policy, PolicyError> {
+        let catalog = Catalog::from(sandbox);
+        self.make(&catalog, &self.look(&catalog, &[])?, None)
+    }
+
+    /// Where its parts are, in the order of [`Policy::assembled`].
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.parts().map(|part| &part.source)
+    }
+
+    /// Where its parts come from, for people.
+    pub fn title(&self) -> String {
+        let sources: Vec<_> = self.sources().map(ToString::to_string).collect();
+        sources.join(" + ")
+    }
+
+    /// Whether it means the same bytes for ever.
+    pub fn is_pinned(&self) -> bool {
+        self.sources().all(Source::is_pinned)
+    }
+
+    /// Whether any of it is reached over the network.
+    pub fn is_remote(&self) -> bool {
+        self.sources().any(Source::is_remote)
+    }
+
+    /// Shows each source to `change`.
+    pub(crate) fn for_each_source(&mut self, mut change: impl FnMut(&mut Source)) {
+        match self {
+            Self::Whole(part) => change(&mut part.source),
+            Self::Parts {
+                classifier,
+                backoff,
+                dead_lettering,
+            } => [classifier, backoff, dead_lettering]
+                .into_iter()
+                .flatten()
+                .for_each(|part| change(&mut part.source)),
+        }
+    }
+
+    pub(in crate::policy) fn parts(&self) -> impl Iterator<Item = &PartSpec> {
+        let parts = match self {
+            Self::Whole(part) => [Some(part), None, None],
+            Self::Parts {
+                classifier,
+                backoff,
+                dead_lettering,
+            } => [
+                classifier.as_ref(),
+                dead_lettering.as_ref(),
+                backoff.as_ref(),
+            ],
+        };
+        parts.into_iter().flatten()
+    }
+
+    /// What is there now, a file for each part. `seen` is what was found the last time, or nothing.
+    pub(in crate::policy) fn look(
+        &self,
+        catalog: &Catalog,
+        seen: &[Arc<Found>],
+    ) -> Result<Vec<Arc<Found>>, SourceError> {
+        self.sources()
+            .enumerate()
+            .map(|(index, source)| source.look(seen.get(index), catalog.sight()))
+            .collect()
+    }
+
+    /// The policy that these files are, checked from the signature to the probe. What is compiled already in `kept` is taken from there.
+    pub(in crate::policy) fn make(
+        &self,
+        catalog: &Catalog,
+        files: &[Arc<Found>],
+        kept: Option<&Policy>,
+    ) -> Result<Policy, PolicyError> {
+        let mut files = files.iter();
+        let mut part = |spec: &PartSpec| {
+            let missing = || Found::new(Vec::new(), None, None);
+            let file = files.next().map_or_else(|| Arc::new(missing()), Arc::clone);
+            Ok(Part {
+                component: component(catalog, &spec.source, &file, kept)?,
+                settings: spec.settings.clone(),
+            })
+        };
+        let sandbox = &catalog.sandbox;
+        let policy = match self {
+            Self::Whole(spec) => Policy::whole(sandbox, part(spec)?),
+            Self::Parts {
+                classifier,
+                backoff,
+                dead_lettering,
+            } => {
+                let mut part = |spec: &Option<PartSpec>| {
+                    let spec = spec.as_ref();
+                    spec.map(&mut part).transpose()
+                };
+                let classifier: Result<_, PolicyError> = part(classifier);
+                let (classifier, dead_lettering) = (classifier?, part(dead_lettering)?);
+                Policy::assembled(sandbox, classifier, part(backoff)?, dead_lettering)?
+            }
+        };
+        probe::run(&policy).map_err(|cause| PolicyError::Probe {
+            name: policy.title(),
+            cause,
+        })?;
+        Ok(policy)
+    }
+}
+
+/// Verified first, and only then compiled.
+fn component(
+    catalog: &Catalog,
+    source: &Source,
+    file: &Found,
+    kept: Option<&Policy>,
+) -> Result<Arc<Component>, PolicyError> {
+    let name = source.to_string();
+    if let Some(keys) = &catalog.keys
+        && !matches!(source.place, Place::Builtin(_))
+    {
+        keys.verify(&file.bytes, file.signature.as_deref())
+            .map_err(|cause| PolicyError::Signature {
+                name: name.clone(),
+                cause,
+            })?;
+    }
+    let kept = kept.into_iter().flat_map(Policy::components);
+    let mut same = kept.filter(|kept| kept.digest() == file.digest && kept.name() == name);
+    if let Some(component) = same.next() {
+        return Ok(Arc::clone(component));
+    }
+    Component::load(&catalog.sandbox, &name, &file.bytes)
+        .map_err(|cause| PolicyError::Component { name, cause })
+}
+
+/// A policy that never changes, for tests and benchmarks.
+impl Policy {
+    /// Loads the policy that `name` means, with these settings.
+    pub fn load(
+        sandbox: &Sandbox,
+        name: &str,
+        settings: &[(&str, &str)],
+    ) -> Result<Arc<Self>, PolicyError> {
+        let source = Source::parse(name, Path::new("."))?;
+        let settings = settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        PolicySpec::Whole(PartSpec { source, settings })
+            .load(sandbox)
+            .map(Arc::new)
+    }
+}
+
+impl From<Source> for PolicySpec {
+    fn from(source: Source) -> Self {
+        Self::Whole(PartSpec {
+            source,
+            settings: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,388 @@
+//! What is kept of policies between two starts, in a private folder: the files of the two last good versions, which version was refused, and compiled code.
+//!
+//! A start with the source away, or with a version there that is no good, goes on with what is kept. Nothing here is needed: without a store, or with one that can't be used, a policy is fetched and compiled at every start.
+
+use std::fs::{DirBuilder, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::source::{Found, signature_path};
+use super::{PolicyDigest, PolicySpec, trust};
+use crate::clock;
+
+/// What has not been used for as long as this is removed.
+const UNUSED: Duration = Duration::from_secs(30 * 86_400);
+
+/// A private folder. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store(PathBuf);
+
+/// A folder that can't be used as a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It can't be made or looked at.
+    #[error("can't use {} to keep policies in", path.display())]
+    Unusable {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// Others could put code into it.
+    #[error("{} is not taken to keep policies in, since {reason}: give a folder of this user's own, with mode 0700", path.display())]
+    Open {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What is known of a policy from an earlier run.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Known {
+    /// The version that decided last.
+    pub(super) live: Vec<Kept>,
+    /// The good version before it.
+    #[serde(default)]
+    pub(super) before: Vec<Kept>,
+    /// The version that was taken back, and why.
+    #[serde(default)]
+    pub(super) taken_back: Option<TakenBack>,
+}
+
+/// A version that was at work and is not tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TakenBack {
+    /// The digests of its files.
+    pub(super) version: Vec<PolicyDigest>,
+    /// Why.
+    pub(super) why: String,
+}
+
+/// One file of a version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    digest: PolicyDigest,
+    #[serde(default)]
+    tag: Option<String>,
+}
+
+impl Kept {
+    /// The first digits of its digest, for people.
+    pub(super) fn short(&self) -> String {
+        self.digest.short()
+    }
+}
+
+impl From<&Arc<Found>> for Kept {
+    fn from(file: &Arc<Found>) -> Self {
+        Self {
+            digest: file.digest,
+            tag: file.tag.clone(),
+        }
+    }
+}
+
+impl Store {
+    /// The store in this folder, which is made where there is none; it must belong to this user, and nobody else may write to it. What has long been unused is removed.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        let unusable = |cause| StoreError::Unusable {
+            path: folder.to_owned(),
+            cause,
+        };
+        // Absolute: what it keeps is found again from wherever the next start is made.
+        let folder = std::path::absolute(folder).map_err(unusable)?;
+        let store = Self(folder.clone());
+        for part in [store.0.clone(), store.files(), store.code(), store.known()] {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&part)
+                .map_err(unusable)?;
+            let metadata = part.symlink_metadata().map_err(unusable)?;
+            let open = |reason| StoreError::Open {
+                path: part.clone(),
+                reason,
+            };
+            trust::own_folder(&metadata).map_err(open)?;
+        }
+        for part in [store.files(), store.code(), store.known()] {
+            sweep(&part);
+        }
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// The user's own: `backstop` in the cache folder that the system names, such as `~/.cache`.
+    pub fn default_folder() -> Option<PathBuf> {
+        use etcetera::BaseStrategy;
+        let strategy = etcetera::choose_base_strategy().ok()?;
+        Some(strategy.cache_dir().join("backstop"))
+    }
+
+    /// Where compiled code is.
+    pub(super) fn code(&self) -> PathBuf {
+        self.0.join("code")
+    }
+
+    fn files(&self) -> PathBuf {
+        self.0.join("files")
+    }
+
+    fn known(&self) -> PathBuf {
+        self.0.join("known")
+    }
+
+    /// What an earlier run knew of this policy, if it kept anything. What can't be read is said and passed over.
+    pub(super) fn recall(&self, spec: &PolicySpec) -> Option<Known> {
+        let path = self.known().join(name_of(spec));
+        let passed_over = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "what was kept of a policy is passed over");
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                passed_over(&error);
+                return None;
+            }
+        };
+        match serde_json::from_slice(&text) {
+            Ok(known) => {
+                touch(&path);
+                Some(known)
+            }
+            Err(error) => {
+                passed_over(&error);
+                None
+            }
+        }
+    }
+
+    /// Keeps what is known of this policy.
+    pub(super) fn remember(&self, spec: &PolicySpec, known: &Known) {
+        let written = serde_json::to_vec_pretty(known)
+            .map_err(io::Error::other)
+            .and_then(|text| write(&self.known().join(name_of(spec)), &text));
+        if let Err(error) = written {
+            tracing::warn!(folder = %self.0.display(), %error, "what is known of a policy can't be kept");
+        }
+    }
+
+    /// Keeps the files of a version.
+    pub(super) fn keep(&self, files: &[Arc<Found>]) {
+        for file in files {
+            let path = self.file(file.digest);
+            if path.exists() {
+                touch(&path);
+            } else if let Err(error) = write(&path, &file.bytes) {
+                tracing::warn!(folder = %self.0.display(), %error, "a policy can't be kept");
+            }
+            if let Some(signature) = &file.signature
+                && let Err(error) = write(&signature_path(&path), signature.as_bytes())
+            {
+                tracing::warn!(folder = %self.0.display(), %error, "the signature of a policy can't be kept");
+            }
+        }
+    }
+
+    /// The files of a version as they were kept; none where one is missing or is not what it was.
+    pub(super) fn files_of(&self, version: &[Kept]) -> Option<Vec<Arc<Found>>> {
+        if version.is_empty() {
+            return None;
+        }
+        let files = version.iter().map(|kept| {
+            let path = self.file(kept.digest);
+            let bytes = std::fs::read(&path).ok()?;
+            let signature = std::fs::read_to_string(signature_path(&path)).ok();
+            touch(&path);
+            let found = Found::new(bytes, signature, kept.tag.clone());
+            (found.digest == kept.digest).then(|| Arc::new(found))
+        });
+        files.collect()
+    }
+
+    fn file(&self, digest: PolicyDigest) -> PathBuf {
+        self.files().join(format!("{}.wasm", digest.hex()))
+    }
+}
+
+/// What a policy is kept under: the same for the same sources and settings, from whatever folder it is started.
+fn name_of(spec: &PolicySpec) -> String {
+    let mut digest = Sha256::new();
+    let mut add = |text: &str| {
+        digest.update(text.len().to_le_bytes());
+        digest.update(text.as_bytes());
+    };
+    for part in spec.parts() {
+        add(&part.source.absolute());
+        for (name, value) in &part.settings {
+            add(name);
+            add(value);
+        }
+        add("");
+    }
+    format!("{}.json", hex::encode(digest.finalize()))
+}
+
+/// Whole or not at all: under another name first.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// As [`touch`], for a file that may not be there.
+pub(super) fn touch_if_there(path: &Path) {
+    if path.exists() {
+        touch(path);
+    }
+}
+
+/// Marks a file as used now.
+fn touch(path: &Path) {
+    let now = std::fs::FileTimes::new().set_modified(clock::system());
+    let touched = std::fs::File::options()
+        .append(true)
+        .open(path)
+        .and_then(|file| file.set_times(now));
+    if let Err(error) = touched {
+        tracing::debug!(path = %path.display(), %error, "can't be marked as used");
+    }
+}
+
+/// Removes what has not been used for long.
+fn sweep(folder: &Path) {
+    let Ok(entries) = folder.read_dir() else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let used = entry.metadata().and_then(|file| file.modified());
+        let age = used
+            .ok()
+            .and_then(|used| clock::system().duration_since(used).ok());
+        if age.is_some_and(|age| age > UNUSED)
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            tracing::debug!(path = %entry.path().display(), %error, "what is no longer used can't be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PartSpec, Source};
+    use super::*;
+
+    fn spec(path: &str, base: &str) -> PolicySpec {
+        PolicySpec::Whole(PartSpec {
+            source: Source::path(path),
+            settings: vec![("base".to_owned(), base.to_owned())],
+        })
+    }
+
+    fn found(bytes: &[u8]) -> Arc<Found> {
+        Arc::new(Found::new(
+            bytes.to_vec(),
+            Some("signature".to_owned()),
+            Some("tag".to_owned()),
+        ))
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_for_the_same_policy_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store")).unwrap();
+        let (one, other) = (spec("/p.wasm", "1s"), spec("/p.wasm", "2s"));
+        assert!(store.recall(&one).is_none());
+        let files = vec![found(b"one")];
+        store.keep(&files);
+        let known = Known {
+            live: files.iter().map(Kept::from).collect(),
+            ..Known::default()
+        };
+        store.remember(&one, &known);
+        let again = Store::open(&folder.path().join("store")).unwrap();
+        let recalled = again.recall(&one).unwrap();
+        assert_eq!(again.files_of(&recalled.live).unwrap(), files);
+        assert!(again.files_of(&recalled.before).is_none());
+        assert!(again.recall(&other).is_none());
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_it_was_does_not_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let file = found(b"one");
+        let version = [Kept::from(&file)];
+        store.keep(&[Arc::clone(&file)]);
+        std::fs::write(store.file(file.digest), "on").unwrap();
+        assert!(store.files_of(&version).is_none());
+        std::fs::remove_file(store.file(file.digest)).unwrap();
+        assert!(store.files_of(&version).is_none());
+    }
+
+    #[test]
+    fn knowledge_that_was_cut_short_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let spec = spec("/p.wasm", "1s");
+        store.remember(&spec, &Known::default());
+        let path = store.known().join(name_of(&spec));
+        let text = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() / 2]).unwrap();
+        assert!(store.recall(&spec).is_none());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_no_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        Store::open(&path).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        let refused = Store::open(&path).unwrap_err();
+        assert!(
+            refused.to_string().contains("written to by others"),
+            "{refused}"
+        );
+        std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+        std::fs::remove_dir(path.join("code")).unwrap();
+        std::os::unix::fs::symlink("/tmp", path.join("code")).unwrap();
+        assert!(Store::open(&path).is_err());
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert!(Store::open(&folder.path().join("file")).is_err());
+    }
+
+    #[test]
+    fn what_has_long_been_unused_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (old, new) = (found(b"old"), found(b"new"));
+        store.keep(&[Arc::clone(&old), Arc::clone(&new)]);
+        let long_ago = clock::system() - UNUSED - Duration::from_secs(60);
+        std::fs::File::options()
+            .append(true)
+            .open(store.file(old.digest))
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        assert!(store.files_of(&[Kept::from(&old)]).is_none());
+        assert!(store.files_of(&[Kept::from(&new)]).is_some());
+    }
+}

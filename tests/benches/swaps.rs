@@ -1,0 +1,209 @@
+//! What a new version of a policy costs: from the file to its first decision, the decisions meanwhile, and a start with a policy that was compiled before.
+//!
+//! `make bench` runs it. Everything is on this machine, and the files are in the page cache.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark that can't be set up fails, and prints"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use backstop::decider::Decider;
+use backstop::decision::Bounds;
+use backstop::failure::Milliseconds;
+use backstop::policy::{DEBOUNCE, Limits, LivePolicy, Sandbox, Source, Watcher, builtin};
+use backstop_tests::backstop::{Running, command};
+use backstop_tests::toolchain::Author;
+
+/// New versions, one after the other.
+const VERSIONS: u8 = 30;
+
+/// How long decisions are timed.
+const DECIDING: Duration = Duration::from_secs(8);
+
+/// Starts with each cache, in turns.
+const STARTS: usize = 5;
+
+#[tokio::main]
+async fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    from_file_to_decision(folder.path());
+    decisions_meanwhile(folder.path());
+    starts(folder.path()).await;
+}
+
+/// Full jitter, with a custom section of its own: another digest, the same code to compile.
+fn version(number: u8) -> Vec<u8> {
+    let mut file = builtin::bytes("full-jitter").unwrap().to_vec();
+    file.extend([0, 3, 1, b'v', number]);
+    file
+}
+
+fn put(path: &Path, file: &[u8]) {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, file).unwrap();
+    std::fs::rename(beside, path).unwrap();
+}
+
+fn live(path: &Path) -> (Arc<LivePolicy>, Watcher) {
+    put(path, &version(0));
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let policy = LivePolicy::load(&sandbox, Source::path(path).into()).unwrap();
+    let watcher = Watcher::start(vec![Arc::clone(&policy)], |_, _| {}).unwrap();
+    (policy, watcher)
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn from_file_to_decision(folder: &Path) {
+    let path = folder.join("policy.wasm");
+    let (policy, _watcher) = live(&path);
+    let mut took: Vec<Duration> = (1..=VERSIONS)
+        .map(|number| {
+            let before = policy.current().digests();
+            put(&path, &version(number));
+            let written = Instant::now();
+            while policy.current().digests() == before {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            written.elapsed().saturating_sub(DEBOUNCE)
+        })
+        .collect();
+    took.sort_unstable();
+    println!(
+        "a file written to its version deciding, over the {} ms of quiet that are waited for",
+        DEBOUNCE.as_millis()
+    );
+    println!(
+        "  a policy in Rust              {:>8.1} ms median, {:.1} ms at most of {VERSIONS}; goal: 300 ms or less",
+        milliseconds(took[took.len() / 2]),
+        milliseconds(took[took.len() - 1])
+    );
+}
+
+/// How long each of many decisions took, sorted, on as many threads as there are processors.
+fn decide(policy: &Arc<LivePolicy>, meanwhile: impl FnOnce(&AtomicBool) + Send) -> Vec<Duration> {
+    let done = AtomicBool::new(false);
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let mut took: Vec<Duration> = std::thread::scope(|scope| {
+        let deciding: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let decider = Decider::new("bench", Arc::clone(policy), Bounds::default());
+                    let failure = backstop_tests::failure("HTTP 503");
+                    let (payload, room) = (Arc::default(), Milliseconds(u32::MAX));
+                    let started = Instant::now();
+                    let mut took = Vec::new();
+                    while started.elapsed() < DECIDING {
+                        let began = Instant::now();
+                        decider.decide_now(&failure, &payload, room);
+                        took.push(began.elapsed());
+                        // As messages come: with a rest in between.
+                        std::thread::sleep(Duration::from_micros(300));
+                    }
+                    took
+                })
+            })
+            .collect();
+        scope.spawn(|| meanwhile(&done));
+        let took = deciding.into_iter().flat_map(|it| it.join().unwrap());
+        let took = took.collect();
+        done.store(true, Ordering::Relaxed);
+        took
+    });
+    took.sort_unstable();
+    took
+}
+
+fn decisions_meanwhile(folder: &Path) {
+    let path = folder.join("meanwhile.wasm");
+    let (policy, _watcher) = live(&path);
+    let quiet = decide(&policy, |_| {});
+    let mut swaps = 0;
+    let swapped = decide(&policy, |done| {
+        let mut number = 0_u8;
+        while !done.load(Ordering::Relaxed) {
+            number = number.wrapping_add(1);
+            let before = policy.current().digests();
+            put(&path, &version(number));
+            while policy.current().digests() == before && !done.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            swaps += 1;
+        }
+    });
+    println!("\ndeciding, {} s each", DECIDING.as_secs());
+    for (what, took) in [
+        ("without swaps".to_owned(), &quiet),
+        (format!("with {swaps} swaps"), &swapped),
+    ] {
+        let microseconds = |part: usize| took[took.len() * part / 1000].as_secs_f64() * 1e6;
+        println!(
+            "  {what:<20} median {:>7.1} µs   p99 {:>7.1} µs   p99.9 {:>7.1} µs   {} decisions",
+            microseconds(500),
+            microseconds(990),
+            microseconds(999),
+            took.len()
+        );
+    }
+}
+
+/// A start until the queue is served, with a policy in Python.
+async fn starts(folder: &Path) {
+    let author = Author::new("python").await;
+    let built = author.backstop(&["policy", "build"]).await;
+    assert!(built.status.success());
+    let policy = author.component();
+    let start = async |cache: &str| {
+        let arguments = [
+            "run",
+            "--json",
+            "--queue-url",
+            "local:bench",
+            "--exec",
+            "true",
+            "--policy",
+            policy.to_str().unwrap(),
+        ];
+        let mut command = command(&arguments);
+        command.env("BACKSTOP_CACHE", cache);
+        let started = Instant::now();
+        let running = Running::start_command(command).await;
+        let took = started.elapsed();
+        running.stop().await;
+        took
+    };
+    let cache = folder.join("kept");
+    let cache = cache.to_str().unwrap();
+    let first = start(cache).await;
+    let (mut kept, mut off) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        kept.push(start(cache).await);
+        off.push(start("off").await);
+    }
+    kept.sort_unstable();
+    off.sort_unstable();
+    println!(
+        "\na start with a policy in Python, until its queue is served; median of {STARTS} in turns"
+    );
+    println!(
+        "  nothing kept                  {:>8.0} ms",
+        milliseconds(off[STARTS / 2])
+    );
+    println!(
+        "  the first, which keeps it     {:>8.0} ms",
+        milliseconds(first)
+    );
+    println!(
+        "  compiled before               {:>8.0} ms",
+        milliseconds(kept[STARTS / 2])
+    );
+}

@@ -1,0 +1,177 @@
+//! Running hosts asked about their policies, and told to go back.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::path::Path;
+
+use ::backstop::policy::PolicyDigest;
+use backstop_tests::aws::Queues;
+use backstop_tests::backstop::{Running, command, serve, text};
+use backstop_tests::emulator::ministack;
+use backstop_tests::eventually;
+use backstop_tests::policies::waits;
+use backstop_tests::worker::Worker;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A host that serves one queue with a policy in a folder of the test's own.
+struct Host {
+    folder: TempDir,
+    running: Running,
+    _worker: Worker,
+}
+
+impl Host {
+    async fn start(more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let worker = Worker::by_name().await;
+        std::fs::write(folder.path().join("policy.wat"), waits(1)).unwrap();
+        let queues = Queues::standard(&ministack().endpoint, &[]).await;
+        let policy = folder.path().join("policy.wat");
+        let cache = folder.path().join("kept");
+        let policy = ["--policy", policy.to_str().unwrap()];
+        let cache = ["--cache", cache.to_str().unwrap()];
+        let running = serve(&queues, &worker, &[&policy[..], &cache, more].concat()).await;
+        Self {
+            folder,
+            running,
+            _worker: worker,
+        }
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.folder.path().join("policy.wat"), text).unwrap();
+    }
+
+    async fn swaps(&self, count: usize) {
+        eventually("the new version decides", || async {
+            let log = self.running.log();
+            log.matches("a new version of the policy decides").count() == count
+        })
+        .await;
+    }
+
+    /// A subcommand of `backstop policy` for this host: its exit code, what it printed, and what it said of an error.
+    async fn ask(&self, arguments: &[&str]) -> (i32, String, String) {
+        let cache = self.folder.path().join("kept");
+        ask(&cache, arguments).await
+    }
+
+    async fn status(&self) -> Value {
+        let (code, told, error) = self.ask(&["status", "--json"]).await;
+        assert_eq!(code, 0, "{error}");
+        let answer: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(answer["process"], self.running.id());
+        answer["queues"][0]["policy"].clone()
+    }
+}
+
+async fn ask(cache: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let arguments = [
+        &["policy"],
+        arguments,
+        &["--cache", cache.to_str().unwrap()],
+    ]
+    .concat();
+    let output = command(&arguments)
+        .env_remove("BACKSTOP_CACHE")
+        .output()
+        .await
+        .unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(&output.stdout), text(&output.stderr))
+}
+
+fn digest(wait: u32) -> String {
+    PolicyDigest::of(waits(wait).as_bytes()).to_string()
+}
+
+#[tokio::test]
+async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
+    let host = Host::start(&[]).await;
+    let status = host.status().await;
+    assert_eq!(status["live"][0]["digest"], digest(1).as_str());
+    assert_eq!(status["before"], Value::Null);
+    let (code, _, error) = host.ask(&["rollback"]).await;
+    assert_eq!(code, 1);
+    assert!(error.contains("no version before"), "{error}");
+
+    host.write(&waits(2));
+    host.swaps(1).await;
+    host.write("(module");
+    eventually("the refusal is shown", || async {
+        host.status().await["refused"].is_string()
+    })
+    .await;
+    let status = host.status().await;
+    assert_eq!(status["live"][0]["digest"], digest(2).as_str());
+    assert!(
+        status["before"]
+            .as_str()
+            .unwrap()
+            .contains(&digest(1)[7..19])
+    );
+
+    let (code, told, _) = host.ask(&["rollback"]).await;
+    assert_eq!(code, 0);
+    assert!(told.contains("back      from"), "{told}");
+    assert_eq!(host.status().await["live"][0]["digest"], digest(1).as_str());
+    // Not tried again, although it is there again; another one is.
+    host.write(&waits(2));
+    host.write(&waits(3));
+    host.swaps(2).await;
+    assert_eq!(host.status().await["live"][0]["digest"], digest(3).as_str());
+    let (code, told, _) = host.ask(&["status"]).await;
+    assert!(
+        code == 0 && told.contains("live      ") && told.contains("source    "),
+        "{told}"
+    );
+    let (code, _, error) = host.ask(&["rollback", "unknown"]).await;
+    assert_eq!(code, 5);
+    assert!(error.contains("`unknown`"), "{error}");
+    let cache = host.folder.path().join("kept");
+    assert_eq!(host.running.stop().await.0, 0);
+
+    let (code, _, error) = ask(&cache, &["status"]).await;
+    assert_eq!(code, 5);
+    assert!(
+        error.contains("no host runs that keeps its policies in"),
+        "{error}"
+    );
+    assert_eq!(cache.join("running").read_dir().unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_a_killed_host_left_behind_is_no_host() {
+    let host = Host::start(&[]).await;
+    let cache = host.folder.path().join("kept");
+    host.running.kill().await;
+    assert_eq!(cache.join("running").read_dir().unwrap().count(), 1);
+    assert_eq!(ask(&cache, &["status"]).await.0, 5);
+    assert_eq!(cache.join("running").read_dir().unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_folder_that_others_may_write_to_is_refused_with_what_to_do() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let arguments = [
+        "run",
+        "--queue-url",
+        "local:try",
+        "--exec",
+        "true",
+        "--cache",
+        folder.path().to_str().unwrap(),
+    ];
+    let output = command(&arguments).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let error = text(&output.stderr);
+    assert!(error.contains("can be written to by others"), "{error}");
+    assert!(error.contains("mode 0700"), "{error}");
+}

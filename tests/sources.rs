@@ -1,0 +1,324 @@
+//! Policies that come from S3 and from registries, while those are there and while they are away.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ::backstop::clock;
+use ::backstop::policy::{
+    Catalog, Keys, Limits, LivePolicy, NewKeys, PolicyDigest, PolicySpec, Reload, Remotes, Sandbox,
+    SecretKey, Source, Store,
+};
+use aws_sdk_s3::Client;
+use aws_sdk_s3::primitives::ByteStream;
+use backstop_tests::aws::{Queues, config};
+use backstop_tests::backstop::{program, read_records};
+use backstop_tests::emulator::ministack;
+use backstop_tests::mapping::{Mapping, as_lambda_does};
+use backstop_tests::policies::{Rule, waits};
+use backstop_tests::proxy::{Fault, Proxy};
+use backstop_tests::retries::record;
+use backstop_tests::runtime_api::RuntimeApi;
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A bucket of a test's own, behind a proxy that can be shut and writes down what was asked.
+struct Bucket {
+    client: Client,
+    name: String,
+    proxy: Proxy,
+    shut: Arc<AtomicBool>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Bucket {
+    async fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let sdk = config(&ministack().endpoint).await;
+        let path_style = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true);
+        let client = Client::from_conf(path_style.build());
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("policies-{}-{number}", std::process::id());
+        client.create_bucket().bucket(&name).send().await.unwrap();
+        let (shut, asked) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<Mutex<Vec<_>>>::default(),
+        );
+        let (is_shut, write_down) = (Arc::clone(&shut), Arc::clone(&asked));
+        let proxy = Proxy::start(&ministack().endpoint, move |operation, _| {
+            write_down.lock().unwrap().push(operation.to_owned());
+            match is_shut.load(Ordering::Relaxed) {
+                true => Fault::ServerError,
+                false => Fault::None,
+            }
+        })
+        .await;
+        Self {
+            client,
+            name,
+            proxy,
+            shut,
+            asked,
+        }
+    }
+
+    async fn put(&self, key: &str, text: &str) {
+        let body = ByteStream::from(text.as_bytes().to_vec());
+        let request = self.client.put_object().bucket(&self.name).key(key);
+        request.body(body).send().await.unwrap();
+    }
+
+    fn url(&self, key: &str) -> String {
+        format!("s3://{}/{key}", self.name)
+    }
+
+    fn shut(&self, shut: bool) {
+        self.shut.store(shut, Ordering::Relaxed);
+    }
+}
+
+/// What a host has: a store, and the way to S3 through the bucket's proxy.
+async fn catalog(bucket: &Bucket) -> (TempDir, Catalog) {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let catalog = Catalog {
+        remotes: Remotes::with_sdk(config(&bucket.proxy.endpoint).await, Vec::new()),
+        store: Some(Store::open(&folder.path().join("kept")).unwrap()),
+        ..Catalog::from(&sandbox)
+    };
+    (folder, catalog)
+}
+
+fn spec(name: &str) -> PolicySpec {
+    Source::parse(name, Path::new("")).unwrap().into()
+}
+
+/// On a thread that may block, as a host does it.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+async fn start(catalog: &Catalog, name: &str) -> Arc<LivePolicy> {
+    let (catalog, spec) = (catalog.clone(), spec(name));
+    blocking(move || LivePolicy::load(catalog, spec))
+        .await
+        .unwrap()
+}
+
+async fn look(policy: &Arc<LivePolicy>) -> Reload {
+    let policy = Arc::clone(policy);
+    blocking(move || policy.reload()).await
+}
+
+fn decides(policy: &LivePolicy, text: &str) -> bool {
+    policy.current().digests() == [PolicyDigest::of(text.as_bytes())]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_fetched_when_it_is_new_and_asked_about_when_it_is_not() {
+    let bucket = Bucket::new().await;
+    let (_folder, catalog) = catalog(&bucket).await;
+    bucket.put("orders.wat", &waits(1)).await;
+    let policy = start(&catalog, &bucket.url("orders.wat")).await;
+    assert!(decides(&policy, &waits(1)));
+    for _ in 0..3 {
+        assert!(matches!(look(&policy).await, Reload::Unchanged));
+    }
+    bucket.put("orders.wat", &waits(2)).await;
+    assert!(matches!(look(&policy).await, Reload::Swapped { .. }));
+    assert!(decides(&policy, &waits(2)));
+    bucket.put("orders.wat", "(module").await;
+    assert!(matches!(look(&policy).await, Reload::Refused { .. }));
+    // Told and tried once, and not fetched again either.
+    assert!(matches!(look(&policy).await, Reload::Unchanged));
+    assert!(decides(&policy, &waits(2)));
+    let asked = bucket.asked.lock().unwrap().clone();
+    assert!(asked.iter().all(|it| it.starts_with("GET ")), "{asked:?}");
+    assert_eq!(asked.len(), 7);
+    // A start asks about what was kept, and fetches nothing.
+    bucket.put("orders.wat", &waits(2)).await;
+    let again = start(&catalog, &bucket.url("orders.wat")).await;
+    assert!(decides(&again, &waits(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_s3_away_the_last_good_version_decides_and_a_start_has_it_too() {
+    let bucket = Bucket::new().await;
+    let (_folder, catalog) = catalog(&bucket).await;
+    let name = bucket.url("orders.wat");
+    bucket.put("orders.wat", &waits(1)).await;
+    let policy = start(&catalog, &name).await;
+    bucket.shut(true);
+    let Reload::Away { cause, .. } = look(&policy).await else {
+        panic!("not told");
+    };
+    assert!(cause.to_string().contains(&name), "{cause}");
+    assert!(matches!(look(&policy).await, Reload::Unchanged));
+    assert!(decides(&policy, &waits(1)));
+    drop(policy);
+
+    let policy = start(&catalog, &name).await;
+    assert!(decides(&policy, &waits(1)));
+    assert!(policy.status().away.is_some());
+    bucket.put("orders.wat", &waits(2)).await;
+    bucket.shut(false);
+    assert!(matches!(look(&policy).await, Reload::Swapped { .. }));
+    assert!(decides(&policy, &waits(2)));
+
+    // Without anything kept there is nothing to decide with.
+    bucket.shut(true);
+    let bare = Catalog {
+        store: None,
+        ..catalog.clone()
+    };
+    let absent = spec(&name);
+    let refused = blocking(move || LivePolicy::load(bare, absent)).await;
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("can't get the policy")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_or_not_signed_or_not_pinned_is_refused() {
+    let bucket = Bucket::new().await;
+    let (_folder, mut catalog) = catalog(&bucket).await;
+    let refused = async |catalog: &Catalog, name: &str| {
+        let (catalog, spec) = (catalog.clone(), spec(name));
+        let error = blocking(move || LivePolicy::load(catalog, spec))
+            .await
+            .unwrap_err();
+        format!("{:#}", anyhow::Error::new(error))
+    };
+    let name = bucket.url("orders.wat");
+    let missing = refused(&catalog, &name).await;
+    assert!(
+        missing.contains("NoSuchKey") || missing.contains("there is no"),
+        "{missing}"
+    );
+    bucket.put("orders.wat", &waits(1)).await;
+    let digest = PolicyDigest::of(waits(2).as_bytes());
+    let pinned = refused(&catalog, &format!("{name}@{digest}")).await;
+    assert!(
+        pinned.contains("not the one that it is pinned to"),
+        "{pinned}"
+    );
+
+    let keys = NewKeys::generate(None).unwrap();
+    let path = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(path.path(), &keys.secret).unwrap();
+    let key = SecretKey::read(path.path(), || unreachable!()).unwrap();
+    catalog.keys = Some(Keys::read(&[keys.line], Path::new("")).unwrap());
+    let unsigned = refused(&catalog, &name).await;
+    assert!(unsigned.contains("sign"), "{unsigned}");
+    let sign = |text: &str| {
+        key.sign(text.as_bytes(), "orders.wat", clock::now())
+            .unwrap()
+    };
+    bucket.put("orders.wat.minisig", &sign(&waits(1))).await;
+    let policy = start(&catalog, &name).await;
+    // The object first and its signature later, however bad that order is.
+    bucket.put("orders.wat", &waits(2)).await;
+    assert!(matches!(look(&policy).await, Reload::Refused { .. }));
+    bucket.put("orders.wat.minisig", &sign(&waits(2))).await;
+    assert!(matches!(look(&policy).await, Reload::Swapped { .. }));
+    assert!(decides(&policy, &waits(2)));
+}
+
+/// A Lambda retry handler whose policy is in a bucket: the process, its Runtime API, and what it decides.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_looks_no_more_often_than_the_refresh_time_and_a_bad_version_fails_no_event() {
+    let bucket = Bucket::new().await;
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues.redrive_after(1_000).await;
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("decisions.jsonl");
+    // Far apart, so that every message is held.
+    let (one, two, three) = (waits(3_600_001), waits(3_600_002), waits(3_600_003));
+    bucket.put("orders.wat", &one).await;
+    let api = RuntimeApi::start().await;
+    let mut command = tokio::process::Command::new(program("backstop-lambda"));
+    as_lambda_does(&mut command, folder.path(), &api)
+        .env("AWS_ENDPOINT_URL", &ministack().endpoint)
+        .env("AWS_ENDPOINT_URL_S3", &bucket.proxy.endpoint)
+        .env("BACKSTOP_RETRY_QUEUE_URL", &queues.url)
+        .env("BACKSTOP_POLICY", bucket.url("orders.wat"))
+        .env("BACKSTOP_REFRESH", "1s")
+        .env("BACKSTOP_CACHE", folder.path().join("cache"))
+        .env("BACKSTOP_DECISIONS", &records);
+    let process = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    api.first_asked().await;
+    let mapping = Mapping::of(&queues).await;
+    let handle = async |number: u32| {
+        let function = "arn:aws:lambda:us-east-1:000000000000:function:orders:$LATEST";
+        let id = format!("10000000-0000-4000-8000-{number:012}");
+        queues
+            .send([record(function, &id, clock::now(), &json!({}), "Upstream")])
+            .await;
+        // Held, and so named in the response: the invocation has not failed.
+        assert_eq!(mapping.hand_over(&api).await, Some(1), "event {number}");
+        let records = read_records(&records);
+        let last = records.last().unwrap();
+        assert_eq!(last["by"], "policy", "{last}");
+        last["delay"].as_u64().unwrap()
+    };
+    assert_eq!(handle(0).await, 3_600_001);
+    let looks = || bucket.asked.lock().unwrap().len();
+    let at_once = looks();
+    for number in 1..6 {
+        handle(number).await;
+    }
+    assert!(looks() <= at_once + 2, "{} looks", looks() - at_once);
+
+    // Looked for beside the work on one event, and deciding from the next.
+    bucket.put("orders.wat", &two).await;
+    let mut number = 10;
+    let until = async |expected: u64, number: &mut u32| {
+        let end = tokio::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            *number += 1;
+            let delay = handle(*number).await;
+            if delay == expected {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "{delay}, not {expected}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    until(3_600_002, &mut number).await;
+    let hostile = Rule {
+        delay: Some(Rule::LOOP),
+        ..Rule::default()
+    };
+    let half = &three[..three.len() / 2];
+    for bad in [hostile.text().as_str(), half, ""] {
+        bucket.put("orders.wat", bad).await;
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        number += 1;
+        assert_eq!(handle(number).await, 3_600_002);
+        number += 1;
+        assert_eq!(handle(number).await, 3_600_002);
+    }
+    bucket.shut(true);
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    number += 1;
+    assert_eq!(handle(number).await, 3_600_002);
+    bucket.shut(false);
+    bucket.put("orders.wat", &three).await;
+    until(3_600_003, &mut number).await;
+    drop(process);
+}
