@@ -11,6 +11,7 @@ use std::process::Stdio;
 
 use backstop::author::Project;
 use backstop::config::Config;
+use backstop::telemetry::{Kind, METRICS};
 use backstop_envelope::Envelope;
 use backstop_tests::backstop::{command, program, text};
 use backstop_tests::emulator::services;
@@ -133,10 +134,14 @@ async fn every_field_of_a_decision_record_is_documented_and_no_other() {
     };
     let records = run("false", &["--max-attempts", "2", "--set", "base=1ms"]).await;
     assert_eq!(records.len(), 2);
+    let shadowed = run("false", &["--max-attempts", "2", "--shadow", "linear"]).await;
     let documented = names_in_tables(&document("host/docs/decision-record.md"));
     let mut seen = BTreeSet::new();
-    for record in &records {
+    for record in records.iter().chain(&shadowed) {
         seen.extend(record.as_object().unwrap().keys().cloned());
+        if let Some(shadow) = record["shadow"].as_object() {
+            seen.extend(shadow.keys().cloned());
+        }
         seen.extend(record["failure"].as_object().unwrap().keys().cloned());
     }
     assert!(
@@ -145,13 +150,34 @@ async fn every_field_of_a_decision_record_is_documented_and_no_other() {
         seen.difference(&documented)
     );
     // Only where there is something to tell.
-    let rare = ["attributes", "log", "payload"].map(str::to_owned).into();
+    let rare = ["attributes", "broken", "log", "payload", "skipped"];
+    let rare = rare.map(str::to_owned).into();
     assert_eq!(
         documented
             .difference(&seen)
             .cloned()
             .collect::<BTreeSet<_>>(),
         rare
+    );
+}
+
+#[test]
+fn every_metric_is_documented_as_it_is_told_and_no_other() {
+    let text = document("host/docs/metrics.md");
+    let rows = METRICS.iter().map(|metric| {
+        let kind = match metric.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram(_) => "histogram, seconds",
+        };
+        let labels: Vec<_> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
+        let (name, labels) = (metric.name, labels.join(", "));
+        format!("| `{name}` | {kind} | {labels} | {} |", metric.meaning)
+    });
+    let documented = text.lines().filter(|line| line.starts_with("| `backstop_"));
+    assert_eq!(
+        documented.collect::<Vec<_>>().join("\n"),
+        rows.collect::<Vec<_>>().join("\n")
     );
 }
 
@@ -347,6 +373,7 @@ fn every_link_in_the_documents_leads_somewhere() {
         "host/docs/configuration.md",
         "host/docs/decision-record.md",
         "host/docs/lambda.md",
+        "host/docs/metrics.md",
         "host/docs/policies.md",
         "host/docs/registries.md",
         "host/docs/scenarios.md",

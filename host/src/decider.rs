@@ -8,6 +8,8 @@ use crate::failure::{Failure, Milliseconds};
 use crate::fallback;
 use crate::policy::{Asked, Broken, LivePolicy, Payload, Policy};
 use crate::record::{DecisionRecord, Observer};
+use crate::shadow::{Case, SETTLING, Shadow};
+use crate::telemetry::Decisions;
 
 /// Decides for one queue.
 #[derive(Clone)]
@@ -16,6 +18,8 @@ pub struct Decider {
     policy: Arc<LivePolicy>,
     bounds: Bounds,
     observers: Vec<Arc<dyn Observer>>,
+    shadow: Option<Arc<Shadow>>,
+    metrics: Decisions,
 }
 
 /// A decision, and which version of the policy it is of.
@@ -40,11 +44,14 @@ impl std::fmt::Debug for Decider {
 impl Decider {
     /// Decides for the queue of this name with the version of the policy that is live at the time.
     pub fn new(queue: impl Into<String>, policy: Arc<LivePolicy>, bounds: Bounds) -> Self {
+        let queue = queue.into();
         Self {
-            queue: queue.into(),
+            metrics: Decisions::of(&queue),
+            queue,
             policy,
             bounds,
             observers: Vec::new(),
+            shadow: None,
         }
     }
 
@@ -53,6 +60,34 @@ impl Decider {
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self
+    }
+
+    /// Puts every failure before this one too, once it is decided. Observers are told when the shadow has answered.
+    #[must_use]
+    pub fn shadowed_by(mut self, shadow: Option<Arc<Shadow>>) -> Self {
+        self.shadow = shadow;
+        self
+    }
+
+    /// What decides.
+    pub(crate) fn policy(&self) -> &Arc<LivePolicy> {
+        &self.policy
+    }
+
+    /// What is asked beside the live policy.
+    pub fn shadow(&self) -> Option<&Arc<Shadow>> {
+        self.shadow.as_ref()
+    }
+
+    /// Waits a moment for the shadow's last answers, and tells what is without one. For the end, before the records are closed.
+    pub(crate) async fn settle(&self) {
+        let Some(shadow) = self.shadow.clone() else {
+            return;
+        };
+        let settling = tokio::task::spawn_blocking(move || shadow.settle(SETTLING));
+        if let Err(error) = settling.await {
+            tracing::error!(%error, "the last decisions may not be recorded");
+        }
     }
 
     /// The same with the retention of the queue among its bounds, unless the operator's are given one.
@@ -96,7 +131,11 @@ impl Decider {
             self.policy.broke(&policy);
         }
         let decision = decide(&self.bounds, failure, &asked, room);
-        self.tell(&policy, failure, asked, &decision);
+        self.metrics.add(&decision, asked.took);
+        let record = self.tell(&policy, failure, asked, &decision);
+        if let Some(record) = record {
+            self.record(record, payload, room);
+        }
         Decided {
             decision,
             policy: digests(&policy),
@@ -109,17 +148,24 @@ impl Decider {
         decide(&self.bounds, failure, &asked, Milliseconds(u32::MAX))
     }
 
-    fn tell(&self, policy: &Policy, failure: &Failure, asked: Asked, decision: &Decision) {
+    /// Logs it; the record, where somebody wants one.
+    fn tell(
+        &self,
+        policy: &Policy,
+        failure: &Failure,
+        asked: Asked,
+        decision: &Decision,
+    ) -> Option<DecisionRecord> {
         for line in &asked.log {
             tracing::debug!(target: "backstop::policy", queue = self.queue, message_id = failure.message_id, level = line.level, "{}", line.message);
         }
         if let Err(broken) = &asked.answer {
             warn_of(broken, &self.queue, failure, policy);
         }
-        if self.observers.is_empty() {
-            return;
+        if self.observers.is_empty() && self.shadow.is_none() {
+            return None;
         }
-        let record = DecisionRecord {
+        Some(DecisionRecord {
             time: clock::now(),
             queue: self.queue.clone(),
             policy: policy.parts().collect(),
@@ -129,7 +175,17 @@ impl Decider {
             log: asked.log,
             fuel: asked.fuel,
             took_us: u64::try_from(asked.took.as_micros()).unwrap_or(u64::MAX),
-        };
+            shadow: None,
+        })
+    }
+
+    /// Tells the observers now, or once the shadow has answered.
+    fn record(&self, record: DecisionRecord, payload: &Arc<Payload>, room: Milliseconds) {
+        if let Some(shadow) = &self.shadow {
+            let observers = self.observers.clone();
+            shadow.compare(Case::new(record, payload, self.bounds, room, observers));
+            return;
+        }
         for observer in &self.observers {
             observer.decided(&record);
         }

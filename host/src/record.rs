@@ -18,12 +18,13 @@ use crate::config::Destination;
 use crate::decision::Decision;
 use crate::failure::{Failure, Timestamp};
 use crate::policy::{LogLine, PartName};
+use crate::shadow::Shadowed;
 
 /// One decision and everything that went into it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DecisionRecord {
-    /// When it was written.
+    /// When it was decided.
     pub time: Timestamp,
     /// The queue's name in the configuration.
     pub queue: String,
@@ -44,6 +45,9 @@ pub struct DecisionRecord {
     pub fuel: u64,
     /// How long asking took, in microseconds.
     pub took_us: u64,
+    /// What a shadow made of the same failure, where the queue has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Shadowed>,
 }
 
 /// Records can't be written.
@@ -59,7 +63,7 @@ pub struct RecordError {
 
 /// Told of every decision. Must not block for long: it is called where messages are handled.
 pub trait Observer: Send + Sync {
-    /// One decision, before it is applied.
+    /// One decision: before it is applied, or, where the queue has a shadow, once that has answered.
     fn decided(&self, record: &DecisionRecord);
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::join_all;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::author::scenario::{self, ScenarioError};
@@ -12,6 +13,7 @@ use crate::config::{Config, HandlerConfig, QueueConfig};
 use crate::consumer::{self, Consumer, Summary, Warning};
 use crate::control::Control;
 use crate::decider::Decider;
+use crate::exporter::{Exporter, ExporterError};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 use crate::policy::{
     Catalog, Check, Compiled, LivePolicy, PolicyError, PolicySpec, Reload, Sandbox, StoreError,
@@ -19,6 +21,9 @@ use crate::policy::{
 };
 use crate::queue::Connections;
 use crate::record::{Observer, RecordError, Recorder};
+use crate::shadow::{self, Shadow};
+use crate::telemetry::{self, Place, Versions};
+use crate::text::chain;
 
 /// Consumers that are ready to run.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub struct Service {
     consumers: Vec<(String, Consumer)>,
     _watcher: Watcher,
     _control: Option<Control>,
+    _shadow_watchers: Vec<Watcher>,
+    _metrics: Option<JoinSet<()>>,
 }
 
 /// Why a service does not start.
@@ -43,6 +50,9 @@ pub enum StartError {
     /// The folder for what is kept of policies can't be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Metrics can't be served.
+    #[error(transparent)]
+    Metrics(#[from] ExporterError),
     /// Queues that are not ready, each with why.
     #[error("{}", Faults(.0))]
     Queues(Vec<(String, QueueFault)>),
@@ -85,12 +95,20 @@ impl fmt::Display for Faults<'_> {
 impl Service {
     /// Checks everything that can be checked before the first message. All queues are checked, and all that is wrong is told at once.
     pub async fn prepare(config: Config, connections: &Connections) -> Result<Self, StartError> {
-        let sandbox = Sandbox::new(config.limits)
-            .map_err(|error| StartError::Sandbox(format!("{error:#}")))?;
+        // First of all: what is counted by is made with what keeps the counts.
+        let exporter = match config.metrics {
+            Some(address) => Some(Exporter::start(address).await?),
+            None => None,
+        };
+        let no_sandbox = |error| StartError::Sandbox(format!("{error:#}"));
+        let sandbox = Sandbox::new(config.limits).map_err(no_sandbox)?;
         let endpoint = config.endpoint_url.clone();
         let catalog = config
             .policies
             .catalog(sandbox, Compiled::default(), endpoint)?;
+        let shadows = config.queues.iter().any(|queue| queue.shadow.is_some());
+        let shadows = shadows.then(|| shadow::catalog(&catalog, config.limits));
+        let shadows = shadows.transpose().map_err(no_sandbox)?;
         let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
         let mut policies = Loaded::new(catalog.clone());
         let mut by_queue = Vec::new();
@@ -98,7 +116,15 @@ impl Service {
         let mut faults = Vec::new();
         for queue in config.queues {
             let name = queue.name.clone();
-            match prepare(queue, &mut policies, recorder.as_ref(), connections).await {
+            match prepare(
+                queue,
+                &mut policies,
+                shadows.as_ref(),
+                recorder.as_ref(),
+                connections,
+            )
+            .await
+            {
                 Ok(prepared) => {
                     for warning in prepared.warnings {
                         tracing::warn!(queue = name, "{warning}");
@@ -113,9 +139,12 @@ impl Service {
             return Err(StartError::Queues(faults));
         }
         Ok(Self {
-            consumers,
             _watcher: Watcher::start(policies.all(), tell)?,
             _control: control(&catalog, by_queue),
+            _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
+            _metrics: exporter
+                .map(|exporter| exporter.serve(Versions::of(places(&consumers).collect()))),
+            consumers,
         })
     }
 
@@ -146,7 +175,7 @@ pub async fn examine(
     connections: &Connections,
 ) -> Result<Vec<Warning>, QueueFault> {
     let mut policies = Loaded::new(catalog.clone());
-    let prepared = prepare(queue, &mut policies, None, connections).await?;
+    let prepared = prepare(queue, &mut policies, None, None, connections).await?;
     Ok(prepared.warnings)
 }
 
@@ -216,13 +245,22 @@ struct Prepared {
 async fn prepare(
     queue: QueueConfig,
     policies: &mut Loaded,
+    shadows: Option<&Catalog>,
     recorder: Option<&Arc<Recorder>>,
     connections: &Connections,
 ) -> Result<Prepared, QueueFault> {
     let policy = policies
         .load(&queue.name, queue.policy, queue.scenarios)
         .await?;
-    let mut decider = Decider::new(&queue.name, Arc::clone(&policy), queue.bounds);
+    let shadow = match queue.shadow.zip(shadows.cloned()) {
+        Some((spec, catalog)) => {
+            let name = queue.name.clone();
+            Some(blocking(move || Shadow::load(&name, catalog, spec)).await)
+        }
+        None => None,
+    };
+    let mut decider =
+        Decider::new(&queue.name, Arc::clone(&policy), queue.bounds).shadowed_by(shadow);
     if let Some(recorder) = recorder {
         decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
     }
@@ -259,17 +297,81 @@ async fn prepare(
     })
 }
 
+/// Which policies the queues have.
+fn places(consumers: &[(String, Consumer)]) -> impl Iterator<Item = Place> {
+    consumers.iter().flat_map(|(queue, consumer)| {
+        let place = |role, policy: &Arc<LivePolicy>| Place {
+            queue: queue.clone(),
+            role,
+            policy: Arc::clone(policy),
+        };
+        let decider = consumer.decider();
+        let shadow = decider.shadow();
+        std::iter::once(place("live", decider.policy()))
+            .chain(shadow.map(|shadow| place("shadow", shadow.policy())))
+    })
+}
+
+/// Watches the files of a queue's shadow, on a thread apart from the live policies', whose new versions wait for no other to be compiled. A shadow that can't be watched stays as it is.
+fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
+    let shadow = consumer.decider().shadow()?;
+    Watcher::start(vec![Arc::clone(shadow.policy())], tell_of_shadow)
+        .inspect_err(|error| {
+            tracing::error!(
+                queue,
+                "new versions of the shadow are not noticed: {}",
+                chain(error)
+            );
+        })
+        .ok()
+}
+
+/// Says once what became of a new version of a shadow.
+fn tell_of_shadow(policy: &LivePolicy, reload: Reload) {
+    let name = policy.current().name();
+    match reload {
+        Reload::Swapped { from, to } => {
+            telemetry::swapped(&name);
+            tracing::info!(from, to, "a new version of the shadow is asked from now on");
+        }
+        Reload::Refused { kept, cause } => {
+            telemetry::refused(&name);
+            tracing::error!(
+                kept,
+                "a new version of a shadow is not taken: {}",
+                chain(&cause)
+            );
+        }
+        Reload::Away { kept, cause } => {
+            telemetry::source_unreachable(&name, true);
+            tracing::error!(
+                kept,
+                "looking for new versions of a shadow fails, and is tried again: {}",
+                chain(&cause)
+            );
+        }
+        Reload::Back { kept } => {
+            telemetry::source_unreachable(&name, false);
+            tracing::info!(kept, "the source of the shadow can be read again");
+        }
+        Reload::Unchanged => {}
+    }
+}
+
 /// Says once what became of a look for a new version.
 pub(crate) fn tell(policy: &LivePolicy, reload: Reload) {
     match reload {
         Reload::Swapped { from, to } => {
+            telemetry::swapped(&policy.current().name());
             tracing::info!(from, to, "a new version of the policy decides from now on")
         }
         Reload::Refused { kept, cause } => {
+            telemetry::refused(&policy.current().name());
             let cause = anyhow::Error::from(cause);
             tracing::error!(kept, "a new version of a policy is not taken: {cause:#}");
         }
         Reload::Away { kept, cause } => {
+            telemetry::source_unreachable(&policy.current().name(), true);
             let cause = anyhow::Error::from(cause);
             tracing::error!(
                 kept,
@@ -277,6 +379,7 @@ pub(crate) fn tell(policy: &LivePolicy, reload: Reload) {
             );
         }
         Reload::Back { kept } => {
+            telemetry::source_unreachable(&policy.current().name(), false);
             tracing::info!(kept, "the source of the policy can be read again");
         }
         Reload::Unchanged => tracing::debug!(policy = policy.current().title(), "no new version"),

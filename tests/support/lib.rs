@@ -8,6 +8,7 @@
 pub mod aws;
 pub mod backstop;
 pub mod emulator;
+pub mod exposition;
 pub mod lambda;
 pub mod mapping;
 pub mod policies;

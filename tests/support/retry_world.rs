@@ -14,6 +14,7 @@ use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source
 use backstop::queue::{
     Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
+use backstop::shadow::{self, Shadow};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -107,6 +108,8 @@ pub struct World {
     pub handler: Arc<RetryHandler>,
     /// What decides.
     pub policy: Arc<LivePolicy>,
+    /// What is asked beside it.
+    pub shadow: Option<Arc<Shadow>>,
 }
 
 /// What a world is made with.
@@ -115,6 +118,8 @@ pub struct Plan {
     pub policy: &'static str,
     /// Its settings.
     pub settings: Vec<(&'static str, &'static str)>,
+    /// The settings of a shadow of the same policy, if there is to be one.
+    pub shadow: Option<Vec<(&'static str, &'static str)>>,
     /// What holds whatever it says.
     pub bounds: Bounds,
     /// The retry queue's retention.
@@ -140,6 +145,7 @@ impl Default for Plan {
         Self {
             policy: "linear",
             settings: vec![("base", "1h")],
+            shadow: None,
             bounds: Bounds {
                 max_attempts: Some(UNHINDERED_ATTEMPTS),
                 max_age: Some(LONGEST_DELAY),
@@ -178,16 +184,22 @@ impl Plan {
             tries: Mutex::default(),
         });
         let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
-        let spec = PolicySpec::Whole(PartSpec {
-            source: Source::parse(self.policy, std::path::Path::new("/")).unwrap(),
-            settings: self
-                .settings
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
+        let spec = |settings: &[(&str, &str)]| {
+            PolicySpec::Whole(PartSpec {
+                source: Source::parse(self.policy, std::path::Path::new("/")).unwrap(),
+                settings: settings
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+            })
+        };
+        let (policy, _) = LivePolicy::load_or_stand_in(&sandbox, spec(&self.settings), None);
+        let shadow = self.shadow.as_deref().map(|settings| {
+            let sandbox = shadow::sandbox(Limits::default()).unwrap();
+            Shadow::load("retries", &sandbox, spec(settings))
         });
-        let (policy, _) = LivePolicy::load_or_stand_in(&sandbox, spec, None);
-        let decider = Decider::new("retries", Arc::clone(&policy), self.bounds);
+        let decider =
+            Decider::new("retries", Arc::clone(&policy), self.bounds).shadowed_by(shadow.clone());
         let options = Options {
             retry_queue: None,
             dead_letter_queue: self.dead_letter_queue,
@@ -201,6 +213,7 @@ impl Plan {
             functions,
             handler: Arc::new(handler),
             policy,
+            shadow,
         }
     }
 }

@@ -58,14 +58,18 @@ async fn handle(
     let left = Timestamp(event.context.deadline).since(clock::now());
     let deadline = Instant::now() + left.max(Duration::from_secs(1));
     started.refresh.begin();
+    if let Some(refresh) = &started.shadow_refresh {
+        refresh.begin();
+    }
     let handled = started.handler.handle(event.payload, deadline).await;
     started.refresh.end(deadline).await;
-    if started.recorder.is_some() {
+    if let Some(refresh) = &started.shadow_refresh {
+        refresh.end(deadline).await;
+    }
+    if started.recorder.is_some() || started.shadow.is_some() {
         let flushing = tokio::task::spawn_blocking(move || {
-            if let Some(recorder) = &started.recorder {
-                // Within what the margin leaves: a reader that has stopped must not cost the batch.
-                recorder.flush(deadline.saturating_duration_since(Instant::now()) / 2);
-            }
+            // Within what the margin leaves: a reader that has stopped must not cost the batch.
+            started.flush(deadline.saturating_duration_since(Instant::now()) / 2);
         });
         if let Err(error) = flushing.await {
             tracing::error!(%error, "the last decision records may not be written");

@@ -113,7 +113,9 @@ impl Exit {
                 Some((_, QueueFault::Http(_) | QueueFault::Scenarios(_))) => Self::Config,
                 Some((_, QueueFault::Consumer(_))) | None => Self::Queue,
             },
-            Some(StartError::Records { .. } | StartError::Store(_)) => Self::Config,
+            Some(StartError::Records(_) | StartError::Store(_) | StartError::Metrics(_)) => {
+                Self::Config
+            }
             Some(StartError::Sandbox(_) | StartError::Watch(_)) | None => Self::Unexpected,
         }
     }

@@ -44,7 +44,7 @@ SIGTERM and SIGINT let what is in hand finish (see --grace) and hand the rest ba
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Serve the queues that this file names (host/docs/configuration.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "refresh", "require_signature", "plain_http", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "max_in_flight", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "max_in_flight", "messages"])]
     config: Option<PathBuf>,
 
     /// Serve this one queue, set by flags: its URL, or local:NAME for a queue in memory
@@ -78,6 +78,14 @@ pub(super) struct Args {
     /// A registry that is spoken to without TLS, such as registry.internal:5000; may be repeated
     #[arg(long, value_name = "HOST")]
     plain_http: Vec<String>,
+
+    /// A policy that is asked beside the live one and acts on nothing: what it would do is compared, counted and recorded
+    #[arg(long, value_name = "NAME|FILE")]
+    shadow: Option<String>,
+
+    /// A setting of the shadow; may be repeated [default: those of --set]
+    #[arg(long = "shadow-set", value_name = "NAME=VALUE", value_parser = parse_settings, requires = "shadow")]
+    shadow_settings: Vec<(String, String)>,
 
     /// POST each message to this URL; 2xx is success
     #[arg(long, value_name = "URL")]
@@ -114,6 +122,10 @@ pub(super) struct Args {
     /// Append a record of every decision to this file, or - for standard output (host/docs/decision-record.md)
     #[arg(long, value_name = "FILE|-")]
     decisions: Option<PathBuf>,
+
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics, such as 127.0.0.1:9464 (host/docs/metrics.md)
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
 
     /// SQS and Lambda at this URL in place of the region's own
     #[arg(long, value_name = "URL")]
@@ -172,6 +184,10 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
             Destination::File(path)
         }
     });
+    let metrics = args
+        .metrics
+        .map(|address| config::metrics_address("--metrics", &address))
+        .transpose()?;
     if let Some(path) = &args.config {
         let mut config = Config::read(path)?;
         if config.queues.is_empty() {
@@ -190,12 +206,24 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
         return Ok(Config {
             endpoint_url: args.endpoint_url.or(config.endpoint_url),
             decisions: decisions.or(config.decisions),
+            metrics: metrics.or(config.metrics),
             ..config
         });
     }
     let url = config::queue_url("--queue-url", args.queue_url.unwrap_or_default())?;
-    let source = Source::parse(&args.policy, Path::new(""))
-        .map_err(|error| UsageError(format!("--policy: {error}")))?;
+    let source = |flag: &str, name: &str| {
+        Source::parse(name, Path::new("")).map_err(|error| UsageError(format!("{flag}: {error}")))
+    };
+    let shadow = match &args.shadow {
+        Some(name) => Some(PolicySpec::Whole(PartSpec {
+            source: source("--shadow", name)?,
+            settings: match args.shadow_settings.as_slice() {
+                [] => args.settings.clone(),
+                settings => settings.to_vec(),
+            },
+        })),
+        None => None,
+    };
     let defaults = Options::default();
     let queue = QueueConfig {
         name: short_name(&url).to_owned(),
@@ -211,10 +239,11 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
             (None, None, function) => HandlerConfig::Lambda(function.unwrap_or_default()),
         },
         policy: PolicySpec::Whole(PartSpec {
-            source,
+            source: source("--policy", &args.policy)?,
             settings: args.settings,
         }),
         scenarios: args.scenarios,
+        shadow,
         bounds: Bounds {
             max_attempts: args
                 .max_attempts
@@ -239,6 +268,7 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
     Ok(Config {
         endpoint_url: args.endpoint_url,
         decisions,
+        metrics,
         limits: Limits::default(),
         policies: Policies {
             cache: args
@@ -345,6 +375,10 @@ fn report(name: &str, summary: &Summary, json: bool) -> anyhow::Result<()> {
         handed_back = summary.handed_back,
         unsettled = summary.unsettled,
         fallbacks = summary.fallbacks,
+        shadow_agreed = summary.shadow.map(|shadow| shadow.agreed),
+        shadow_differed = summary.shadow.map(|shadow| shadow.differed),
+        shadow_broken = summary.shadow.map(|shadow| shadow.broken),
+        shadow_skipped = summary.shadow.map(|shadow| shadow.skipped),
         requests_per_message = format!("{:.2}", summary.requests_per_message),
         "ended"
     );

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::{
     Config, ConfigError, attempts, folder_of, max_age, parse_settings, parse_span, policy,
-    queue_url, raw, value,
+    queue_url, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::lambda::UNHINDERED_ATTEMPTS;
-use crate::policy::{Place, PolicySpec};
+use crate::policy::{Place, PolicySpec, Source};
 use raw::{Settings, Span};
 
 /// The environment: what a variable is set to.
@@ -39,6 +39,8 @@ pub struct LambdaConfig {
     pub policy: PolicySpec,
     /// Scenarios of the operator's that every version has to pass.
     pub scenarios: Option<PathBuf>,
+    /// What is asked beside it, and acts on nothing.
+    pub shadow: Option<PolicySpec>,
     /// What holds whatever the policy says. Both are always set.
     pub bounds: Bounds,
     /// What is kept of an invocation's time.
@@ -74,7 +76,9 @@ impl raw::Lambda {
         if !(Duration::from_secs(1)..=Duration::from_secs(60)).contains(&margin) {
             return Err(value(at("margin"), "expected 1s to 60s"));
         }
+        let live = shadow::settings_of(self.policy.as_ref(), self.settings.as_ref());
         Ok(LambdaConfig {
+            shadow: shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?,
             retry_queue: self
                 .retry_queue
                 .map(|url| standard("retry-queue", url))
@@ -106,14 +110,21 @@ impl raw::Lambda {
             self.settings = None;
             self.policy = Some(raw::Policy::Whole(name));
         }
-        if let Some(pairs) = text("BACKSTOP_SETTINGS") {
-            let pairs = pairs
-                .split(',')
-                .map(parse_settings)
-                .collect::<Result<_, _>>();
-            self.settings = Some(Settings(
-                pairs.map_err(|error| value("BACKSTOP_SETTINGS", error))?,
-            ));
+        if let Some(name) = text("BACKSTOP_SHADOW") {
+            self.shadow_settings = None;
+            self.shadow = Some(raw::Policy::Whole(name));
+        }
+        for (name, settings) in [
+            ("BACKSTOP_SETTINGS", &mut self.settings),
+            ("BACKSTOP_SHADOW_SETTINGS", &mut self.shadow_settings),
+        ] {
+            if let Some(pairs) = text(name) {
+                let pairs = pairs
+                    .split(',')
+                    .map(parse_settings)
+                    .collect::<Result<_, _>>();
+                *settings = Some(Settings(pairs.map_err(|error| value(name, error))?));
+            }
         }
         if let Some(most) = text("BACKSTOP_MAX_ATTEMPTS") {
             let most: NonZeroU32 = most.trim().parse().map_err(|_| {
@@ -207,7 +218,7 @@ impl Config {
         let mut config = raw.convert(folder)?;
         if let Some(lambda) = &mut config.lambda {
             let folders = [folder, package.as_path(), Path::new(LAYERS)];
-            lambda.policy.for_each_source(|source| {
+            let find = |source: &mut Source| {
                 if let Place::Path(path) = &mut source.place
                     && let Ok(relative) = path.strip_prefix(folder).map(Path::to_owned)
                     && let Some(found) = folders
@@ -217,7 +228,11 @@ impl Config {
                 {
                     *path = found;
                 }
-            });
+            };
+            lambda.policy.for_each_source(find);
+            if let Some(shadow) = &mut lambda.shadow {
+                shadow.for_each_source(find);
+            }
         }
         Ok(config)
     }

@@ -166,3 +166,24 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         lambda(&[])
     );
 }
+
+#[test]
+fn a_shadow_has_the_live_settings_unless_it_is_given_its_own() {
+    let package = tempfile::tempdir().unwrap();
+    let root = package.path().to_str().unwrap();
+    fs::write(package.path().join("mine.wasm"), "").unwrap();
+    let variables = [
+        ("LAMBDA_TASK_ROOT", root),
+        ("BACKSTOP_SETTINGS", "base=1s"),
+        ("BACKSTOP_SHADOW", "mine.wasm"),
+        ("BACKSTOP_SHADOW_SETTINGS", "base=2s"),
+    ];
+    for (set, expected) in [(3, "1s"), (4, "2s")] {
+        let shadow = lambda(&variables[..set]).shadow.unwrap();
+        let path = package.path().join("mine.wasm");
+        assert_eq!(part(&shadow).source, Source::path(path));
+        let settings = [("base".to_owned(), expected.to_owned())];
+        assert_eq!(part(&shadow).settings, settings);
+    }
+    assert_eq!(lambda(&variables[..2]).shadow, None);
+}

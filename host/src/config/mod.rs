@@ -6,8 +6,10 @@ mod lambda;
 mod policies;
 mod policy;
 mod raw;
+mod shadow;
 mod values;
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub struct Config {
     pub endpoint_url: Option<String>,
     /// Where decision records go.
     pub decisions: Option<Destination>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
     /// What each policy component may use.
     pub limits: Limits,
     /// How policies are fetched, kept, trusted and taken back.
@@ -66,6 +70,8 @@ pub struct QueueConfig {
     pub policy: PolicySpec,
     /// Scenarios of the operator's that every version has to pass.
     pub scenarios: Option<PathBuf>,
+    /// What is asked beside it, and acts on nothing.
+    pub shadow: Option<PolicySpec>,
     /// What holds whatever the policy says.
     pub bounds: Bounds,
     /// How the consumer goes about it.
@@ -192,6 +198,10 @@ impl raw::Config {
         Ok(Config {
             endpoint_url: self.endpoint_url,
             decisions,
+            metrics: self
+                .metrics
+                .map(|address| metrics_address("metrics", &address))
+                .transpose()?,
             limits: self.limits.unwrap_or_default().convert()?,
             policies: self.policies.unwrap_or_default().convert(folder)?,
             queues,
@@ -230,6 +240,8 @@ impl raw::Queue {
             .dead_letter_queue
             .map(|url| queue_url(&at("dead-letter-queue"), url))
             .transpose()?;
+        let live = shadow::settings_of(self.policy.as_ref(), self.settings.as_ref());
+        let shadow = shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?;
         let policy = policy(self.policy, self.settings, folder, &at)?;
         let bounds = Bounds {
             max_attempts: self
@@ -279,6 +291,7 @@ impl raw::Queue {
             dead_letter_queue,
             policy,
             scenarios: self.scenarios.map(|path| folder.join(path)),
+            shadow,
             bounds,
             options,
             name,
@@ -314,6 +327,16 @@ impl raw::Handler {
             )),
         }
     }
+}
+
+/// Where metrics are served. Nothing is listened on here.
+pub fn metrics_address(place: &str, address: &str) -> Result<SocketAddr, ConfigError> {
+    address.parse().map_err(|_| {
+        value(
+            place,
+            format!("`{address}` is not an address with a port: expected one such as 127.0.0.1:9464, or 0.0.0.0:9464 for all interfaces"),
+        )
+    })
 }
 
 /// A queue's URL. Nothing is asked of SQS here.

@@ -15,6 +15,7 @@ pub(super) use super::values::{Bytes, Command, Settings, Span};
 pub(super) struct Config {
     pub(super) endpoint_url: Option<String>,
     pub(super) decisions: Option<Decisions>,
+    pub(super) metrics: Option<String>,
     pub(super) limits: Option<Limits>,
     pub(super) policies: Option<Policies>,
     #[serde(default)]
@@ -49,6 +50,8 @@ pub(super) struct Lambda {
     pub(super) policy: Option<Policy>,
     pub(super) settings: Option<Settings>,
     pub(super) scenarios: Option<PathBuf>,
+    pub(super) shadow: Option<Policy>,
+    pub(super) shadow_settings: Option<Settings>,
     pub(super) max_attempts: Option<u32>,
     pub(super) max_age: Option<Span>,
     pub(super) margin: Option<Span>,
@@ -86,6 +89,8 @@ pub(super) struct Queue {
     pub(super) policy: Option<Policy>,
     pub(super) settings: Option<Settings>,
     pub(super) scenarios: Option<PathBuf>,
+    pub(super) shadow: Option<Policy>,
+    pub(super) shadow_settings: Option<Settings>,
     pub(super) max_attempts: Option<u32>,
     pub(super) max_age: Option<Span>,
     pub(super) max_in_flight: Option<usize>,

@@ -107,14 +107,21 @@ impl Consumer {
         options: Options,
     ) -> Self {
         let decider = decider.within_retention(ready.description.retention);
+        let name = name.into();
+        let shadow = decider.shadow().map(|shadow| Arc::clone(shadow.counts()));
         Self {
-            name: name.into(),
+            stats: Arc::new(Stats::of(&name, shadow)),
+            name,
             ready,
             handler,
             decider,
             options,
-            stats: Arc::default(),
         }
+    }
+
+    /// What decides for it.
+    pub(crate) fn decider(&self) -> &Decider {
+        &self.decider
     }
 
     /// The counts, readable while it runs.
@@ -177,6 +184,7 @@ impl Consumer {
                 );
             }
         }
+        shared.decider.settle().await;
         stats.summary()
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::queue::{Count, Requests};
+use crate::shadow::{Counts, Tally};
+use crate::telemetry;
 
 /// The counts of one queue; readable while the consumer runs.
 #[derive(Debug, Default)]
@@ -23,6 +25,7 @@ pub struct Stats {
     pub fallbacks: Count,
     pub receive_requests: Count,
     pub requests: Arc<Requests>,
+    pub shadow: Option<Arc<Counts>>,
 }
 
 /// The counts of one queue at one point.
@@ -55,9 +58,32 @@ pub struct Summary {
     pub send_requests: u64,
     /// All requests, for each message that left the queue.
     pub requests_per_message: f64,
+    /// What a shadow made of the same failures, where the queue has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Tally>,
 }
 
 impl Stats {
+    /// The counts of the queue of this name and of its shadow, which metrics show too.
+    pub(super) fn of(queue: &str, shadow: Option<Arc<Counts>>) -> Self {
+        let queue = telemetry::Queue::named(queue);
+        let messages = |outcome| Count::shown_as(queue.messages(outcome));
+        Self {
+            received: Count::shown_as(queue.received()),
+            succeeded: messages("succeeded"),
+            retried: messages("retried"),
+            dead_lettered: messages("dead-lettered"),
+            discarded: messages("discarded"),
+            handed_back: messages("handed-back"),
+            unsettled: messages("unsettled"),
+            // Among the decisions, by whose word they are.
+            fallbacks: Count::default(),
+            receive_requests: Count::shown_as(queue.requests("receive")),
+            requests: Arc::new(Requests::of(&queue)),
+            shadow,
+        }
+    }
+
     /// The counts now.
     pub fn summary(&self) -> Summary {
         let Requests {
@@ -87,6 +113,7 @@ impl Stats {
             visibility_requests: changes.get(),
             send_requests: sends.get(),
             requests_per_message,
+            shadow: self.shadow.as_deref().map(Counts::tally),
         }
     }
 }

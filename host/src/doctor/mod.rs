@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::config::{Config, LambdaConfig, QueueConfig};
 use crate::consumer;
-use crate::policy::{Catalog, LivePolicy, Remotes, Sandbox};
+use crate::policy::{Catalog, LivePolicy, PolicySpec, Remotes, Sandbox};
 use crate::queue::{Connections, short_name};
 use crate::service;
 use crate::text::chain;
@@ -128,6 +128,7 @@ async fn examine_queue(
         }
         Err(fault) => findings.add(Verdict::Wrong, chain(&fault)),
     }
+    shadow(&mut findings, queue.shadow.clone(), catalog).await;
     findings.found
 }
 
@@ -137,6 +138,9 @@ async fn examine_lambda(
     connections: &Connections,
 ) -> Vec<Finding> {
     let mut found = vec![policy(lambda, catalog).await];
+    let mut findings = Findings::about("shadow");
+    shadow(&mut findings, lambda.shadow.clone(), catalog).await;
+    found.append(&mut findings.found);
     let Some(url) = &lambda.retry_queue else {
         let mut findings = Findings::about("retry queue");
         findings.add(
@@ -156,6 +160,25 @@ async fn examine_lambda(
         }
     }
     found
+}
+
+/// A shadow that is no good stops nothing.
+async fn shadow(findings: &mut Findings, spec: Option<PolicySpec>, catalog: &Catalog) {
+    let Some(spec) = spec else { return };
+    let catalog = catalog.clone();
+    match service::blocking(move || LivePolicy::checked(catalog, spec, None)).await {
+        Ok(policy) => findings.add(
+            Verdict::Good,
+            format!(
+                "the shadow {} loads, takes its settings and stands the probe",
+                policy.current().title()
+            ),
+        ),
+        Err(error) => findings.add(
+            Verdict::Warning,
+            format!("the shadow can't be asked: {}", chain(&error)),
+        ),
+    }
 }
 
 async fn policy(lambda: &LambdaConfig, catalog: &Catalog) -> Finding {

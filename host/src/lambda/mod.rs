@@ -180,11 +180,17 @@ impl RetryHandler {
         }
         let gone: Vec<bool> = gone.iter().map(Gone::is_set).collect();
         let done = gone.iter().filter(|gone| **gone).count();
+        let shadow = self.decider.shadow().map(|shadow| shadow.counts().tally());
         tracing::info!(
             queue = arn,
             received = total,
             gone = done,
             left = total - done,
+            // Since this process began, as far as the shadow has answered.
+            shadow_agreed = shadow.map(|shadow| shadow.agreed),
+            shadow_differed = shadow.map(|shadow| shadow.differed),
+            shadow_broken = shadow.map(|shadow| shadow.broken),
+            shadow_skipped = shadow.map(|shadow| shadow.skipped),
             "batch handled"
         );
         ids.into_iter()

@@ -3,16 +3,19 @@
 use std::num::{NonZero, NonZeroU32};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::refresh::Refresh;
 use super::{Functions, LambdaApi, Options, RetryHandler, UNHINDERED_ATTEMPTS};
 use crate::author::scenario::ScenarioError;
+use crate::clock;
 use crate::config::{Config, LambdaConfig};
 use crate::decider::Decider;
 use crate::policy::{Compiled, LivePolicy, Sandbox, StoreError};
 use crate::queue::{Connections, short_name};
 use crate::record::{Observer, RecordError, Recorder};
 use crate::service;
+use crate::shadow::{self, SETTLING, Shadow};
 use crate::text::chain;
 
 /// Why a handler does not start.
@@ -54,6 +57,23 @@ pub struct Started {
     pub refresh: Refresh,
     /// To be flushed when a batch is done: Lambda freezes the process then.
     pub recorder: Option<Arc<Recorder>>,
+    /// What is asked beside the live policy.
+    pub shadow: Option<Arc<Shadow>>,
+    /// Has it look for new versions.
+    pub shadow_refresh: Option<Refresh>,
+}
+
+impl Started {
+    /// Waits until the shadow has answered and what was recorded is written, for at most so long; for the shadow a second at most. Blocks.
+    pub fn flush(&self, within: Duration) {
+        let begun = clock::instant();
+        if let Some(shadow) = &self.shadow {
+            shadow.settle(within.min(SETTLING));
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.flush(within.saturating_sub(begun.elapsed()));
+        }
+    }
 }
 
 /// Folders in which `make lambda` leaves compiled policies: in the package, and in a layer.
@@ -62,12 +82,12 @@ pub fn compiled_folders(package: Option<&str>) -> Compiled {
     Compiled::folders(folders.map(|folder| PathBuf::from(folder).join("compiled")))
 }
 
-/// How many decisions run at once: as many as there are processors, and memory for at their limits. `memory` is the function's, in MiB.
-fn decisions(memory: Option<usize>, limit: usize) -> u32 {
+/// How many live decisions run at once: as many as there are processors, and memory for at their limits beside that of the shadow's. `memory` is the function's, in MiB.
+fn decisions(memory: Option<usize>, limit: usize, shadows: usize) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     // A policy may have three parts, each with memory of its own.
     let fitting = memory.map_or(processors, |mebibytes| {
-        (mebibytes << 20) / (3 * limit.max(1))
+        ((mebibytes << 20) / (3 * limit.max(1))).saturating_sub(shadows)
     });
     u32::try_from(processors.min(fitting)).unwrap_or(1).max(1)
 }
@@ -80,15 +100,23 @@ pub async fn start(
     connections: Arc<Connections>,
 ) -> Result<Started, StartError> {
     let lambda = config.lambda.as_ref().ok_or(StartError::NoLambda)?;
+    let no_sandbox = |error| StartError::Sandbox(format!("{error:#}"));
     let sandbox = Sandbox::new(config.limits)
-        .map_err(|error| StartError::Sandbox(format!("{error:#}")))?
-        .deciding_at_once(decisions(memory, config.limits.memory));
+        .map_err(no_sandbox)?
+        .deciding_at_once(decisions(
+            memory,
+            config.limits.memory,
+            usize::from(lambda.shadow.is_some()),
+        ));
     let endpoint = config.endpoint_url.clone();
     let catalog = config.policies.catalog(sandbox, compiled, endpoint)?;
     let check = service::check(lambda.scenarios.as_deref())?;
     let spec = lambda.policy.clone();
-    let (policy, refused) =
-        service::blocking(move || LivePolicy::load_or_stand_in(catalog, spec, check)).await;
+    let (policy, refused) = service::blocking({
+        let catalog = catalog.clone();
+        move || LivePolicy::load_or_stand_in(catalog, spec, check)
+    })
+    .await;
     if let Some(error) = refused {
         tracing::error!(
             "{}: the fallback decides until the function has a policy that is good",
@@ -97,8 +125,19 @@ pub async fn start(
     }
     let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
     let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
+    let shadow = match lambda.shadow.clone() {
+        Some(spec) => {
+            let catalog = shadow::catalog(&catalog, config.limits).map_err(no_sandbox)?;
+            let name = name.to_owned();
+            Some(service::blocking(move || Shadow::load(&name, catalog, spec)).await)
+        }
+        None => None,
+    };
     let refresh = Refresh::new(Arc::clone(&policy));
-    let mut decider = Decider::new(name, policy, lambda.bounds);
+    let shadow_refresh = shadow
+        .as_ref()
+        .map(|shadow| Refresh::new(Arc::clone(shadow.policy())));
+    let mut decider = Decider::new(name, policy, lambda.bounds).shadowed_by(shadow.clone());
     if let Some(recorder) = &recorder {
         decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
     }
@@ -114,6 +153,8 @@ pub async fn start(
         handler,
         refresh,
         recorder,
+        shadow,
+        shadow_refresh,
     })
 }
 

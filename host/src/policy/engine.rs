@@ -81,6 +81,11 @@ impl Sandbox {
         self
     }
 
+    /// Where policies that are compiled already are.
+    pub(crate) fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
     /// Whether instances come from a pool.
     pub fn is_pooling(&self) -> bool {
         self.pooling

@@ -11,6 +11,7 @@ use super::store::{Kept, Known, TakenBack};
 use super::{Catalog, PartName, Policy, PolicyDigest, PolicyError, PolicySpec};
 use crate::clock;
 use crate::failure::Timestamp;
+use crate::telemetry;
 use crate::text::chain;
 
 /// What the operator asks of every version besides.
@@ -483,6 +484,7 @@ impl LivePolicy {
             taken_back: true,
         });
         self.remember(&versions);
+        telemetry::rolled_back(&now.name());
         Ok(RolledBack {
             from: now.title(),
             to,

@@ -247,6 +247,19 @@ impl Policy {
         self.parts.iter().map(|part| &part.component)
     }
 
+    /// The names of the parts, which stay when their files change.
+    pub fn name(&self) -> String {
+        let names: Vec<_> = self
+            .parts
+            .iter()
+            .map(|part| part.component.name())
+            .collect();
+        match names.as_slice() {
+            [] => "the fallback".to_owned(),
+            names => names.join(" + "),
+        }
+    }
+
     /// The names of the parts with the digests of their files, for people: `full-jitter (3f2a91c04d17)`.
     pub fn title(&self) -> String {
         let titles: Vec<_> = self.parts().map(|part| part.to_string()).collect();

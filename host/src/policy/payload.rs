@@ -46,6 +46,14 @@ impl Payload {
         }
     }
 
+    /// The size of the body in bytes; of one of which parts are known, that of the parts.
+    pub(crate) fn len(&self) -> usize {
+        match &self.0 {
+            Content::Body(text, _) => text.len(),
+            Content::Parts(parts) => parts.values().flatten().map(String::len).sum(),
+        }
+    }
+
     /// Whether it is known what the body has there. Of a recorded body that is so at and below the pointers that were recorded.
     pub fn knows(&self, pointer: &str) -> bool {
         match &self.0 {

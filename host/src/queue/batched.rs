@@ -4,23 +4,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use metrics::Counter;
 use tokio::time::Instant;
 
 use super::batcher::{Batcher, Entry, GaveUp, Request};
 use super::{Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
+use crate::telemetry;
 
 /// One number that only grows.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+#[derive(Debug)]
+pub struct Count {
+    number: AtomicU64,
+    metric: Counter,
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self::shown_as(Counter::noop())
+    }
+}
 
 impl Count {
+    /// One that a metric shows too.
+    pub(crate) fn shown_as(metric: Counter) -> Self {
+        Self {
+            number: AtomicU64::new(0),
+            metric,
+        }
+    }
+
     pub(crate) fn add(&self, more: u64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
+        self.number.fetch_add(more, Ordering::Relaxed);
+        self.metric.increment(more);
     }
 
     /// The number now.
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.number.load(Ordering::Relaxed)
     }
 }
 
@@ -33,6 +53,17 @@ pub struct Requests {
     pub changes: Count,
     /// `SendMessageBatch`.
     pub sends: Count,
+}
+
+impl Requests {
+    /// Those of a queue, which its metrics show too.
+    pub(crate) fn of(queue: &telemetry::Queue) -> Self {
+        Self {
+            deletes: Count::shown_as(queue.requests("delete")),
+            changes: Count::shown_as(queue.requests("change-visibility")),
+            sends: Count::shown_as(queue.requests("send")),
+        }
+    }
 }
 
 impl Entry for ReceiptHandle {

@@ -1,0 +1,108 @@
+//! Which policy is asked beside the live one.
+
+use std::path::Path;
+
+use super::{ConfigError, policy, raw, value};
+use crate::policy::PolicySpec;
+
+/// What `policy` and `settings` say, so far as the shadow needs it: the settings of a policy that is whole.
+pub(super) fn settings_of(
+    policy: Option<&raw::Policy>,
+    settings: Option<&raw::Settings>,
+) -> Option<raw::Settings> {
+    match policy {
+        Some(raw::Policy::Parts(_)) => None,
+        Some(raw::Policy::Whole(_)) | None => settings.cloned(),
+    }
+}
+
+/// The policy that `shadow` and `shadow-settings` name together. One that is whole has the `live` policy's settings where it is given none of its own. `at` tells where a key stands.
+pub(super) fn shadow(
+    shadow: Option<raw::Policy>,
+    settings: Option<raw::Settings>,
+    live: Option<raw::Settings>,
+    folder: &Path,
+    at: &dyn Fn(&str) -> String,
+) -> Result<Option<PolicySpec>, ConfigError> {
+    let settings = match (&shadow, settings) {
+        (None, Some(_)) => {
+            return Err(value(
+                at("shadow-settings"),
+                "expected `shadow` beside them",
+            ));
+        }
+        (None, None) => return Ok(None),
+        (Some(raw::Policy::Whole(_)), settings) => settings.or(live),
+        (Some(raw::Policy::Parts(_)), settings) => settings,
+    };
+    let at = |key: &str| match key.strip_prefix("policy") {
+        Some(part) => at(&format!("shadow{part}")),
+        None => at("shadow-settings"),
+    };
+    policy(shadow, settings, folder, &at).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn parsed(queue: &str) -> Result<Option<PolicySpec>, String> {
+        let text =
+            format!("[queues.q]\nurl = \"local:q\"\nhandler = {{ exec = [\"true\"] }}\n{queue}");
+        Config::parse(&text, Path::new("/etc/backstop.toml"))
+            .map(|config| config.queues[0].shadow.clone())
+            .map_err(|error| error.to_string())
+    }
+
+    fn settings(spec: Option<PolicySpec>) -> Vec<(String, String)> {
+        match spec {
+            Some(PolicySpec::Whole(part)) => part.settings,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_shadow_has_settings_of_its_own_or_those_of_the_live_policy() {
+        let pair = |value: &str| vec![("base".to_owned(), value.to_owned())];
+        for (queue, expected) in [
+            (
+                "settings = { base = \"2s\" }\nshadow = \"linear\"",
+                pair("2s"),
+            ),
+            (
+                "settings = { base = \"2s\" }\nshadow = \"linear\"\nshadow-settings = { base = \"3s\" }",
+                pair("3s"),
+            ),
+            (
+                "policy = { backoff = \"linear\" }\nshadow = \"linear\"",
+                vec![],
+            ),
+        ] {
+            assert_eq!(settings(parsed(queue).unwrap()), expected, "{queue}");
+        }
+        assert_eq!(parsed("").unwrap(), None);
+        let parts = parsed("settings = { base = \"2s\" }\nshadow = { backoff = \"linear\" }");
+        assert!(matches!(parts, Ok(Some(PolicySpec::Parts { .. }))));
+    }
+
+    #[test]
+    fn a_shadow_that_is_named_wrongly_is_refused_with_its_place() {
+        for (queue, place) in [
+            ("shadow = \"ful-jitter\"", "queues.q.shadow"),
+            ("shadow = { backoff = \"x\" }", "queues.q.shadow.backoff"),
+            ("shadow = {}", "queues.q.shadow"),
+            (
+                "shadow-settings = { base = \"2s\" }",
+                "queues.q.shadow-settings",
+            ),
+            (
+                "shadow = { backoff = \"linear\" }\nshadow-settings = { base = \"2s\" }",
+                "queues.q.shadow-settings",
+            ),
+        ] {
+            let error = parsed(queue).unwrap_err();
+            assert!(error.starts_with(place), "{queue}: {error}");
+        }
+    }
+}

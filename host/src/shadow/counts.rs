@@ -1,0 +1,118 @@
+//! How often a shadow agreed, and in what it differed.
+
+use metrics::Histogram;
+use serde::Serialize;
+
+use super::comparison::{Aspect, Outcome};
+use crate::queue::Count;
+use crate::telemetry;
+
+/// The counts of one shadow; readable while it is at work.
+#[derive(Debug)]
+pub struct Counts {
+    agreed: Count,
+    differed: Count,
+    class: Count,
+    verdict: Count,
+    delay: Count,
+    reason: Count,
+    broken: Count,
+    skipped: Count,
+    took: Histogram,
+}
+
+/// The counts of one shadow at one point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Tally {
+    /// Decisions on which the shadow would have done the same.
+    pub agreed: u64,
+    /// Decisions on which it would not.
+    pub differed: u64,
+    /// Those whose class is another.
+    pub differed_in_class: u64,
+    /// Those whose verdict is another.
+    pub differed_in_verdict: u64,
+    /// Those whose delay is another.
+    pub differed_in_delay: u64,
+    /// Decisions whose reason is another: those that agree otherwise are among `agreed`.
+    pub differed_in_reason: u64,
+    /// Decisions on which it broke.
+    pub broken: u64,
+    /// Decisions that it was not asked about, or not waited for.
+    pub skipped: u64,
+}
+
+impl Counts {
+    /// The counts of the shadow of this queue, which metrics show too.
+    pub(super) fn of(queue: &str) -> Self {
+        let queue = telemetry::Queue::named(queue);
+        let result = |name| Count::shown_as(queue.comparisons(name));
+        let differs = |name| Count::shown_as(queue.differences(name));
+        Self {
+            agreed: result("agreed"),
+            differed: result("differed"),
+            broken: result("broken"),
+            skipped: result("skipped"),
+            class: differs("class"),
+            verdict: differs("verdict"),
+            delay: differs("delay"),
+            reason: differs("reason"),
+            took: queue.shadow_seconds(),
+        }
+    }
+
+    pub(super) fn add(&self, outcome: &Outcome) {
+        let took_us = match outcome {
+            Outcome::Skipped { .. } => {
+                self.skipped.add(1);
+                return;
+            }
+            Outcome::Broken { took_us, .. } => {
+                self.broken.add(1);
+                *took_us
+            }
+            Outcome::Compared {
+                agrees,
+                differs,
+                took_us,
+                ..
+            } => {
+                let result = if *agrees {
+                    &self.agreed
+                } else {
+                    &self.differed
+                };
+                result.add(1);
+                for aspect in differs {
+                    self.differences(*aspect).add(1);
+                }
+                *took_us
+            }
+        };
+        self.took.record(std::time::Duration::from_micros(took_us));
+    }
+
+    fn differences(&self, aspect: Aspect) -> &Count {
+        match aspect {
+            Aspect::Class => &self.class,
+            Aspect::Verdict => &self.verdict,
+            Aspect::Delay => &self.delay,
+            Aspect::Reason => &self.reason,
+        }
+    }
+
+    /// The counts now.
+    pub fn tally(&self) -> Tally {
+        Tally {
+            agreed: self.agreed.get(),
+            differed: self.differed.get(),
+            differed_in_class: self.class.get(),
+            differed_in_verdict: self.verdict.get(),
+            differed_in_delay: self.delay.get(),
+            differed_in_reason: self.reason.get(),
+            broken: self.broken.get(),
+            skipped: self.skipped.get(),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Every metric by name, and what counts it: [`METRICS`] is the whole list, `host/docs/metrics.md` documents it.
+//!
+//! Nothing is kept unless an exporter was started ([`crate::exporter`]): without one, a count is a test of a pointer. So the exporter has to be started before what counts is made.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use metrics::{Counter, Histogram, SharedString, Unit, counter, gauge, histogram};
+
+use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
+use crate::policy::{LivePolicy, PartName};
+
+/// One metric: its name and what is said of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, with the unit as Prometheus has it.
+    pub name: &'static str,
+    /// What kind it is.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it counts or measures.
+    pub meaning: &'static str,
+}
+
+/// What kind a metric is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// A number of things, which only grows.
+    Counter,
+    /// A number as it is now.
+    Gauge,
+    /// How often spans of time were how long, in seconds, with these upper bounds.
+    Histogram(&'static [f64]),
+}
+
+const RECEIVED: &str = "backstop_messages_received_total";
+const MESSAGES: &str = "backstop_messages_total";
+const REQUESTS: &str = "backstop_sqs_requests_total";
+const DECISIONS: &str = "backstop_decisions_total";
+const DECISION_SECONDS: &str = "backstop_decision_seconds";
+const DELAY_SECONDS: &str = "backstop_delay_seconds";
+const POLICY_INFO: &str = "backstop_policy_info";
+const SWAPS: &str = "backstop_policy_swaps_total";
+const REFUSALS: &str = "backstop_policy_refusals_total";
+const ROLLBACKS: &str = "backstop_policy_rollbacks_total";
+const UNREACHABLE: &str = "backstop_policy_source_unreachable";
+const SHADOW_COMPARISONS: &str = "backstop_shadow_comparisons_total";
+const SHADOW_DIFFERENCES: &str = "backstop_shadow_differences_total";
+const SHADOW_SECONDS: &str = "backstop_shadow_decision_seconds";
+
+/// From what a small component takes to the default limit of time.
+const DECIDING: Kind = Kind::Histogram(&[
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5,
+]);
+
+/// From a second to the 14 days of the longest answer.
+const WAITING: Kind = Kind::Histogram(&[
+    0.0,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    900.0,
+    3_600.0,
+    21_600.0,
+    43_200.0,
+    86_400.0,
+    1_209_600.0,
+]);
+
+/// All metrics, in the order of the document.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: RECEIVED,
+        kind: Kind::Counter,
+        labels: &["queue"],
+        meaning: "messages received, each receive counted",
+    },
+    Metric {
+        name: MESSAGES,
+        kind: Kind::Counter,
+        labels: &["queue", "outcome"],
+        meaning: "what became of messages: `succeeded`, `retried`, `dead-lettered`, `discarded`, `handed-back` without an attempt, or `unsettled`: an outcome that could not be applied",
+    },
+    Metric {
+        name: REQUESTS,
+        kind: Kind::Counter,
+        labels: &["queue", "request"],
+        meaning: "requests to SQS: `receive`, and batches to `delete`, `change-visibility` and `send`",
+    },
+    Metric {
+        name: DECISIONS,
+        kind: Kind::Counter,
+        labels: &["queue", "by", "verdict", "class"],
+        meaning: "decisions applied: by `policy`, `shortened`, `bound` or `fallback`, as in a decision record; a class of a policy's own is `other`",
+    },
+    Metric {
+        name: DECISION_SECONDS,
+        kind: DECIDING,
+        labels: &["queue"],
+        meaning: "how long asking the policy took",
+    },
+    Metric {
+        name: DELAY_SECONDS,
+        kind: WAITING,
+        labels: &["queue"],
+        meaning: "how long retries are put off",
+    },
+    Metric {
+        name: POLICY_INFO,
+        kind: Kind::Gauge,
+        labels: &["queue", "role", "policy", "digest"],
+        meaning: "1 for each part of the version that decides now, 0 for earlier ones; the role is `live` or `shadow`, the digest is cut to twelve digits",
+    },
+    Metric {
+        name: SWAPS,
+        kind: Kind::Counter,
+        labels: &["policy"],
+        meaning: "new versions put in place",
+    },
+    Metric {
+        name: REFUSALS,
+        kind: Kind::Counter,
+        labels: &["policy"],
+        meaning: "new versions that are no good: the one before stayed",
+    },
+    Metric {
+        name: ROLLBACKS,
+        kind: Kind::Counter,
+        labels: &["policy"],
+        meaning: "versions taken back for the last good one, since they broke too often",
+    },
+    Metric {
+        name: UNREACHABLE,
+        kind: Kind::Gauge,
+        labels: &["policy"],
+        meaning: "1 while the policy's source can't be read, 0 when it can again",
+    },
+    Metric {
+        name: SHADOW_COMPARISONS,
+        kind: Kind::Counter,
+        labels: &["queue", "result"],
+        meaning: "decisions put before the shadow too: it `agreed`, `differed`, or was `broken`; or it was `skipped`, since it could not keep up or the process ended",
+    },
+    Metric {
+        name: SHADOW_DIFFERENCES,
+        kind: Kind::Counter,
+        labels: &["queue", "in"],
+        meaning: "comparisons that differ in `class`, in `verdict`, in `delay` or in `reason`; one may differ in several. A reason alone is no disagreement",
+    },
+    Metric {
+        name: SHADOW_SECONDS,
+        kind: DECIDING,
+        labels: &["queue"],
+        meaning: "how long asking the shadow took",
+    },
+];
+
+/// Tells the exporter what each metric means.
+pub(crate) fn describe() {
+    for &Metric {
+        name,
+        kind,
+        meaning,
+        ..
+    } in METRICS
+    {
+        match kind {
+            Kind::Counter => metrics::describe_counter!(name, Unit::Count, meaning),
+            Kind::Gauge => metrics::describe_gauge!(name, Unit::Count, meaning),
+            Kind::Histogram(_) => metrics::describe_histogram!(name, Unit::Seconds, meaning),
+        }
+    }
+}
+
+/// The name of a queue, as a label that many metrics share.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue(Arc<str>);
+
+impl Queue {
+    pub(crate) fn named(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    fn label(&self) -> SharedString {
+        SharedString::from_shared(Arc::clone(&self.0))
+    }
+
+    /// Counts receives of messages.
+    pub(crate) fn received(&self) -> Counter {
+        counter!(RECEIVED, "queue" => self.label())
+    }
+
+    /// Counts messages with this outcome.
+    pub(crate) fn messages(&self, outcome: &'static str) -> Counter {
+        counter!(MESSAGES, "queue" => self.label(), "outcome" => outcome)
+    }
+
+    /// Counts requests of this kind.
+    pub(crate) fn requests(&self, request: &'static str) -> Counter {
+        counter!(REQUESTS, "queue" => self.label(), "request" => request)
+    }
+
+    /// Counts comparisons with this result.
+    pub(crate) fn comparisons(&self, result: &'static str) -> Counter {
+        counter!(SHADOW_COMPARISONS, "queue" => self.label(), "result" => result)
+    }
+
+    /// Counts differences in this.
+    pub(crate) fn differences(&self, part: &'static str) -> Counter {
+        counter!(SHADOW_DIFFERENCES, "queue" => self.label(), "in" => part)
+    }
+
+    /// Measures the shadow's decisions.
+    pub(crate) fn shadow_seconds(&self) -> Histogram {
+        histogram!(SHADOW_SECONDS, "queue" => self.label())
+    }
+}
+
+/// Counts and measures the decisions of one queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Decisions {
+    queue: Queue,
+    took: Histogram,
+    delays: Histogram,
+}
+
+impl Decisions {
+    pub(crate) fn of(queue: &str) -> Self {
+        let queue = Queue::named(queue);
+        Self {
+            took: histogram!(DECISION_SECONDS, "queue" => queue.label()),
+            delays: histogram!(DELAY_SECONDS, "queue" => queue.label()),
+            queue,
+        }
+    }
+
+    /// One decision, and how long asking took.
+    pub(crate) fn add(&self, decision: &Decision, took: Duration) {
+        let by = match decision.decided_by {
+            DecidedBy::Policy => "policy",
+            DecidedBy::Shortened(_) => "shortened",
+            DecidedBy::Bound(_) => "bound",
+            DecidedBy::Fallback(_) => "fallback",
+        };
+        let verdict = match decision.action {
+            Action::Retry { .. } => "retry",
+            Action::DeadLetter { .. } => "dead-letter",
+            Action::Discard { .. } => "discard",
+        };
+        // Names that a policy makes up are as many as it likes: no labels.
+        let class = match decision.class {
+            ErrorClass::Transient => "transient",
+            ErrorClass::Throttled => "throttled",
+            ErrorClass::Permanent => "permanent",
+            ErrorClass::Other(_) => "other",
+        };
+        counter!(DECISIONS, "queue" => self.queue.label(), "by" => by, "verdict" => verdict, "class" => class)
+            .increment(1);
+        self.took.record(took);
+        if let Action::Retry { delay } = decision.action {
+            self.delays.record(delay.as_duration());
+        }
+    }
+}
+
+/// A new version of the policy of this name was put in place.
+pub fn swapped(policy: &str) {
+    counter!(SWAPS, "policy" => policy.to_owned()).increment(1);
+}
+
+/// A new version of the policy of this name was no good.
+pub fn refused(policy: &str) {
+    counter!(REFUSALS, "policy" => policy.to_owned()).increment(1);
+}
+
+/// A version of the policy of this name broke too often, and the last good one came back.
+pub fn rolled_back(policy: &str) {
+    counter!(ROLLBACKS, "policy" => policy.to_owned()).increment(1);
+}
+
+/// Whether the source of the policy of this name can't be read now.
+pub fn source_unreachable(policy: &str, unreachable: bool) {
+    gauge!(UNREACHABLE, "policy" => policy.to_owned()).set(u8::from(unreachable));
+}
+
+/// Which policy a queue has, and what for.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The queue's name.
+    pub(crate) queue: String,
+    /// `live` or `shadow`.
+    pub(crate) role: &'static str,
+    /// The policy.
+    pub(crate) policy: Arc<LivePolicy>,
+}
+
+/// Tells which versions decide. Asked for each time that the metrics are read, so that it is true however a version came into its place.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    places: Vec<Place>,
+    /// By place, every version that was told.
+    told: Mutex<BTreeMap<(usize, String, String), bool>>,
+}
+
+impl Versions {
+    pub(crate) fn of(places: Vec<Place>) -> Self {
+        Self {
+            places,
+            told: Mutex::default(),
+        }
+    }
+
+    /// Sets the metric to what is true now.
+    pub(crate) fn tell(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.values_mut().for_each(|is_live| *is_live = false);
+        for (index, place) in self.places.iter().enumerate() {
+            for PartName { name, digest, .. } in place.policy.current().parts() {
+                told.insert((index, name, digest.short()), true);
+            }
+        }
+        for ((index, name, digest), is_live) in told.iter() {
+            let Some(Place { queue, role, .. }) = self.places.get(*index) else {
+                continue;
+            };
+            gauge!(POLICY_INFO, "queue" => queue.clone(), "role" => *role, "policy" => name.clone(), "digest" => digest.clone())
+                .set(u8::from(*is_live));
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! A policy beside the live one: what it would do is compared, counted and recorded, and whatever it does, the live one's decisions are those of a run without it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test that can't go on fails"
+)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use backstop::queue::Queue;
+use backstop::shadow::SETTLING;
+use backstop_tests::aws::Queues;
+use backstop_tests::backstop::{Running, read_records, run as backstop, serve, text};
+use backstop_tests::emulator::ministack;
+use backstop_tests::eventually;
+use backstop_tests::exposition::Scrape;
+use backstop_tests::policies::Rule;
+use backstop_tests::retry_world::Plan;
+use backstop_tests::worker::{Worker, numbered};
+use serde_json::{Value, json};
+
+const LIVE: [&str; 4] = ["--policy", "linear", "--set", "base=1ms"];
+
+fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A policy that stands the probe, whose ids are short, and does this at a message's.
+fn at_work(does: &str) -> String {
+    let judge = format!(
+        "(if (i32.gt_u (i32.load offset=4 (local.get 0)) (i32.const 20)) (then {does})) {}",
+        Rule::FIRST
+    );
+    Rule {
+        configure: Some(Rule::FIRST),
+        judge: Some(&judge),
+        ..Rule::default()
+    }
+    .text()
+}
+
+/// A policy that takes any settings and waits this long.
+fn waits(milliseconds: u32) -> String {
+    Rule {
+        configure: Some(Rule::FIRST),
+        delay: Some(&format!("(i32.const {milliseconds})")),
+        ..Rule::default()
+    }
+    .text()
+}
+
+fn metrics_of(running: &Running) -> String {
+    let log = running.log();
+    let url = log.split("metrics are at ").nth(1).unwrap();
+    url.split_whitespace().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn differences_are_counted_in_records_metrics_and_summary_and_only_the_live_policy_acts() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("decisions.jsonl");
+    let candidate = Rule {
+        configure: Some(Rule::FIRST),
+        classify: Some(Rule::PERMANENT),
+        judge: Some(Rule::FIRST),
+        delay: Some("(i32.const 3600000)"),
+        ..Rule::default()
+    };
+    let candidate = write(folder.path(), "candidate.wat", &candidate.text());
+    let worker = Worker::by_name().await;
+    queues.send(numbered("flaky", 4)).await;
+    queues.send(numbered("wrong", 3)).await;
+    let more = [
+        "--shadow",
+        &candidate,
+        "--shadow-set",
+        "none=needed",
+        "--metrics",
+        "127.0.0.1:0",
+        "--decisions",
+        records.to_str().unwrap(),
+    ];
+    let running = serve(&queues, &worker, &[&LIVE[..], &more].concat()).await;
+    // An hour each, if the shadow acted.
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    let url = metrics_of(&running);
+    let differed = [("result", "differed")];
+    eventually("all are compared", || async {
+        Scrape::of(&url)
+            .await
+            .sum("backstop_shadow_comparisons_total", &differed)
+            >= 11.0
+    })
+    .await;
+    let scrape = Scrape::of(&url).await;
+    for (name, label, value, expected) in [
+        (
+            "backstop_shadow_comparisons_total",
+            "result",
+            "differed",
+            11.0,
+        ),
+        ("backstop_shadow_comparisons_total", "result", "agreed", 0.0),
+        ("backstop_shadow_differences_total", "in", "class", 8.0),
+        ("backstop_shadow_differences_total", "in", "delay", 8.0),
+        ("backstop_shadow_differences_total", "in", "verdict", 3.0),
+        ("backstop_messages_total", "outcome", "succeeded", 4.0),
+        ("backstop_messages_total", "outcome", "retried", 8.0),
+        ("backstop_messages_total", "outcome", "dead-lettered", 3.0),
+        ("backstop_decisions_total", "verdict", "retry", 8.0),
+        ("backstop_decisions_total", "class", "permanent", 3.0),
+        ("backstop_decisions_total", "by", "policy", 11.0),
+        ("backstop_policy_info", "role", "live", 1.0),
+        ("backstop_policy_info", "role", "shadow", 1.0),
+    ] {
+        assert_eq!(
+            scrape.sum(name, &[(label, value)]),
+            expected,
+            "{name} {value}"
+        );
+    }
+    assert_eq!(scrape.sum("backstop_decision_seconds_count", &[]), 11.0);
+    assert_eq!(
+        scrape.sum("backstop_shadow_decision_seconds_count", &[]),
+        11.0
+    );
+    assert_eq!(
+        scrape.sum("backstop_delay_seconds_bucket", &[("le", "1")]),
+        8.0
+    );
+    assert!(scrape.sum("backstop_sqs_requests_total", &[("request", "receive")]) >= 1.0);
+    for metric in backstop::telemetry::METRICS {
+        for labels in scrape.labels(metric.name) {
+            let names: Vec<_> = labels.keys().map(String::as_str).collect();
+            let mut expected = metric.labels.to_vec();
+            expected.sort_unstable();
+            assert_eq!(names, expected, "{}", metric.name);
+        }
+    }
+    for name in scrape.types().keys() {
+        let mut known = backstop::telemetry::METRICS.iter();
+        assert!(known.any(|metric| metric.name == name), "{name}");
+    }
+
+    let (code, counts) = running.stop().await;
+    assert_eq!((code, queues.dead().await), (0, 3));
+    assert_eq!(
+        counts[0]["shadow"],
+        json!({
+            "agreed": 0, "differed": 11, "differed-in-class": 8, "differed-in-verdict": 3,
+            "differed-in-delay": 8, "differed-in-reason": 0, "broken": 0, "skipped": 0,
+        })
+    );
+    let records = read_records(&records);
+    assert_eq!(records.len(), 11);
+    for record in &records {
+        let shadow = &record["shadow"];
+        assert_eq!(shadow["policy"][0]["settings"], json!([["none", "needed"]]));
+        assert_eq!(shadow["agrees"], json!(false));
+        assert_eq!(shadow["class"], json!("permanent"));
+        assert_eq!(shadow["delay"], json!(3_600_000));
+        let expected = if record["verdict"] == "retry" {
+            json!(["class", "delay"])
+        } else {
+            json!(["verdict"])
+        };
+        assert_eq!(shadow["differs"], expected, "{record}");
+    }
+}
+
+/// Ten messages that fail twice and five that are wrong, on a queue in memory: the counts and the records of a run to its end.
+async fn run(folder: &Path, more: &[&str]) -> (Value, Vec<Value>, String) {
+    let worker = Worker::by_name().await;
+    let bodies = [numbered("flaky", 10), numbered("wrong", 5)].concat();
+    let messages = write(folder, "messages", &bodies.join("\n"));
+    let records = folder.join("decisions.jsonl");
+    let _ = std::fs::remove_file(&records);
+    let arguments = [
+        "run",
+        "--json",
+        "--queue-url",
+        "local:orders",
+        "--http",
+        &worker.url,
+        "--messages",
+        &messages,
+        "--decisions",
+        records.to_str().unwrap(),
+    ];
+    let output = backstop(&[&arguments[..], &LIVE, more].concat()).await;
+    let log = text(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    let counts = serde_json::from_slice(&output.stdout).unwrap();
+    (counts, read_records(&records), log)
+}
+
+/// What was done, in an order of its own.
+fn done(records: &[Value]) -> Vec<String> {
+    let told = |record: &Value| {
+        let parts = ["by", "class", "verdict", "delay", "reason"];
+        let parts = parts.map(|part| record[part].to_string());
+        format!("{} {}", record["failure"]["attempt"], parts.join(" "))
+    };
+    let mut all: Vec<_> = records.iter().map(told).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The time within which 99 in 100 were decided, in microseconds.
+fn p99(records: &[Value]) -> u64 {
+    let mut times: Vec<_> = records
+        .iter()
+        .map(|record| record["took-us"].as_u64().unwrap())
+        .collect();
+    times.sort_unstable();
+    times[(times.len() * 99).div_ceil(100) - 1]
+}
+
+#[tokio::test]
+async fn a_shadow_that_would_do_the_same_agrees() {
+    let folder = tempfile::tempdir().unwrap();
+    let (counts, records, _) = run(folder.path(), &["--shadow", "linear"]).await;
+    assert_eq!(counts["shadow"]["agreed"], json!(25), "{counts}");
+    assert_eq!(counts["shadow"]["differed"], json!(0));
+    for record in records {
+        assert_eq!(record["shadow"]["agrees"], json!(true), "{record}");
+        assert_eq!(record["shadow"]["differs"], json!([]));
+        assert_eq!(record["shadow"]["policy"], record["policy"]);
+    }
+    let (counts, records, _) = run(folder.path(), &[]).await;
+    assert!(counts.get("shadow").is_none() && records[0].get("shadow").is_none());
+}
+
+#[tokio::test]
+async fn whatever_a_shadow_does_the_live_decisions_are_those_of_a_run_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (without, expected, _) = run(folder.path(), &[]).await;
+    let expected_p99 = p99(&expected);
+    assert_eq!(expected.len(), 25);
+    let flood = "(loop $l (call $log (i32.const 0) (i32.const 2048) (i32.const 7)) (br $l))";
+    let grows = "(loop $l (drop (memory.grow (i32.const 100))) (br $l))";
+    let unfit = Rule {
+        configure: Some(Rule::FIRST),
+        judge: Some(Rule::LOOP),
+        ..Rule::default()
+    };
+    for (name, shadow, said) in [
+        (
+            "loops for ever",
+            at_work("(loop $l (br $l))"),
+            "ran out of fuel",
+        ),
+        ("traps", at_work("(unreachable)"), "unreachable"),
+        ("floods its log", at_work(flood), "moved more than"),
+        ("takes all memory", at_work(grows), "told once"),
+        (
+            "recurses",
+            at_work("(drop (call $recurse (i32.const 0)))"),
+            "told once",
+        ),
+        (
+            "is no WebAssembly",
+            "garbage".to_owned(),
+            "can't be asked until",
+        ),
+        (
+            "does not stand the probe",
+            unfit.text(),
+            "can't be asked until",
+        ),
+    ] {
+        let shadow = write(folder.path(), "candidate.wat", &shadow);
+        let (counts, records, log) = run(folder.path(), &["--shadow", &shadow]).await;
+        println!(
+            "a shadow that {name}: p99 of the live decisions {} us, {expected_p99} us without; {}",
+            p99(&records),
+            counts["shadow"],
+        );
+        assert_eq!(done(&records), done(&expected), "{name}");
+        for count in ["succeeded", "dead-lettered", "unsettled", "fallbacks"] {
+            assert_eq!(counts[count], without[count], "{name}: {count}");
+        }
+        let of = |count: &str| counts["shadow"][count].as_u64().unwrap();
+        assert_eq!(of("broken") + of("skipped"), 25, "{name}: {counts}");
+        assert!(of("broken") > 0, "{name}: {counts}");
+        let told: Vec<_> = log
+            .lines()
+            .filter(|line| line.contains("the shadow"))
+            .collect();
+        assert!((1..=2).contains(&told.len()), "{name}: {log}");
+        assert!(told[0].contains(said), "{name}: {log}");
+        for record in &records {
+            let shadow = &record["shadow"];
+            let said = [&shadow["broken"], &shadow["skipped"]];
+            assert!(said.iter().any(|it| it.is_string()), "{name}: {record}");
+        }
+    }
+    let missing = folder.path().join("none.wasm");
+    let missing = missing.to_str().unwrap();
+    let (counts, records, log) = run(folder.path(), &["--shadow", missing]).await;
+    assert_eq!(
+        (records.len(), &counts["shadow"]["broken"]),
+        (25, &json!(25))
+    );
+    assert!(log.contains("the shadow can't be asked until"), "{log}");
+}
+
+#[tokio::test]
+async fn a_shadow_that_hangs_holds_up_no_message_and_costs_no_record() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        folder.path(),
+        "candidate.wat",
+        &at_work("(loop $l (br $l))"),
+    );
+    let worker = Worker::by_name().await;
+    let config = format!(
+        "endpoint-url = \"{}\"\ndecisions = {{ record = \"decisions.jsonl\" }}\nlimits = {{ fuel = 1_000_000_000_000_000, time = \"1h\" }}\n[queues.orders]\nurl = \"{}\"\ndead-letter-queue = \"{}\"\nhandler = {{ http = \"{}\" }}\npolicy = \"linear\"\nshadow = \"candidate.wat\"\n",
+        queues.endpoint, queues.url, queues.dead_letters, worker.url
+    );
+    let config = write(folder.path(), "backstop.toml", &config);
+    queues.send(numbered("wrong", 5)).await;
+    let running = Running::start(&["--config", &config]).await;
+    eventually("all are dead-lettered", || async {
+        queues.dead().await == 5
+    })
+    .await;
+    let stopped = tokio::time::timeout(Duration::from_secs(20), running.stop());
+    let (code, counts) = stopped.await.unwrap();
+    assert_eq!((code, &counts[0]["shadow"]["skipped"]), (0, &json!(5)));
+    let records = read_records(&folder.path().join("decisions.jsonl"));
+    assert_eq!(records.len(), 5);
+    for record in records {
+        assert_eq!(record["shadow"], json!({"skipped": "ended"}));
+    }
+}
+
+#[tokio::test]
+async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let candidate = write(folder.path(), "candidate.wat", &waits(5_000));
+    let records = folder.path().join("decisions.jsonl");
+    let worker = Worker::answering(|attempt| if attempt.receive_count == 1 { 503 } else { 200 });
+    let worker = worker.await;
+    let more = [
+        "--shadow",
+        &candidate,
+        "--metrics",
+        "127.0.0.1:0",
+        "--decisions",
+        records.to_str().unwrap(),
+    ];
+    let running = serve(&queues, &worker, &[&LIVE[..], &more].concat()).await;
+    let round = async |count: usize| {
+        queues.send(numbered("m", 1)).await;
+        eventually("it is recorded", || async {
+            read_records(&records).len() == count
+        })
+        .await;
+        read_records(&records)[count - 1]["shadow"]["delay"].clone()
+    };
+    assert_eq!(round(1).await, json!(5_000));
+    let before = Scrape::of(&metrics_of(&running)).await;
+    std::fs::write(&candidate, "garbage").unwrap();
+    eventually("the refusal is told", || async {
+        running
+            .log()
+            .contains("a new version of a shadow is not taken")
+    })
+    .await;
+    assert_eq!(round(2).await, json!(5_000));
+    std::fs::write(&candidate, waits(6_000)).unwrap();
+    eventually("the swap is told", || async {
+        running
+            .log()
+            .contains("a new version of the shadow is asked")
+    })
+    .await;
+    assert_eq!(round(3).await, json!(6_000));
+    let scrape = Scrape::of(&metrics_of(&running)).await;
+    assert_eq!(scrape.sum("backstop_policy_swaps_total", &[]), 1.0);
+    assert_eq!(scrape.sum("backstop_policy_refusals_total", &[]), 1.0);
+    // Its first version is still named, and no longer at work.
+    let shadows = |scrape: &Scrape| {
+        let of = [("role", "shadow")];
+        let named = scrape.labels("backstop_policy_info").len();
+        (named, scrape.sum("backstop_policy_info", &of))
+    };
+    assert_eq!((shadows(&before), shadows(&scrape)), ((2, 1.0), (3, 1.0)));
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    let (_, counts) = running.stop().await;
+    assert_eq!(
+        (&counts[0]["succeeded"], &counts[0]["shadow"]["differed"]),
+        (&json!(3), &json!(3))
+    );
+}
+
+#[tokio::test]
+async fn the_doctor_warns_of_a_shadow_that_can_not_be_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "bad.wat", "garbage");
+    let queue = |name: &str, shadow: &str| {
+        format!(
+            "[queues.{name}]\nurl = \"local:{name}\"\nhandler = {{ exec = [\"true\"] }}\nshadow = \"{shadow}\"\n"
+        )
+    };
+    let config = queue("good", "linear") + &queue("bad", "bad.wat");
+    let config = write(folder.path(), "backstop.toml", &config);
+    let output = backstop(&["doctor", "--config", &config]).await;
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("the shadow linear"), "{told}");
+    assert!(told.contains("the shadow can't be asked"), "{told}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_told_before_the_first_message() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let arguments = [
+        "run",
+        "--queue-url",
+        "local:q",
+        "--exec",
+        "true",
+        "--metrics",
+    ];
+    for (address, code, said) in [
+        (address.as_str(), 3, "can't serve metrics at"),
+        ("localhost", 3, "not an address with a port"),
+    ] {
+        let output = backstop(&[&arguments[..], &[address]].concat()).await;
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        assert!(told.contains(said), "{told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shadow_of_the_retry_handler_is_counted_and_changes_no_time() {
+    let world = Plan {
+        shadow: Some(vec![("base", "2h")]),
+        outcome: Box::new(|it| {
+            if it.attempt() < 3 {
+                Err("Upstream")
+            } else {
+                Ok(())
+            }
+        }),
+        ..Plan::default()
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!({"order": 1}), "Upstream").await;
+    world.run().await;
+    let hours: Vec<_> = world
+        .invocations()
+        .iter()
+        .map(|invocation| invocation.at.since(start).as_secs() / 3_600)
+        .collect();
+    assert_eq!(hours, [1, 3]);
+    let shadow = world.shadow.as_ref().unwrap();
+    shadow.settle(SETTLING);
+    let tally = shadow.counts().tally();
+    assert!(tally.differed > 0, "{tally:?}");
+    assert_eq!(tally.differed, tally.differed_in_delay);
+    assert_eq!((tally.agreed, tally.broken, tally.skipped), (0, 0, 0));
+}
