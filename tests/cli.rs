@@ -1,4 +1,5 @@
 //! What a person sees of the command: its help, its demo, its answers to mistakes.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use backstop_tests::backstop::{command, run, text};
 

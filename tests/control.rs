@@ -96,7 +96,7 @@ async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
     assert_eq!(status["live"][0]["digest"], digest(1).as_str());
     assert_eq!(status["before"], Value::Null);
     let (code, _, error) = host.ask(&["rollback"]).await;
-    assert_eq!(code, 1);
+    assert_eq!(code, 4);
     assert!(error.contains("no version before"), "{error}");
 
     host.write(&waits(2));
@@ -129,9 +129,14 @@ async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
         code == 0 && told.contains("live      ") && told.contains("source    "),
         "{told}"
     );
-    let (code, _, error) = host.ask(&["rollback", "unknown"]).await;
+    // Nothing happens to one queue when another is misspelt.
+    let (_, told, _) = host.ask(&["status", "--json"]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let queue = told["queues"][0]["queue"].as_str().unwrap();
+    let (code, _, error) = host.ask(&["rollback", queue, "unknown"]).await;
     assert_eq!(code, 5);
     assert!(error.contains("`unknown`"), "{error}");
+    assert_eq!(host.status().await["live"][0]["digest"], digest(3).as_str());
     let cache = host.folder.path().join("kept");
     assert_eq!(host.running.stop().await.0, 0);
 

@@ -234,6 +234,35 @@ async fn what_is_not_there_or_not_signed_or_not_pinned_is_refused() {
     assert!(decides(&policy, &waits(2)));
 }
 
+/// A place that takes connections and never answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_never_answers_holds_up_no_start_that_has_something_to_begin_with() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let bucket = Bucket::new().await;
+    let (_folder, catalog) = catalog(&bucket).await;
+    let name = bucket.url("orders.wat");
+    bucket.put("orders.wat", &waits(1)).await;
+    drop(start(&catalog, &name).await);
+    let away = Catalog {
+        remotes: Remotes::with_sdk(config(&endpoint).await, Vec::new()),
+        ..catalog.clone()
+    };
+    let started = clock::instant();
+    let policy = start(&away, &name).await;
+    assert!(decides(&policy, &waits(1)));
+    assert!(policy.status().away.unwrap().contains("no answer within"));
+    let bare = Catalog {
+        store: None,
+        ..away
+    };
+    let spec = spec(&name);
+    let (policy, refused) = blocking(move || LivePolicy::load_or_stand_in(bare, spec, None)).await;
+    assert!(refused.is_some() && policy.current().digests().is_empty());
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
 /// A Lambda retry handler whose policy is in a bucket: the process, its Runtime API, and what it decides.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_looks_no_more_often_than_the_refresh_time_and_a_bad_version_fails_no_event() {

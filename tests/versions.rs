@@ -58,7 +58,7 @@ fn wait_of(policy: &LivePolicy) -> u32 {
         Action::Retry {
             delay: Milliseconds(delay),
         } => delay,
-        action => panic!("{action:?}"),
+        action @ (Action::DeadLetter { .. } | Action::Discard { .. }) => panic!("{action:?}"),
     }
 }
 
@@ -73,7 +73,9 @@ fn refusal(reload: &Reload) -> String {
             }
             text
         }
-        reload => panic!("{reload:?}"),
+        reload @ (Reload::Unchanged | Reload::Swapped { .. } | Reload::Back { .. }) => {
+            panic!("{reload:?}")
+        }
     }
 }
 
@@ -308,14 +310,15 @@ fn a_version_that_fails_the_operators_scenarios_is_refused() {
     world.write("policy.wat", &waits(9_999));
     assert!(refusal(&policy.reload()).contains("fails the scenario"));
     assert_eq!(wait_of(&policy), 10_000);
-    // The operator changes what is required; what is wrong with that is the version's loss alone.
+    assert!(matches!(policy.reload(), Reload::Unchanged));
+    // The operator changes what is required: the version that was refused is tried again.
     let text = std::fs::read_to_string(world.at("required.toml")).unwrap();
     world.write("required.toml", "[[scenario]]\nname = 3");
-    world.write("policy.wat", &waits(9_998));
     assert!(refusal(&policy.reload()).contains("can't be used"));
+    assert!(matches!(policy.reload(), Reload::Unchanged));
     world.write("required.toml", &text.replace("10s", "9s"));
-    world.write("policy.wat", &waits(9_997));
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
+    assert_eq!(wait_of(&policy), 9_999);
     assert!(scenario::required(&world.at("nowhere.toml")).is_err());
 }
 
@@ -386,6 +389,74 @@ fn a_version_is_verified_before_it_is_compiled() {
     assert!(LivePolicy::load(&world.catalog, world.spec("./policy.wat")).is_err());
     // What the host carries needs no signature.
     assert!(LivePolicy::load(&world.catalog, world.spec("linear")).is_ok());
+}
+
+#[test]
+fn keys_may_be_asked_for_and_replaced_with_what_was_kept_before() {
+    let mut world = World::new();
+    let ((old, old_public), (new, new_public)) = (key(), key());
+    let pinned = format!("./policy.wat@{}", PolicyDigest::of(waits(1).as_bytes()));
+    world.write("policy.wat", &waits(1));
+    drop((world.start("./policy.wat"), world.start(&pinned)));
+    // What is kept is not signed; what is there is.
+    for (keys, signed_by) in [
+        (vec![old_public.clone()], &old),
+        (vec![old_public, new_public.clone()], &new),
+        (vec![new_public], &new),
+    ] {
+        let signature = signed_by
+            .sign(waits(1).as_bytes(), "policy.wat", now())
+            .unwrap();
+        world.write("policy.wat.minisig", &signature);
+        world.catalog.keys = Some(Keys::read(&keys, Path::new("")).unwrap());
+        assert_eq!(wait_of(&world.start("./policy.wat")), 1);
+        assert_eq!(wait_of(&world.start(&pinned)), 1);
+    }
+}
+
+/// Runs out of time on the clock on every failure: its fuel would last longer.
+#[test]
+fn a_version_that_a_busy_machine_may_be_to_blame_for_is_told_once_and_tried_again() {
+    let limits = Limits {
+        fuel: u64::MAX / 2,
+        time: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let sandbox = Sandbox::new(limits).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.wat");
+    std::fs::write(&path, waits(1)).unwrap();
+    let policy = LivePolicy::load(&sandbox, Source::path(&path).into()).unwrap();
+    let slow = Rule {
+        delay: Some(Rule::LOOP),
+        ..Rule::default()
+    };
+    std::fs::write(&path, slow.text()).unwrap();
+    assert!(refusal(&policy.reload()).contains("time"));
+    for _ in 0..3 {
+        assert!(matches!(policy.reload(), Reload::Unchanged));
+        assert!(policy.status().refused.unwrap().contains("time"));
+    }
+}
+
+#[test]
+fn looking_at_a_file_is_no_reason_to_look_again() {
+    let world = World::new();
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    let (tell, told) = std::sync::mpsc::channel();
+    let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
+        let _ = tell.send(reload);
+    })
+    .unwrap();
+    world.write("policy.wat", &waits(2));
+    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    // The look that made the swap was the last one, as soon as what it stirred up has settled.
+    std::thread::sleep(Duration::from_secs(1));
+    let looked = policy.status().looked;
+    std::fs::read(world.at("policy.wat")).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(policy.status().looked, looked);
 }
 
 /// Waits for the next thing that is told.

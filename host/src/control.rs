@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{LivePolicy, RolledBack, Status};
+use crate::policy::{LivePolicy, RolledBack, Status, Store};
 
 /// For how long one side waits for the other. A version that has to be compiled first takes a while to come back.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -68,16 +68,11 @@ pub struct Control {
     ended: Arc<AtomicBool>,
 }
 
-/// Where the sockets are, in the folder in which policies are kept.
-fn sockets(kept: &Path) -> PathBuf {
-    kept.join("running")
-}
-
 impl Control {
-    /// Answers for these policies on a socket in `kept`, on a thread of its own.
-    pub fn listen(kept: &Path, policies: Policies) -> io::Result<Self> {
-        let folder = sockets(kept);
-        std::fs::create_dir_all(&folder)?;
+    /// Answers for these policies on a socket in the store, on a thread of its own.
+    pub fn listen(store: &Store, policies: Policies) -> io::Result<Self> {
+        let folder = store.running();
+        bury(&folder)?;
         // Process ids are the same in every container.
         let mark = RandomState::new().hash_one(0) & 0xFFFF_FFFF;
         let path = folder.join(format!("{}-{mark:08x}", std::process::id()));
@@ -108,9 +103,17 @@ fn serve(listener: &UnixListener, policies: &Policies, ended: &AtomicBool) {
         if ended.load(Ordering::Relaxed) {
             return;
         }
-        let answered = stream.and_then(|stream| answer(stream, policies));
-        if let Err(error) = answered {
-            tracing::debug!(%error, "a request on the control socket was not answered");
+        match stream {
+            Ok(stream) => {
+                if let Err(error) = answer(stream, policies) {
+                    tracing::debug!(%error, "a request on the control socket was not answered");
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a request on the control socket did not arrive");
+                // No descriptor is left, perhaps: it would fail again at once.
+                thread::sleep(Duration::from_secs(1));
+            }
         }
     }
 }
@@ -172,9 +175,21 @@ fn roll_back(queue: &str, policy: &LivePolicy) -> Result<RolledBack, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// Asks every host that runs with its policies kept in this folder. A socket that a host left behind when it was killed is removed.
-pub fn ask(kept: &Path, request: &Request) -> io::Result<Vec<Answer>> {
-    let entries = match sockets(kept).read_dir() {
+/// Removes the sockets of hosts that were killed.
+fn bury(folder: &Path) -> io::Result<()> {
+    for entry in folder.read_dir()? {
+        let path = entry?.path();
+        let connected = UnixStream::connect(&path);
+        if connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+    Ok(())
+}
+
+/// Asks every host that runs with its policies kept in this folder; what each says, or why it does not. A socket that a host left behind when it was killed is removed.
+pub fn ask(kept: &Path, request: &Request) -> io::Result<Vec<io::Result<Answer>>> {
+    let entries = match Store::running_in(kept).read_dir() {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
@@ -183,15 +198,15 @@ pub fn ask(kept: &Path, request: &Request) -> io::Result<Vec<Answer>> {
     for entry in entries {
         let path = entry?.path();
         match UnixStream::connect(&path) {
-            Ok(stream) => answers.push(ask_one(stream, request)?),
+            Ok(stream) => answers.push(ask_one(stream, request)),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let _ = std::fs::remove_file(&path);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+            Err(error) => answers.push(Err(error)),
         }
     }
-    answers.sort_by_key(|answer| answer.process);
+    answers.sort_by_key(|answer| answer.as_ref().map_or(0, |answer| answer.process));
     Ok(answers)
 }
 

@@ -23,3 +23,4 @@ pub mod service;
 pub mod shadow;
 pub mod telemetry;
 mod text;
+mod whole;

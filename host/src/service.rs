@@ -139,7 +139,9 @@ impl Service {
             return Err(StartError::Queues(faults));
         }
         Ok(Self {
-            _watcher: Watcher::start(policies.all(), tell)?,
+            _watcher: Watcher::start(policies.all(), |policy, reload| {
+                tell(Role::Live, policy, reload);
+            })?,
             _control: control(&catalog, by_queue),
             _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
             _metrics: exporter
@@ -161,7 +163,7 @@ impl Service {
 /// The socket on which the host is asked; without one, it works as well.
 fn control(catalog: &Catalog, policies: Vec<(String, Arc<LivePolicy>)>) -> Option<Control> {
     let store = catalog.store.as_ref()?;
-    Control::listen(store.folder(), policies)
+    Control::listen(store, policies)
         .map_err(|error| {
             tracing::warn!(folder = %store.folder().display(), %error, "no control socket: `backstop policy status` and `rollback` do not find this host");
         })
@@ -315,72 +317,62 @@ fn places(consumers: &[(String, Consumer)]) -> impl Iterator<Item = Place> {
 /// Watches the files of a queue's shadow, on a thread apart from the live policies', whose new versions wait for no other to be compiled. A shadow that can't be watched stays as it is.
 fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
     let shadow = consumer.decider().shadow()?;
-    Watcher::start(vec![Arc::clone(shadow.policy())], tell_of_shadow)
-        .inspect_err(|error| {
-            tracing::error!(
-                queue,
-                "new versions of the shadow are not noticed: {}",
-                chain(error)
-            );
-        })
-        .ok()
+    Watcher::start(vec![Arc::clone(shadow.policy())], |policy, reload| {
+        tell(Role::Shadow, policy, reload);
+    })
+    .inspect_err(|error| {
+        tracing::error!(
+            queue,
+            "new versions of the shadow are not noticed: {}",
+            chain(error)
+        );
+    })
+    .ok()
 }
 
-/// Says once what became of a new version of a shadow.
-fn tell_of_shadow(policy: &LivePolicy, reload: Reload) {
-    let name = policy.current().name();
-    match reload {
-        Reload::Swapped { from, to } => {
-            telemetry::swapped(&name);
-            tracing::info!(from, to, "a new version of the shadow is asked from now on");
-        }
-        Reload::Refused { kept, cause } => {
-            telemetry::refused(&name);
-            tracing::error!(
-                kept,
-                "a new version of a shadow is not taken: {}",
-                chain(&cause)
-            );
-        }
-        Reload::Away { kept, cause } => {
-            telemetry::source_unreachable(&name, true);
-            tracing::error!(
-                kept,
-                "looking for new versions of a shadow fails, and is tried again: {}",
-                chain(&cause)
-            );
-        }
-        Reload::Back { kept } => {
-            telemetry::source_unreachable(&name, false);
-            tracing::info!(kept, "the source of the shadow can be read again");
-        }
-        Reload::Unchanged => {}
+/// What a policy is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It decides.
+    Live,
+    /// It is asked beside the one that does.
+    Shadow,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Live => "policy",
+            Self::Shadow => "shadow",
+        })
     }
 }
 
 /// Says once what became of a look for a new version.
-pub(crate) fn tell(policy: &LivePolicy, reload: Reload) {
+pub(crate) fn tell(what: Role, policy: &LivePolicy, reload: Reload) {
     match reload {
         Reload::Swapped { from, to } => {
-            telemetry::swapped(&policy.current().name());
-            tracing::info!(from, to, "a new version of the policy decides from now on")
+            telemetry::swapped(&policy.spec().title());
+            let does = match what {
+                Role::Live => "decides",
+                Role::Shadow => "is asked",
+            };
+            tracing::info!(from, to, "a new version of the {what} {does} from now on");
         }
         Reload::Refused { kept, cause } => {
-            telemetry::refused(&policy.current().name());
-            let cause = anyhow::Error::from(cause);
-            tracing::error!(kept, "a new version of a policy is not taken: {cause:#}");
+            telemetry::refused(&policy.spec().title());
+            let cause = chain(&cause);
+            tracing::error!(kept, "a new version of a {what} is not taken: {cause}");
         }
         Reload::Away { kept, cause } => {
-            telemetry::source_unreachable(&policy.current().name(), true);
-            let cause = anyhow::Error::from(cause);
+            let cause = chain(&cause);
             tracing::error!(
                 kept,
-                "looking for new versions of a policy fails, and is tried again: {cause:#}"
+                "looking for new versions of a {what} fails, and is tried again: {cause}"
             );
         }
         Reload::Back { kept } => {
-            telemetry::source_unreachable(&policy.current().name(), false);
-            tracing::info!(kept, "the source of the policy can be read again");
+            tracing::info!(kept, "the source of the {what} can be read again");
         }
         Reload::Unchanged => tracing::debug!(policy = policy.current().title(), "no new version"),
     }

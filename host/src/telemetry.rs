@@ -134,7 +134,7 @@ pub const METRICS: &[Metric] = &[
         name: ROLLBACKS,
         kind: Kind::Counter,
         labels: &["policy"],
-        meaning: "versions taken back for the last good one, since they broke too often",
+        meaning: "versions taken back for the good one before them: by themselves, since they broke too often, or by the operator",
     },
     Metric {
         name: UNREACHABLE,
@@ -280,14 +280,9 @@ pub fn refused(policy: &str) {
     counter!(REFUSALS, "policy" => policy.to_owned()).increment(1);
 }
 
-/// A version of the policy of this name broke too often, and the last good one came back.
+/// A version of the policy of this name was taken back, and the good one before it came back.
 pub fn rolled_back(policy: &str) {
     counter!(ROLLBACKS, "policy" => policy.to_owned()).increment(1);
-}
-
-/// Whether the source of the policy of this name can't be read now.
-pub fn source_unreachable(policy: &str, unreachable: bool) {
-    gauge!(UNREACHABLE, "policy" => policy.to_owned()).set(u8::from(unreachable));
 }
 
 /// Which policy a queue has, and what for.
@@ -301,7 +296,7 @@ pub(crate) struct Place {
     pub(crate) policy: Arc<LivePolicy>,
 }
 
-/// Tells which versions decide. Asked for each time that the metrics are read, so that it is true however a version came into its place.
+/// Tells which versions decide, and whether their sources can be read. Asked for each time that the metrics are read, so that it is true however a version came into its place.
 #[derive(Debug)]
 pub(crate) struct Versions {
     places: Vec<Place>,
@@ -322,6 +317,8 @@ impl Versions {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.values_mut().for_each(|is_live| *is_live = false);
         for (index, place) in self.places.iter().enumerate() {
+            let source = place.policy.spec().title();
+            gauge!(UNREACHABLE, "policy" => source).set(u8::from(place.policy.is_away()));
             for PartName { name, digest, .. } in place.policy.current().parts() {
                 told.insert((index, name, digest.short()), true);
             }

@@ -24,6 +24,7 @@ impl Subject {
         let file = source.read()?;
         let started = clock::instant();
         let component = compile(sandbox, name, &file)?;
+        component.keep_code(sandbox);
         Ok(Self {
             sandbox: sandbox.clone(),
             component,

@@ -62,10 +62,10 @@ async fn handle(
         refresh.begin();
     }
     let handled = started.handler.handle(event.payload, deadline).await;
-    started.refresh.end(deadline).await;
     if let Some(refresh) = &started.shadow_refresh {
         refresh.end(deadline).await;
     }
+    started.refresh.end(deadline).await;
     if started.recorder.is_some() || started.shadow.is_some() {
         let flushing = tokio::task::spawn_blocking(move || {
             // Within what the margin leaves: a reader that has stopped must not cost the batch.

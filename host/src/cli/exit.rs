@@ -20,7 +20,7 @@ Exit codes:
   1    something unexpected went wrong
   2    the command line is wrong
   3    the configuration is wrong, a file of scenarios, or a key
-  4    a policy is refused or its signature is, or it does not build
+  4    a policy is refused or its signature is, it does not build, or there is no version to go back to
   5    a queue, a dead-letter queue, a handler, a registry, a bucket or a running host can't be used
   6    `backstop doctor` found something that is wrong
   7    `backstop policy test`: a scenario or a check failed
@@ -49,6 +49,11 @@ impl From<Exit> for ExitCode {
         Self::from(exit as u8)
     }
 }
+
+/// A version is not taken back.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NotBack(pub(super) String);
 
 /// There is no running host to ask.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +98,7 @@ impl Exit {
             return Self::of_source(source);
         }
         if error.is::<CompileError>()
+            || error.is::<NotBack>()
             || error.is::<BrokenPolicy>()
             || error.is::<BuildError>()
             || error.is::<ProjectError>()
@@ -133,6 +139,7 @@ impl Exit {
             | SourceError::TooLarge { .. }
             | SourceError::Pin { .. }
             | SourceError::Asking { .. } => Self::Policy,
+            SourceError::Slow { .. } => Self::Queue,
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::clock;
 use crate::failure::Timestamp;
 use crate::policy::{LivePolicy, Reload, Schedule};
-use crate::service::tell;
+use crate::service::{Role, tell};
 
 /// The longest that a batch which is done waits for a look to end. What takes longer goes on in the next invocation.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,6 +21,9 @@ const MARGIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Refresh {
     policy: Arc<LivePolicy>,
+    /// What it is called in the log.
+    what: Role,
+    patience: Duration,
     state: Mutex<State>,
 }
 
@@ -33,13 +36,24 @@ struct State {
 }
 
 impl Refresh {
-    /// The policy was loaded just now.
-    pub fn new(policy: Arc<LivePolicy>) -> Self {
+    /// A policy that was loaded just now.
+    pub fn of_policy(policy: Arc<LivePolicy>) -> Self {
+        Self::new(policy, Role::Live, PATIENCE)
+    }
+
+    /// The same for a shadow, which no batch waits for.
+    pub fn of_shadow(policy: Arc<LivePolicy>) -> Self {
+        Self::new(policy, Role::Shadow, Duration::ZERO)
+    }
+
+    fn new(policy: Arc<LivePolicy>, what: Role, patience: Duration) -> Self {
         let mut schedule = Schedule::new(policy.catalog().refresh);
-        let away = policy.is_away() || policy.current().is_absent();
-        let due = clock::now().plus(schedule.next(away, rand::random()));
+        let wait = schedule.next(policy.is_unsettled(), rand::random());
+        let due = clock::now().plus(wait);
         Self {
             policy,
+            what,
+            patience,
             state: Mutex::new(State {
                 schedule,
                 due,
@@ -65,19 +79,21 @@ impl Refresh {
             return;
         };
         let until =
-            (Instant::now() + PATIENCE).min(deadline.checked_sub(MARGIN).unwrap_or(deadline));
+            (Instant::now() + self.patience).min(deadline.checked_sub(MARGIN).unwrap_or(deadline));
         let Ok(ended) = timeout_at(until, &mut looking).await else {
             self.state().looking = Some(looking);
             return;
         };
         match ended {
             Ok(Reload::Unchanged) => {}
-            Ok(reload) => tell(&self.policy, reload),
-            Err(error) => tracing::error!(%error, "looking for a new version of the policy failed"),
+            Ok(reload) => tell(self.what, &self.policy, reload),
+            Err(error) => {
+                tracing::error!(%error, "looking for a new version of the {} failed", self.what);
+            }
         }
-        let away = self.policy.is_away();
+        let unsettled = self.policy.is_unsettled();
         let mut state = self.state();
-        let wait = state.schedule.next(away, rand::random());
+        let wait = state.schedule.next(unsettled, rand::random());
         state.due = clock::now().plus(wait);
     }
 

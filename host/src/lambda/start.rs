@@ -112,11 +112,25 @@ pub async fn start(
     let catalog = config.policies.catalog(sandbox, compiled, endpoint)?;
     let check = service::check(lambda.scenarios.as_deref())?;
     let spec = lambda.policy.clone();
-    let (policy, refused) = service::blocking({
-        let catalog = catalog.clone();
-        move || LivePolicy::load_or_stand_in(catalog, spec, check)
-    })
-    .await;
+    let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
+    let shadow = match lambda.shadow.clone() {
+        Some(spec) => {
+            let catalog = shadow::catalog(&catalog, config.limits).map_err(no_sandbox)?;
+            let name = name.to_owned();
+            Some(move || Shadow::load(&name, catalog, spec))
+        }
+        None => None,
+    };
+    // Both at once: the time for a start is short, and a source may be slow to answer.
+    let ((policy, refused), shadow) = tokio::join!(
+        service::blocking(move || LivePolicy::load_or_stand_in(catalog, spec, check)),
+        async {
+            match shadow {
+                Some(load) => Some(service::blocking(load).await),
+                None => None,
+            }
+        }
+    );
     if let Some(error) = refused {
         tracing::error!(
             "{}: the fallback decides until the function has a policy that is good",
@@ -124,19 +138,10 @@ pub async fn start(
         );
     }
     let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
-    let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
-    let shadow = match lambda.shadow.clone() {
-        Some(spec) => {
-            let catalog = shadow::catalog(&catalog, config.limits).map_err(no_sandbox)?;
-            let name = name.to_owned();
-            Some(service::blocking(move || Shadow::load(&name, catalog, spec)).await)
-        }
-        None => None,
-    };
-    let refresh = Refresh::new(Arc::clone(&policy));
+    let refresh = Refresh::of_policy(Arc::clone(&policy));
     let shadow_refresh = shadow
         .as_ref()
-        .map(|shadow| Refresh::new(Arc::clone(shadow.policy())));
+        .map(|shadow| Refresh::of_shadow(Arc::clone(shadow.policy())));
     let mut decider = Decider::new(name, policy, lambda.bounds).shadowed_by(shadow.clone());
     if let Some(recorder) = &recorder {
         decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);

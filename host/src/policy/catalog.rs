@@ -52,10 +52,13 @@ impl Default for RollBack {
 }
 
 impl Catalog {
-    pub(super) fn sight(&self) -> Sight<'_> {
+    /// `within` bounds a look at a place outside this machine; without it, the time limits of the clients do.
+    pub(super) fn sight(&self, within: Option<Duration>) -> Sight<'_> {
         Sight {
             remotes: &self.remotes,
             signature: self.keys.is_some(),
+            keys: self.keys.as_ref(),
+            within,
             most: self.sandbox.limits.component,
         }
     }

@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -18,6 +18,7 @@ use super::component::PolicyDigest;
 use super::encoding::{self, EncodingError};
 use super::store::{self, Store};
 use super::{engine, trust};
+use crate::whole;
 
 /// What a file of compiled code begins with; the digest of the policy's file follows, the SHA-256 of the code, and then the code.
 const MAGIC: &[u8] = b"backstop compiled 2\n";
@@ -137,6 +138,9 @@ impl Compiled {
     ) {
         let Some(store) = &self.store else { return };
         let path = store.code().join(kept_name(digest, engine));
+        if load(engine, digest, &path).is_ok_and(|code| code.is_some()) {
+            return;
+        }
         let written = component
             .serialize()
             .map_err(|error| io::Error::other(format!("{error:#}")))
@@ -187,16 +191,12 @@ fn packed(digest: PolicyDigest, code: &[u8]) -> Vec<u8> {
     [MAGIC, digest.as_bytes(), &Sha256::digest(code), code].concat()
 }
 
-/// Whole or not at all: under another name first. For everybody to read, as the rest of a package.
+/// For everybody to read, as the rest of a package.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    whole::write(path, bytes, 0o644)
 }
 
 /// The component in a file; none where there is no such file.
@@ -335,8 +335,13 @@ mod tests {
             let sandbox = sandbox();
             sandbox.compiled.find(&sandbox.engine, digest).is_some()
         };
+        let compile_and_keep = || {
+            let sandbox = sandbox();
+            let component = super::super::Component::load(&sandbox, "linear", file).unwrap();
+            component.keep_code(&sandbox);
+        };
         assert!(!is_kept());
-        super::super::Component::load(&sandbox(), "linear", file).unwrap();
+        compile_and_keep();
         assert!(is_kept());
 
         let path = store.code().read_dir().unwrap().next().unwrap().unwrap();
@@ -346,7 +351,7 @@ mod tests {
             std::fs::write(&path, bad).unwrap();
             assert!(!is_kept());
             // Compiled again, and mended by that.
-            super::super::Component::load(&sandbox(), "linear", file).unwrap();
+            compile_and_keep();
             assert!(is_kept());
         }
         std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();

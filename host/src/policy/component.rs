@@ -135,12 +135,7 @@ impl Component {
         let digest = PolicyDigest::of(file);
         let component = match sandbox.compiled.find(&sandbox.engine, digest) {
             Some(component) => component,
-            None => {
-                let component = compile(sandbox, file)?;
-                let (engine, compiled) = (&sandbox.engine, &sandbox.compiled);
-                compiled.keep(engine, digest, &component);
-                component
-            }
+            None => compile(sandbox, file)?,
         };
         component
             .initialize_copy_on_write_image()
@@ -164,6 +159,12 @@ impl Component {
             });
         }
         Ok(Arc::new(component))
+    }
+
+    /// Keeps its code for the next start, if the sandbox has a store and it is not there yet.
+    pub(crate) fn keep_code(&self, sandbox: &Sandbox) {
+        let (engine, compiled) = (&sandbox.engine, &sandbox.compiled);
+        compiled.keep(engine, self.digest, self.pre.component());
     }
 
     /// What the operator calls it.

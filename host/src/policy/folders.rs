@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use notify::{RecommendedWatcher, RecursiveMode};
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode};
 use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
 
 use super::source::Place;
@@ -37,11 +38,14 @@ impl Folders {
     /// None yet. `changed` is told when something in one of them changed, and it has been quiet for [`DEBOUNCE`] since.
     pub(super) fn new(changed: impl Fn() + Send + 'static) -> Self {
         let on_change = move |events: DebounceEventResult| {
-            if let Err(errors) = &events {
-                tracing::warn!(
+            match &events {
+                // The look itself opens the files that it reads.
+                Ok(events) if events.iter().all(|event| is_reading(event.kind)) => return,
+                Ok(_) => {}
+                Err(errors) => tracing::warn!(
                     ?errors,
                     "watching for policies: some changes may have been missed"
-                );
+                ),
             }
             changed();
         };
@@ -93,6 +97,18 @@ impl Folders {
                 }
             }
         }
+    }
+}
+
+fn is_reading(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
+        EventKind::Access(_) => true,
+        EventKind::Any
+        | EventKind::Create(_)
+        | EventKind::Modify(_)
+        | EventKind::Remove(_)
+        | EventKind::Other => false,
     }
 }
 

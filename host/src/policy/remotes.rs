@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use aws_config::SdkConfig;
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use super::bucket::Bucket;
 use super::registry::Registry;
@@ -104,10 +105,19 @@ impl Remotes {
         seen: Option<&Arc<Found>>,
         sight: Sight<'_>,
     ) -> Result<Arc<Found>, SourceError> {
-        // What was seen without its signature does not do where one is wanted.
-        let seen = seen
-            .filter(|seen| seen.tag.is_some() && (!sight.signature || seen.signature.is_some()));
-        let found = self.wait(self.ask(source, seen, sight));
+        let seen = seen.filter(|seen| seen.tag.is_some());
+        let asking = self.ask(source, seen, sight);
+        let found = self.wait(async {
+            match sight.within {
+                None => asking.await,
+                Some(within) => timeout(within, asking).await.unwrap_or_else(|_| {
+                    Err(SourceError::Slow {
+                        name: source.to_string(),
+                        within,
+                    })
+                }),
+            }
+        });
         let asking = |cause| SourceError::Asking {
             name: source.to_string(),
             cause,
@@ -136,7 +146,7 @@ impl Remotes {
                 let client = self.bucket().await;
                 let failed = |cause| SourceError::Bucket {
                     name: name(),
-                    cause,
+                    cause: Box::new(cause),
                 };
                 let Some(object) = client
                     .get(bucket, key, tag, sight.most)
@@ -154,7 +164,7 @@ impl Remotes {
             Place::Registry(reference) => {
                 let failed = |cause| SourceError::Registry {
                     name: name(),
-                    cause,
+                    cause: Box::new(cause),
                 };
                 let registry = &self.0.registry;
                 if let Some(tag) = tag

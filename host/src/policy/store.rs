@@ -2,9 +2,10 @@
 //!
 //! A start with the source away, or with a version there that is no good, goes on with what is kept. Nothing here is needed: without a store, or with one that can't be used, a policy is fetched and compiled at every start.
 
-use std::fs::{DirBuilder, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::collections::BTreeSet;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +15,17 @@ use sha2::{Digest, Sha256};
 
 use super::source::{Found, signature_path};
 use super::{PolicyDigest, PolicySpec, trust};
-use crate::clock;
+use crate::{clock, whole};
 
-/// What has not been used for as long as this is removed.
+/// A policy that no host has served for as long is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(180 * 86_400);
+
+/// Code that no policy at work needs is removed after as long, or when there is more of it than this.
 const UNUSED: Duration = Duration::from_secs(30 * 86_400);
+const UNUSED_BYTES: u64 = 256 << 20;
+
+/// A file that no policy needs is removed after as long: a host may be about to name it.
+const UNNAMED: Duration = Duration::from_secs(3_600);
 
 /// A private folder. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +89,10 @@ impl Kept {
     pub(super) fn short(&self) -> String {
         self.digest.short()
     }
+
+    fn hex(&self) -> String {
+        self.digest.hex()
+    }
 }
 
 impl From<&Arc<Found>> for Kept {
@@ -93,7 +105,7 @@ impl From<&Arc<Found>> for Kept {
 }
 
 impl Store {
-    /// The store in this folder, which is made where there is none; it must belong to this user, and nobody else may write to it. What has long been unused is removed.
+    /// The store in this folder, which is made where there is none; it must belong to this user, and nobody else may write to it.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let unusable = |cause| StoreError::Unusable {
             path: folder.to_owned(),
@@ -102,7 +114,13 @@ impl Store {
         // Absolute: what it keeps is found again from wherever the next start is made.
         let folder = std::path::absolute(folder).map_err(unusable)?;
         let store = Self(folder.clone());
-        for part in [store.0.clone(), store.files(), store.code(), store.known()] {
+        for part in [
+            store.0.clone(),
+            store.files(),
+            store.code(),
+            store.known(),
+            store.running(),
+        ] {
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -114,9 +132,6 @@ impl Store {
                 reason,
             };
             trust::own_folder(&metadata).map_err(open)?;
-        }
-        for part in [store.files(), store.code(), store.known()] {
-            sweep(&part);
         }
         Ok(store)
     }
@@ -136,6 +151,16 @@ impl Store {
     /// Where compiled code is.
     pub(super) fn code(&self) -> PathBuf {
         self.0.join("code")
+    }
+
+    /// Where the control sockets of running hosts are.
+    pub(crate) fn running(&self) -> PathBuf {
+        Self::running_in(&self.0)
+    }
+
+    /// The same, of the store in this folder.
+    pub(crate) fn running_in(folder: &Path) -> PathBuf {
+        folder.join("running")
     }
 
     fn files(&self) -> PathBuf {
@@ -180,11 +205,13 @@ impl Store {
         }
     }
 
-    /// Keeps the files of a version.
+    /// Keeps the files of a version. One that is there and is not what it was is mended.
     pub(super) fn keep(&self, files: &[Arc<Found>]) {
         for file in files {
             let path = self.file(file.digest);
-            if path.exists() {
+            let is_there =
+                std::fs::read(&path).is_ok_and(|it| PolicyDigest::of(&it) == file.digest);
+            if is_there {
                 touch(&path);
             } else if let Err(error) = write(&path, &file.bytes) {
                 tracing::warn!(folder = %self.0.display(), %error, "a policy can't be kept");
@@ -213,6 +240,40 @@ impl Store {
         files.collect()
     }
 
+    /// Removes what no policy needs any more: files and code that none that is known names.
+    pub(super) fn sweep(&self) {
+        let mut named = BTreeSet::new();
+        for entry in entries(&self.known()) {
+            let text = std::fs::read(&entry.path).unwrap_or_default();
+            match serde_json::from_slice::<Known>(&text) {
+                Ok(_) if entry.age > FORGOTTEN => remove(&entry.path),
+                Ok(known) => named.extend(known.live.iter().chain(&known.before).map(Kept::hex)),
+                Err(_) => {}
+            }
+        }
+        let is_named = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.split('.')
+                .next()
+                .is_some_and(|digest| named.contains(digest))
+        };
+        for entry in entries(&self.files()) {
+            if entry.age > UNNAMED && !is_named(&entry.path) {
+                remove(&entry.path);
+            }
+        }
+        let mut code = entries(&self.code());
+        code.retain(|entry| !is_named(&entry.path));
+        code.sort_by_key(|entry| entry.age);
+        let mut bytes = 0;
+        for entry in code {
+            bytes += entry.bytes;
+            if entry.age > UNUSED || bytes > UNUSED_BYTES {
+                remove(&entry.path);
+            }
+        }
+    }
+
     fn file(&self, digest: PolicyDigest) -> PathBuf {
         self.files().join(format!("{}.wasm", digest.hex()))
     }
@@ -237,15 +298,9 @@ fn name_of(spec: &PolicySpec, check: &str) -> String {
     format!("{}.json", hex::encode(digest.finalize()))
 }
 
-/// Whole or not at all: under another name first.
+/// Whole or not at all, and for this user alone.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
+    whole::write(path, bytes, 0o600)
 }
 
 /// As [`touch`], for a file that may not be there.
@@ -267,26 +322,40 @@ fn touch(path: &Path) {
     }
 }
 
-/// Removes what has not been used for long.
-fn sweep(folder: &Path) {
-    let Ok(entries) = folder.read_dir() else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let used = entry.metadata().and_then(|file| file.modified());
-        let age = used
-            .ok()
-            .and_then(|used| clock::system().duration_since(used).ok());
-        if age.is_some_and(|age| age > UNUSED)
-            && let Err(error) = std::fs::remove_file(entry.path())
-        {
-            tracing::debug!(path = %entry.path().display(), %error, "what is no longer used can't be removed");
-        }
+/// A file of the store.
+struct Entry {
+    path: PathBuf,
+    bytes: u64,
+    /// Since it was last used.
+    age: Duration,
+}
+
+fn entries(folder: &Path) -> Vec<Entry> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            let used = metadata.modified().ok()?;
+            Some(Entry {
+                path: entry.path(),
+                bytes: metadata.len(),
+                age: clock::system().duration_since(used).unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::debug!(path = %path.display(), %error, "what is no longer used can't be removed");
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::super::{PartSpec, Source};
     use super::*;
 
@@ -370,21 +439,82 @@ mod tests {
         assert!(Store::open(&folder.path().join("file")).is_err());
     }
 
+    fn age(path: &Path, age: Duration) {
+        let file = std::fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(clock::system() - age).unwrap();
+    }
+
     #[test]
-    fn what_has_long_been_unused_is_removed() {
+    fn a_file_that_was_cut_short_is_mended() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let (old, new) = (found(b"old"), found(b"new"));
-        store.keep(&[Arc::clone(&old), Arc::clone(&new)]);
-        let long_ago = clock::system() - UNUSED - Duration::from_secs(60);
-        std::fs::File::options()
-            .append(true)
-            .open(store.file(old.digest))
-            .unwrap()
-            .set_modified(long_ago)
-            .unwrap();
+        let file = found(b"one");
+        store.keep(&[Arc::clone(&file)]);
+        std::fs::write(store.file(file.digest), "o").unwrap();
+        store.keep(&[Arc::clone(&file)]);
+        assert!(store.files_of(&[Kept::from(&file)]).is_some());
+    }
+
+    #[test]
+    fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
+        let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        assert!(store.files_of(&[Kept::from(&old)]).is_none());
-        assert!(store.files_of(&[Kept::from(&new)]).is_some());
+        let (needed, other) = (found(b"needed"), found(b"other"));
+        store.keep(&[Arc::clone(&needed), Arc::clone(&other)]);
+        let known = Known {
+            live: vec![Kept::from(&needed)],
+            ..Known::default()
+        };
+        let spec = spec("/p.wasm", "1s");
+        store.remember(&spec, "", &known);
+        let code = |file: &Found| {
+            store
+                .code()
+                .join(format!("{}.0.compiled", file.digest.hex()))
+        };
+        for file in [&needed, &other] {
+            std::fs::write(code(file), "code").unwrap();
+        }
+        store.sweep();
+        assert!(
+            store.files_of(&[Kept::from(&other)]).is_some(),
+            "too new to go"
+        );
+        for file in [&needed, &other] {
+            age(&store.file(file.digest), UNUSED * 2);
+            age(&code(file), UNUSED * 2);
+        }
+        store.sweep();
+        assert!(store.file(needed.digest).exists() && code(&needed).exists());
+        assert!(!store.file(other.digest).exists() && !code(&other).exists());
+        // Forgotten, when nobody has served it for half a year; and then not needed any more.
+        age(&store.known().join(name_of(&spec, "")), FORGOTTEN * 2);
+        age(&store.file(needed.digest), UNUSED * 2);
+        store.sweep();
+        store.sweep();
+        assert!(!store.file(needed.digest).exists());
+        assert!(store.recall(&spec, "").is_none());
+    }
+
+    #[test]
+    fn there_is_no_more_unneeded_code_than_so_much() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        for (name, days) in [("old", 3), ("older", 4), ("new", 1)] {
+            let path = store.code().join(name);
+            let file = std::fs::File::create(&path).unwrap();
+            // Sparse: nothing is written.
+            file.set_len(UNUSED_BYTES / 2).unwrap();
+            age(&path, Duration::from_secs(days * 86_400));
+        }
+        store.sweep();
+        let left: BTreeSet<_> = entries(&store.code())
+            .into_iter()
+            .map(|it| it.path)
+            .collect();
+        assert_eq!(
+            left,
+            BTreeSet::from([store.code().join("new"), store.code().join("old")])
+        );
     }
 }

@@ -87,7 +87,7 @@ fn look(
         false => catalog.refresh,
     };
     let mut schedule = Schedule::new(polls(&folders));
-    let mut is_due = policy.spec().has_files() || policy.is_away();
+    let mut is_due = policy.spec().has_files() || policy.is_unsettled();
     while !ended.load(Ordering::Relaxed) && !policy.is_settled() {
         // Before the look: what changes after it is told.
         folders.follow(policy.spec(), catalog.poll.is_some());
@@ -95,10 +95,13 @@ fn look(
         if std::mem::replace(&mut is_due, true) {
             match policy.reload() {
                 Reload::Unchanged => {}
-                reload => report(policy, reload),
+                reload @ (Reload::Swapped { .. }
+                | Reload::Refused { .. }
+                | Reload::Away { .. }
+                | Reload::Back { .. }) => report(policy, reload),
             }
         }
-        let wait = schedule.next(policy.is_away(), rand::rng().random());
+        let wait = schedule.next(policy.is_unsettled(), rand::rng().random());
         if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(wait) {
             return;
         }

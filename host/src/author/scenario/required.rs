@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{ScenarioError, Suite, run};
-use crate::policy::{Check, Policy};
+use crate::policy::{Check, Policy, PolicyDigest};
 
 /// Fixes the numbers that `over` draws, so that the same version passes everywhere.
 const SEED: u64 = 0;
@@ -12,9 +12,10 @@ const SEED: u64 = 0;
 /// A check that all scenarios of this file hold for a version under its live settings; what a scenario sets comes on top of them. The file is read now, to tell at once what is wrong with it, and again for each version.
 pub fn required(path: &Path) -> Result<Check, ScenarioError> {
     Suite::read(path)?;
-    let path = path.to_owned();
+    let (path, file) = (path.to_owned(), path.to_owned());
     Ok(Check {
         name: path.display().to_string(),
+        digest: Arc::new(move || Some(PolicyDigest::of(&std::fs::read(&file).ok()?))),
         passes: Arc::new(move |policy: &Policy| {
             let suite = Suite::read(&path).map_err(|error| {
                 let error = anyhow::Error::new(error);

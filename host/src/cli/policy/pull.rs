@@ -1,6 +1,6 @@
 //! `backstop policy pull`: a policy out of a registry or a bucket, checked before it is written.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anstream::println;
@@ -8,9 +8,10 @@ use anyhow::Context;
 use clap::Parser;
 use serde_json::json;
 
+use super::keys_of;
 use super::place::{Reached, Remote};
-use super::{keys_of, sign};
-use crate::policy::{Fetched, Limits, PolicyDigest, signed_with};
+use crate::policy::{Fetched, Limits, PolicyDigest, signature_path, signed_with};
+use crate::whole;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,25 +90,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// The signature first, so that a host that watches the file finds it signed. Without one, that of a former version goes.
 fn write(path: &Path, pulled: &Fetched) -> io::Result<()> {
-    let signature = sign::beside(path);
+    let signature = signature_path(path);
     match &pulled.signature {
-        Some(text) => write_whole(&signature, text.as_bytes())?,
+        Some(text) => whole::write(&signature, text.as_bytes(), 0o644)?,
         None if signature.exists() => std::fs::remove_file(&signature)?,
         None => {}
     }
-    write_whole(path, &pulled.file)
-}
-
-/// Whole or not at all: under another name first.
-pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)?;
-    file.write_all(content)?;
-    file.persist(path)?;
-    Ok(())
+    whole::write(path, &pulled.file, 0o644)
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anstream::println;
 use anstyle::{AnsiColor, Style};
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Parser;
 
-use crate::cli::exit::NoHost;
+use crate::cli::exit::{NoHost, NotBack};
 use crate::config::{Cache, Config};
 use crate::control::{self, Answer, QueueStatus, Request};
 
@@ -34,15 +34,10 @@ Examples:
 #[derive(Debug, Parser)]
 struct Where {
     /// The folder in which the host keeps its policies [default: the user's own, or BACKSTOP_CACHE]
-    #[arg(
-        long,
-        value_name = "FOLDER",
-        env = "BACKSTOP_CACHE",
-        conflicts_with = "config"
-    )]
-    cache: Option<PathBuf>,
+    #[arg(long, value_name = "FOLDER", env = "BACKSTOP_CACHE")]
+    cache: Option<String>,
 
-    /// The host's configuration, which may name that folder
+    /// The host's configuration; the folder that it names comes first
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -74,27 +69,24 @@ pub(super) struct StatusArgs {
 }
 
 pub(super) fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
-    let request = Request::RollBack {
-        queues: args.queues,
-    };
-    let answers = args.host.ask(&request)?;
-    let queues = || answers.iter().flat_map(|answer| &answer.queues);
-    if let Request::RollBack { queues: named } = &request
-        && let Some(unknown) = named
-            .iter()
-            .find(|name| !queues().any(|queue| queue.queue == **name))
-    {
+    // Nothing is taken back anywhere unless all that is named is there.
+    let served = args.host.ask(&Request::Status)?;
+    let serves = |name: &String| queues(&served).any(|queue| queue.queue == *name);
+    if let Some(unknown) = args.queues.iter().find(|name| !serves(name)) {
         return Err(NoHost(format!(
-            "no host that runs here serves the queue `{unknown}`"
+            "no host that runs here serves the queue `{unknown}`: nothing was taken back"
         ))
         .into());
     }
+    let answers = args.host.ask(&Request::RollBack {
+        queues: args.queues,
+    })?;
     args.host.show(&answers)?;
-    let refused = queues().find_map(|queue| match &queue.rolled_back {
-        Some(Err(why)) => Some(anyhow!("queue `{}`: {why}", queue.queue)),
+    let refused = queues(&answers).find_map(|queue| match &queue.rolled_back {
+        Some(Err(why)) => Some(NotBack(format!("queue `{}`: {why}", queue.queue))),
         Some(Ok(_)) | None => None,
     });
-    refused.map_or(Ok(()), Err)
+    refused.map_or(Ok(()), |refused| Err(refused.into()))
 }
 
 pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
@@ -102,23 +94,38 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
     args.host.show(&answers)
 }
 
+fn queues(answers: &[Answer]) -> impl Iterator<Item = &QueueStatus> {
+    answers.iter().flat_map(|answer| &answer.queues)
+}
+
 impl Where {
     fn folder(&self) -> anyhow::Result<PathBuf> {
-        let cache = match (&self.cache, &self.config) {
-            (Some(folder), _) => Cache::Folder(folder.clone()),
-            (None, Some(path)) => Config::read(path)?.policies.cache,
-            (None, None) => Cache::User,
+        let named = match &self.config {
+            Some(path) => Config::read(path)?.policies.cache,
+            None => Cache::User,
+        };
+        let cache = match (named, &self.cache) {
+            (Cache::User, Some(cache)) => Cache::parse(cache, Path::new("")),
+            (named, _) => named,
         };
         cache
             .folder()
-            .context("there is no folder in which hosts keep their policies: name one with --cache")
+            .ok_or_else(|| NoHost("hosts keep no policies, and so can't be found: name the folder of one that does with --cache".to_owned()).into())
     }
 
+    /// What every host says. One that does not answer is told, and hides no other.
     fn ask(&self, request: &Request) -> anyhow::Result<Vec<Answer>> {
         let folder = self.folder()?;
         let asked = control::ask(&folder, request);
-        let answers =
+        let asked =
             asked.with_context(|| format!("can't ask the hosts of {}", folder.display()))?;
+        let mut answers = Vec::new();
+        for answer in asked {
+            match answer {
+                Ok(answer) => answers.push(answer),
+                Err(error) => tracing::warn!(%error, "a host does not answer"),
+            }
+        }
         if answers.is_empty() {
             return Err(none_in(&folder).into());
         }
@@ -169,7 +176,11 @@ fn show(process: u32, queue: &QueueStatus) {
         &format!("{}, since {}", status.title, status.since.rfc3339()),
     );
     line("before", status.before.as_deref().unwrap_or("none"));
-    line("source", &status.sources.join(" + "));
+    let looked = status.looked.rfc3339();
+    line(
+        "source",
+        &format!("{}, looked at {looked}", status.sources.join(" + ")),
+    );
     if let Some(refused) = &status.refused {
         line("refused", &format!("{red}{refused}{red:#}"));
     }

@@ -6,10 +6,11 @@ use anstream::println;
 use anyhow::Context;
 use clap::Parser;
 
-use super::{password, pull, source_of};
+use super::{password, source_of};
 use crate::cli::exit::UsageError;
 use crate::clock;
-use crate::policy::{Place, SIGNATURE_SUFFIX, SecretKey, SigningError, Source, signed_with};
+use crate::policy::{Place, SecretKey, SigningError, Source, signature_path, signed_with};
+use crate::whole;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,8 +40,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let file = Source::path(path.clone()).read()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let signature = signed(&args.key, &file, &name)?;
-    let beside = beside(&path);
-    pull::write_whole(&beside, signature.as_bytes())
+    let beside = signature_path(&path);
+    whole::write(&beside, signature.as_bytes(), 0o644)
         .with_context(|| format!("can't write {}", beside.display()))?;
     let id = signed_with(&signature)?;
     println!("{}: signed with the key {id}", beside.display());
@@ -52,13 +53,6 @@ pub(super) fn signed(key: &Path, file: &[u8], name: &str) -> Result<String, Sign
     let shown = key.display().to_string();
     let key = SecretKey::read(key, || password::known(&shown))?;
     key.sign(file, name, clock::now())
-}
-
-/// Where the signature of a file is.
-pub(super) fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(SIGNATURE_SUFFIX);
-    PathBuf::from(name)
 }
 
 /// The path of a policy's file. A built-in policy has none.

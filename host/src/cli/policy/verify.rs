@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Parser;
 
 use super::{keys_of, sign};
-use crate::policy::{Source, signed_with};
+use crate::policy::{Source, signature_path, signed_with};
 
 /// Verify the signature of a policy's file, as a host with `require-signature` does
 #[derive(Debug, Parser)]
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let signature = match &args.signature {
         Some(path) => Some(read(path)?),
         None => {
-            let beside = sign::beside(&path);
+            let beside = signature_path(&path);
             beside.exists().then(|| read(&beside)).transpose()?
         }
     };

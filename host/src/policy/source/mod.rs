@@ -9,10 +9,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::bucket::BucketError;
 use super::registry::{Reference, RegistryError};
 use super::remotes::Remotes;
+use super::signature::{Keys, LONGEST, SIGNATURE_SUFFIX};
 use super::{PolicyDigest, builtin};
 
 pub use spec::{PartSpec, PolicyError, PolicySpec};
@@ -101,7 +103,7 @@ pub enum SourceError {
         name: String,
         /// Why.
         #[source]
-        cause: BucketError,
+        cause: Box<BucketError>,
     },
     /// The registry does not give it.
     #[error("can't get the policy {name}")]
@@ -110,7 +112,15 @@ pub enum SourceError {
         name: String,
         /// Why.
         #[source]
-        cause: RegistryError,
+        cause: Box<RegistryError>,
+    },
+    /// It does not answer.
+    #[error("can't get the policy {name}: no answer within {within:?}")]
+    Slow {
+        /// What was named.
+        name: String,
+        /// How long it was waited for.
+        within: Duration,
     },
     /// This machine has no thread or no socket left to ask with.
     #[error("can't ask for the policy {name}")]
@@ -171,8 +181,21 @@ pub(super) struct Sight<'a> {
     pub(super) remotes: &'a Remotes,
     /// Whether the signature is wanted, too.
     pub(super) signature: bool,
+    /// Whose signature: what was seen without one of theirs is no longer good enough.
+    pub(super) keys: Option<&'a Keys>,
+    /// For how long a place outside this machine may keep the look waiting.
+    pub(super) within: Option<Duration>,
     /// The largest file, in bytes.
     pub(super) most: usize,
+}
+
+impl Sight<'_> {
+    fn accepts(&self, seen: &Found) -> bool {
+        self.keys.is_none_or(|keys| {
+            let signature = seen.signature.as_deref();
+            keys.verify(&seen.bytes, signature).is_ok()
+        })
+    }
 }
 
 impl Source {
@@ -206,6 +229,7 @@ impl Source {
         seen: Option<&Arc<Found>>,
         sight: Sight<'_>,
     ) -> Result<Arc<Found>, SourceError> {
+        let seen = seen.filter(|seen| sight.accepts(seen));
         let found = match (&self.place, seen) {
             (_, Some(seen)) if self.is_this(seen) => return Ok(Arc::clone(seen)),
             (Place::Builtin(name), _) => {
@@ -282,6 +306,8 @@ impl Source {
         let sight = Sight {
             remotes,
             signature: true,
+            keys: None,
+            within: None,
             most,
         };
         let found = self.look(None, sight)?;
@@ -310,6 +336,8 @@ impl Source {
         let sight = Sight {
             remotes: &Remotes::default(),
             signature: false,
+            keys: None,
+            within: None,
             most: usize::MAX,
         };
         Ok(self.look(None, sight)?.bytes.to_vec())
@@ -317,16 +345,14 @@ impl Source {
 }
 
 /// Where the detached signature of a file is: beside it, as minisign writes it.
-pub(super) fn signature_path(file: &Path) -> PathBuf {
+pub(crate) fn signature_path(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
-    path.push(".minisig");
+    path.push(SIGNATURE_SUFFIX);
     PathBuf::from(path)
 }
 
 fn signature_of(file: &Path) -> io::Result<Option<String>> {
-    /// Larger than any signature of minisign's.
-    const MOST: usize = 16 << 10;
-    match read(&signature_path(file), MOST) {
+    match read(&signature_path(file), LONGEST) {
         Ok(bytes) => Ok(Some(
             String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
         )),

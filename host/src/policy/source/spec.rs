@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::signature::SignatureError;
 use super::super::{
@@ -21,6 +22,10 @@ pub struct PartSpec {
 
 /// A policy as the operator names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are a few for each queue, and they are made once"
+)]
 pub enum PolicySpec {
     /// One component.
     Whole(PartSpec),
@@ -109,7 +114,7 @@ impl PolicySpec {
     /// Reads, compiles, checks, puts together and probes, once: what comes back is fit to decide.
     pub fn load(&self, sandbox: &Sandbox) -> Result<Policy, PolicyError> {
         let catalog = Catalog::from(sandbox);
-        self.make(&catalog, &self.look(&catalog, &[])?, None)
+        self.make(&catalog, &self.look(&catalog, &[], None)?, None)
     }
 
     /// Where its parts are, in the order of [`Policy::assembled`].
@@ -170,15 +175,16 @@ impl PolicySpec {
         parts.into_iter().flatten()
     }
 
-    /// What is there now, a file for each part. `seen` is what was found the last time, or nothing.
+    /// What is there now, a file for each part. `seen` is what was found the last time, or nothing; `within` bounds each look over the network.
     pub(in crate::policy) fn look(
         &self,
         catalog: &Catalog,
         seen: &[Arc<Found>],
+        within: Option<Duration>,
     ) -> Result<Vec<Arc<Found>>, SourceError> {
         self.sources()
             .enumerate()
-            .map(|(index, source)| source.look(seen.get(index), catalog.sight()))
+            .map(|(index, source)| source.look(seen.get(index), catalog.sight(within)))
             .collect()
     }
 
@@ -219,6 +225,10 @@ impl PolicySpec {
             name: policy.title(),
             cause,
         })?;
+        // Only now: what is refused leaves nothing behind.
+        for component in policy.components() {
+            component.keep_code(sandbox);
+        }
         Ok(policy)
     }
 }

@@ -1,0 +1,137 @@
+//! A look for a new version, and the swap.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::super::source::Found;
+use super::super::{Policy, PolicyError};
+use super::beginning::make;
+use super::versions::{Before, Kind, Refused, Version, kept};
+use super::{LivePolicy, Reload};
+use crate::clock;
+use crate::text::chain;
+
+/// How often a policy that does not change is written down again.
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl LivePolicy {
+    /// Looks at the source again: a version that is new and good is put in place at once, everything else leaves the old one. Blocks while it fetches and compiles; decisions go on meanwhile.
+    pub fn reload(&self) -> Reload {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.current();
+        self.note_look();
+        let files = match self.spec.look(&self.catalog, &seen, None) {
+            Ok(files) => files,
+            Err(cause) => {
+                let cause = PolicyError::from(cause);
+                let said = chain(&cause);
+                let was_said = self.versions().away.replace(said).is_some();
+                return match was_said {
+                    true => Reload::Unchanged,
+                    false => Reload::Away {
+                        kept: now.title(),
+                        cause,
+                    },
+                };
+            }
+        };
+        let was_away = self.versions().away.take().is_some();
+        let nothing_new = || match was_away {
+            true => Reload::Back { kept: now.title() },
+            false => Reload::Unchanged,
+        };
+        let version = Version::of(&files, self.check.as_ref());
+        seen.clone_from(&files);
+        if version.digests == now.digests() {
+            self.forgive();
+            return nothing_new();
+        }
+        let again = match self.refused(&version) {
+            Some(Kind::Refused | Kind::TakenBack) => return nothing_new(),
+            Some(Kind::MayPass) => true,
+            None => false,
+        };
+        match make(
+            &self.catalog,
+            &self.spec,
+            self.check.as_ref(),
+            &files,
+            Some(&now),
+        ) {
+            Ok(policy) => self.swap(policy, &files),
+            Err(cause) => {
+                let kind = match cause.may_pass() {
+                    true => Kind::MayPass,
+                    false => Kind::Refused,
+                };
+                let mut versions = self.versions();
+                let replaced = versions.refused.replace(Refused {
+                    version,
+                    why: chain(&cause),
+                    kind,
+                });
+                if replaced.is_some_and(|it| it.is_taken_back()) {
+                    self.remember(&mut versions);
+                }
+                if again && kind == Kind::MayPass {
+                    return Reload::Unchanged;
+                }
+                Reload::Refused {
+                    kept: now.title(),
+                    cause,
+                }
+            }
+        }
+    }
+
+    /// What was refused is worth another look when it comes again: the source has something else now.
+    fn forgive(&self) {
+        let mut versions = self.versions();
+        if versions.refused.take().is_some_and(|it| it.is_taken_back()) {
+            self.remember(&mut versions);
+        }
+    }
+
+    /// Whether this version was refused before, and what to do about it.
+    fn refused(&self, version: &Version) -> Option<Kind> {
+        let versions = self.versions();
+        let refused = versions.refused.as_ref()?;
+        let is_same = match refused.is_taken_back() {
+            true => refused.version.digests == version.digests,
+            false => refused.version == *version,
+        };
+        is_same.then_some(refused.kind)
+    }
+
+    /// Writes down that it was looked, and once a day that the policy is still served.
+    fn note_look(&self) {
+        let mut versions = self.versions();
+        versions.looked = clock::now();
+        if versions.looked.since(versions.remembered) > DAY {
+            self.remember(&mut versions);
+        }
+    }
+
+    fn swap(&self, policy: Policy, files: &[Arc<Found>]) -> Reload {
+        let to = policy.title();
+        if let Some(store) = &self.catalog.store {
+            store.keep(files);
+        }
+        let mut versions = self.versions();
+        let before = self.current.swap(Arc::new(policy));
+        self.health.begin();
+        let from = before.title();
+        let left = std::mem::replace(&mut versions.live, kept(files));
+        if !before.is_absent() {
+            versions.before = Before::Ready(before, left);
+        }
+        versions.refused = None;
+        versions.since = clock::now();
+        self.remember(&mut versions);
+        drop(versions);
+        if let Some(store) = &self.catalog.store {
+            store.sweep();
+        }
+        Reload::Swapped { from, to }
+    }
+}
