@@ -378,6 +378,7 @@ fn every_link_in_the_documents_leads_somewhere() {
         "host/docs/registries.md",
         "host/docs/scenarios.md",
         "host/docs/write-a-policy.md",
+        "host/docs/versions.md",
         "host/docs/simulate.md",
         "host/docs/replay.md",
         "examples/lambda/README.md",
