@@ -1,26 +1,19 @@
-//! Policies in a real registry and in S3: pushed, read by other tools, pulled, signed, and refused when they are not what they should be.
+//! Policies in a real registry: pushed, read by other tools, pulled, and refused when they are not what they should be.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     reason = "a test that can't go on fails"
 )]
 
-use std::collections::BTreeMap;
-use std::io::Cursor;
-use std::path::Path;
-use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use backstop::clock;
-use backstop::policy::{
-    Bucket, BucketError, Package, Registry as Client, RegistryError, SIGNATURE_SUFFIX, builtin,
-};
-use backstop_tests::aws;
-use backstop_tests::backstop::{command, text};
-use backstop_tests::emulator::{Emulator, ministack, moto};
+use backstop::policy::{Registry as Client, RegistryError};
+use backstop_tests::backstop::text;
+use backstop_tests::bench::{Bench, component, module, package, reference};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::registry::{PASSWORD, Registry, USER};
 use oci_client::client::{ClientConfig, ClientProtocol};
@@ -28,101 +21,15 @@ use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
 use oci_client::secrets::RegistryAuth;
 use oci_wasm::WasmClient;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 
 const LARGEST: usize = 1 << 20;
-
-/// A folder with a policy, `orders.wasm`, and two key pairs, `team` and `other`; commands run in it.
-struct Bench(TempDir);
-
-impl Bench {
-    async fn new() -> Self {
-        let bench = Self(tempfile::tempdir().unwrap());
-        bench.write("orders.wasm", &component());
-        for name in ["team", "other"] {
-            let made = bench.run(&["keygen", name, "--no-password"]).await;
-            assert!(made.status.success(), "{}", text(&made.stderr));
-        }
-        bench
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, content: &[u8]) {
-        std::fs::write(self.path(name), content).unwrap();
-    }
-
-    fn read(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.path(name)).unwrap()
-    }
-
-    /// `backstop policy` in the folder, with Docker's configuration in `docker` there.
-    fn command(&self, arguments: &[&str]) -> tokio::process::Command {
-        let mut command = command(&[&["policy"], arguments].concat());
-        command
-            .current_dir(self.0.path())
-            .env("DOCKER_CONFIG", self.path("docker"))
-            .env_remove("SOURCE_DATE_EPOCH")
-            .env_remove("BACKSTOP_KEY_PASSWORD")
-            .stdin(Stdio::null());
-        command
-    }
-
-    async fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().await.unwrap()
-    }
-
-    /// What a command that succeeds prints as JSON.
-    async fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.run(&[arguments, &["--json"]].concat()).await;
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// A command fails with this exit code and these words.
-    async fn fails(&self, arguments: &[&str], code: i32, words: &str) {
-        let output = self.run(arguments).await;
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{told}");
-        assert!(told.contains(words), "{words:?} is not in:\n{told}");
-    }
-
-    /// Docker's configuration.
-    fn log_in(&self, config: &Value) {
-        std::fs::create_dir_all(self.path("docker")).unwrap();
-        self.write("docker/config.json", config.to_string().as_bytes());
-    }
-}
-
-/// A policy as a component.
-fn component() -> Vec<u8> {
-    let module = builtin::bytes("linear").unwrap();
-    let mut encoder = wit_component::ComponentEncoder::default();
-    encoder.module(module).unwrap().encode().unwrap()
-}
-
-/// A policy that waits this long, as a core module written by hand.
-fn module(milliseconds: u32) -> Vec<u8> {
-    wat::parse_str(waits(milliseconds)).unwrap()
-}
 
 fn plain() -> oci_client::Client {
     oci_client::Client::new(ClientConfig {
         protocol: ClientProtocol::Http,
         ..ClientConfig::default()
     })
-}
-
-fn reference(url: &str) -> oci_client::Reference {
-    url.trim_start_matches("oci://").parse().unwrap()
-}
-
-fn package(file: Vec<u8>) -> Package {
-    let created = jiff::Timestamp::UNIX_EPOCH;
-    Package::policy(file, BTreeMap::new(), created).unwrap()
 }
 
 #[tokio::test]
@@ -280,156 +187,6 @@ async fn content_that_was_changed_in_the_registry_is_refused() {
 }
 
 #[tokio::test]
-async fn only_what_an_accepted_key_has_signed_is_pulled_where_that_is_required() {
-    let (registry, bench) = (Registry::start(), Bench::new().await);
-    let url = registry.url("orders:1");
-    let pull = |key| {
-        [
-            "pull",
-            &url,
-            "-o",
-            "pulled.wasm",
-            "--require-signature",
-            key,
-        ]
-    };
-    bench.json(&["push", "orders.wasm", &url]).await;
-    bench.fails(&pull("team.pub"), 4, "it is not signed").await;
-    bench
-        .json(&["push", "orders.wasm", &url, "--sign", "other.key"])
-        .await;
-    bench
-        .fails(&pull("team.pub"), 4, "which is not accepted")
-        .await;
-    assert!(!bench.path("pulled.wasm").exists());
-    let pushed = bench
-        .json(&["push", "orders.wasm", &url, "--sign", "team.key"])
-        .await;
-    let pulled = bench.json(&pull("team.pub")).await;
-    assert_eq!(pulled["verified"], true);
-    assert_eq!(pulled["signed-by"], pushed["signed-by"]);
-    let verify = [
-        "verify",
-        "pulled.wasm",
-        "--key",
-        "other.pub",
-        "--key",
-        "team.pub",
-    ];
-    assert!(bench.run(&verify).await.status.success());
-    // Signatures of another file, and cut short.
-    bench.write("by-hand.wasm", &module(5));
-    bench
-        .run(&["sign", "by-hand.wasm", "--key", "team.key"])
-        .await;
-    let another = [
-        "push",
-        "orders.wasm",
-        &url,
-        "--signature",
-        "by-hand.wasm.minisig",
-    ];
-    bench.json(&another).await;
-    bench.fails(&pull("team.pub"), 4, "does not fit").await;
-    let whole = text(&bench.read("by-hand.wasm.minisig"));
-    let client = Client::new(Vec::new());
-    for length in [0, 50, 100, whole.len() - 5] {
-        let cut = &whole[..length];
-        let at = reference(&url);
-        client
-            .push(&at, &package(component()), Some(cut))
-            .await
-            .unwrap();
-        bench
-            .fails(&pull("team.pub"), 4, "is not one of minisign's")
-            .await;
-    }
-    // Without the requirement it is pulled, and told for what it is.
-    let pulled = bench.run(&["pull", &url, "-o", "pulled.wasm"]).await;
-    assert!(text(&pulled.stdout).contains("signed     no: "));
-}
-
-#[tokio::test]
-async fn signatures_are_those_of_minisign_both_ways() {
-    let bench = Bench::new().await;
-    // Ours, verified by minisign's library.
-    bench
-        .run(&["sign", "orders.wasm", "--key", "team.key"])
-        .await;
-    let key = minisign::PublicKey::from_file(bench.path("team.pub")).unwrap();
-    let signature = minisign::SignatureBox::from_file(bench.path("orders.wasm.minisig")).unwrap();
-    minisign::verify(
-        &key,
-        &signature,
-        Cursor::new(component()),
-        true,
-        false,
-        false,
-    )
-    .unwrap();
-    assert!(
-        signature
-            .trusted_comment()
-            .unwrap()
-            .contains("file:orders.wasm")
-    );
-    // Its own, with an encrypted key, verified by us.
-    let password = Some("correct horse".to_owned());
-    let pair = minisign::KeyPair::generate_encrypted_keypair(password.clone()).unwrap();
-    bench.write("theirs.key", &pair.sk.to_box(None).unwrap().to_bytes());
-    bench.write("theirs.pub", &pair.pk.to_box().unwrap().to_bytes());
-    let secret = minisign::SecretKey::from_file(bench.path("theirs.key"), password).unwrap();
-    let signature = minisign::sign(None, &secret, Cursor::new(component()), None, None).unwrap();
-    bench.write("orders.wasm.minisig", &signature.to_bytes());
-    let verify = ["verify", "orders.wasm", "--key", "theirs.pub"];
-    assert!(bench.run(&verify).await.status.success());
-    // Its key, used by us.
-    let sign = ["sign", "orders.wasm", "--key", "theirs.key"];
-    bench.fails(&sign, 3, "can't ask for the password").await;
-    for (password, code) in [("battery", 3), ("correct horse", 0)] {
-        let mut signing = bench.command(&sign);
-        let output = signing
-            .env("BACKSTOP_KEY_PASSWORD", password)
-            .output()
-            .await;
-        let output = output.unwrap();
-        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-    }
-    assert!(bench.run(&verify).await.status.success());
-}
-
-#[tokio::test]
-async fn keys_are_made_once_and_kept_to_their_owner() {
-    use std::os::unix::fs::PermissionsExt;
-    let bench = Bench::new().await;
-    let made = std::fs::metadata(bench.path("team.key")).unwrap();
-    assert_eq!(made.permissions().mode() & 0o777, 0o600);
-    bench
-        .fails(&["keygen", "team", "--no-password"], 2, "never replaced")
-        .await;
-    bench
-        .fails(&["keygen", "new"], 3, "set BACKSTOP_KEY_PASSWORD")
-        .await;
-    bench
-        .fails(
-            &["verify", "orders.wasm", "--key", "new.pub"],
-            3,
-            "can't read the public key",
-        )
-        .await;
-    bench
-        .fails(
-            &["sign", "orders.wasm", "--key", "team.pub"],
-            3,
-            "is not a secret key",
-        )
-        .await;
-    bench
-        .fails(&["sign", "linear", "--key", "team.key"], 2, "is built in")
-        .await;
-}
-
-#[tokio::test]
 async fn a_policy_that_a_host_would_refuse_is_not_pushed() {
     let (registry, bench) = (Registry::start(), Bench::new().await);
     let endless = Rule {
@@ -497,7 +254,7 @@ async fn credentials_are_those_of_docker() {
     bench.log_in(&json!({"credHelpers": {registry.address(): "ours"}}));
     let path = std::env::var("PATH").unwrap();
     let mut pulling = bench.command(&["pull", &url]);
-    pulling.env("PATH", format!("{}:{path}", bench.0.path().display()));
+    pulling.env("PATH", format!("{}:{path}", bench.path("").display()));
     assert!(pulling.output().await.unwrap().status.success());
     // One that is broken is told, and does not keep from what anybody may have.
     let open = Registry::start();
@@ -704,119 +461,4 @@ async fn a_registry_that_stops_in_the_middle_of_a_policy_is_away() {
     let client = Client::new(Vec::new());
     let cut = client.fetch(&at, false, LARGEST).await.unwrap_err();
     assert!(cut.is_away(), "{cut}");
-}
-
-async fn in_s3(emulator: &Emulator) {
-    let bench = Bench::new().await;
-    let sdk = aws::config(&emulator.endpoint).await;
-    let name = format!("policies-{}", std::process::id());
-    let s3 = aws_sdk_s3::Client::from_conf(
-        aws_sdk_s3::config::Builder::from(&sdk)
-            .force_path_style(true)
-            .build(),
-    );
-    s3.create_bucket().bucket(&name).send().await.unwrap();
-    let url = format!("s3://{name}/team/orders.wasm");
-    let endpoint = ["--endpoint-url", &emulator.endpoint];
-    let push = [
-        &["push", "orders.wasm", &url, "--sign", "team.key"][..],
-        &endpoint,
-    ]
-    .concat();
-    let pushed = bench.json(&push).await;
-    let pinned = pushed["pinned"].as_str().unwrap();
-    let pull = |url, key| {
-        [
-            &["pull", url, "-o", "pulled.wasm", "--require-signature", key][..],
-            &endpoint,
-        ]
-        .concat()
-    };
-    let pulled = bench.json(&pull(pinned, "team.pub")).await;
-    assert_eq!(pulled["pin"], pushed["digest"]);
-    assert_eq!(bench.read("pulled.wasm"), bench.read("orders.wasm"));
-    assert!(
-        bench
-            .path(&format!("pulled.wasm{SIGNATURE_SUFFIX}"))
-            .exists()
-    );
-    bench
-        .fails(&pull(&url, "other.pub"), 4, "which is not accepted")
-        .await;
-    let elsewhere = url.replace("orders", "none");
-    bench
-        .fails(&pull(&elsewhere, "team.pub"), 5, "there is no s3://")
-        .await;
-    let wrong = format!("{url}@sha256:{}", "0".repeat(64));
-    bench
-        .fails(&pull(&wrong, "team.pub"), 4, "what is there has the digest")
-        .await;
-    // As a poller reads it.
-    let bucket = Bucket::new(&sdk, true);
-    let key = "team/orders.wasm";
-    let first = bucket
-        .get(&name, key, None, LARGEST)
-        .await
-        .unwrap()
-        .unwrap();
-    let etag = first.etag.as_deref();
-    assert!(etag.is_some());
-    assert_eq!(bucket.get(&name, key, etag, LARGEST).await.unwrap(), None);
-    bucket.put(&name, key, module(2)).await.unwrap();
-    let second = bucket
-        .get(&name, key, etag, LARGEST)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(second.file, module(2));
-    let large = bucket.get(&name, key, None, module(2).len() - 1).await;
-    assert!(
-        matches!(large, Err(BucketError::TooLarge { .. })),
-        "{large:?}"
-    );
-    assert!(bucket.signature(&name, key).await.unwrap().is_some());
-    assert_eq!(
-        bucket.signature(&name, "team/none.wasm").await.unwrap(),
-        None
-    );
-    let missing = bucket.get("no-such-bucket-here", key, None, LARGEST).await;
-    assert!(
-        matches!(missing, Err(BucketError::NotFound { .. })),
-        "{missing:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_bucket_of_ministack_is_a_place_too() {
-    in_s3(ministack()).await;
-}
-
-#[tokio::test]
-async fn a_bucket_of_moto_is_a_place_too() {
-    in_s3(moto()).await;
-}
-
-#[tokio::test]
-async fn a_bucket_that_is_away_is_told() {
-    let sdk = aws::config("http://127.0.0.1:1").await;
-    let away = Bucket::new(&sdk, true)
-        .get("b", "k", None, 1)
-        .await
-        .unwrap_err();
-    assert!(away.is_away(), "{away}");
-    assert!(
-        away.to_string().starts_with("can't reach s3://b/k"),
-        "{away}"
-    );
-    let mut regionless = sdk.into_builder();
-    regionless.set_region(None::<aws_config::Region>);
-    let unready = Bucket::new(&regionless.build(), true)
-        .get("b", "k", None, 1)
-        .await;
-    assert!(unready.is_err_and(|error| !error.is_away()));
-    let bench = Bench::new().await;
-    let mistaken = ["pull", Path::new("orders.wasm").to_str().unwrap()];
-    bench
-        .fails(&mistaken, 2, "expected oci://REGISTRY/REPOSITORY:TAG")
-        .await;
 }

@@ -7,6 +7,7 @@
 
 pub mod aws;
 pub mod backstop;
+pub mod bench;
 pub mod emulator;
 pub mod exposition;
 pub mod lambda;

@@ -73,7 +73,7 @@ pub(crate) fn catalog(live: &Catalog, limits: Limits) -> wasmtime::Result<Catalo
     })
 }
 
-/// An engine for shadows: see [`catalog`].
+/// An engine for shadows: see `catalog`.
 pub fn sandbox(limits: Limits) -> wasmtime::Result<Sandbox> {
     Ok(Sandbox::on_demand(limits)?.deciding_at_once(1))
 }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_recorded_decision_the_policys_own_answer_is_known_as_far_as_it_can_be() {
+    fn the_own_answer_of_a_recorded_policy_is_known_as_far_as_it_can_be() {
         let retry = |delay: u32| Action::Retry {
             delay: Milliseconds(delay),
         };

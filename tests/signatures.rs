@@ -1,0 +1,163 @@
+//! Signed policies: who may sign, what a signature is of, and what is refused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::io::Cursor;
+
+use backstop::policy::Registry as Client;
+use backstop_tests::backstop::text;
+use backstop_tests::bench::{Bench, component, module, package, reference};
+use backstop_tests::registry::Registry;
+
+#[tokio::test]
+async fn only_what_an_accepted_key_has_signed_is_pulled_where_that_is_required() {
+    let (registry, bench) = (Registry::start(), Bench::new().await);
+    let url = registry.url("orders:1");
+    let pull = |key| {
+        [
+            "pull",
+            &url,
+            "-o",
+            "pulled.wasm",
+            "--require-signature",
+            key,
+        ]
+    };
+    bench.json(&["push", "orders.wasm", &url]).await;
+    bench.fails(&pull("team.pub"), 4, "it is not signed").await;
+    bench
+        .json(&["push", "orders.wasm", &url, "--sign", "other.key"])
+        .await;
+    bench
+        .fails(&pull("team.pub"), 4, "which is not accepted")
+        .await;
+    assert!(!bench.path("pulled.wasm").exists());
+    let pushed = bench
+        .json(&["push", "orders.wasm", &url, "--sign", "team.key"])
+        .await;
+    let pulled = bench.json(&pull("team.pub")).await;
+    assert_eq!(pulled["verified"], true);
+    assert_eq!(pulled["signed-by"], pushed["signed-by"]);
+    let verify = [
+        "verify",
+        "pulled.wasm",
+        "--key",
+        "other.pub",
+        "--key",
+        "team.pub",
+    ];
+    assert!(bench.run(&verify).await.status.success());
+    // Signatures of another file, and cut short.
+    bench.write("by-hand.wasm", &module(5));
+    bench
+        .run(&["sign", "by-hand.wasm", "--key", "team.key"])
+        .await;
+    let another = [
+        "push",
+        "orders.wasm",
+        &url,
+        "--signature",
+        "by-hand.wasm.minisig",
+    ];
+    bench.json(&another).await;
+    bench.fails(&pull("team.pub"), 4, "does not fit").await;
+    let whole = text(&bench.read("by-hand.wasm.minisig"));
+    let client = Client::new(Vec::new());
+    for length in [0, 50, 100, whole.len() - 5] {
+        let cut = &whole[..length];
+        let at = reference(&url);
+        client
+            .push(&at, &package(component()), Some(cut))
+            .await
+            .unwrap();
+        bench
+            .fails(&pull("team.pub"), 4, "is not one of minisign's")
+            .await;
+    }
+    // Without the requirement it is pulled, and told for what it is.
+    let pulled = bench.run(&["pull", &url, "-o", "pulled.wasm"]).await;
+    assert!(text(&pulled.stdout).contains("signed     no: "));
+}
+
+#[tokio::test]
+async fn signatures_are_those_of_minisign_both_ways() {
+    let bench = Bench::new().await;
+    // Ours, verified by minisign's library.
+    bench
+        .run(&["sign", "orders.wasm", "--key", "team.key"])
+        .await;
+    let key = minisign::PublicKey::from_file(bench.path("team.pub")).unwrap();
+    let signature = minisign::SignatureBox::from_file(bench.path("orders.wasm.minisig")).unwrap();
+    minisign::verify(
+        &key,
+        &signature,
+        Cursor::new(component()),
+        true,
+        false,
+        false,
+    )
+    .unwrap();
+    assert!(
+        signature
+            .trusted_comment()
+            .unwrap()
+            .contains("file:orders.wasm")
+    );
+    // Its own, with an encrypted key, verified by us.
+    let password = Some("correct horse".to_owned());
+    let pair = minisign::KeyPair::generate_encrypted_keypair(password.clone()).unwrap();
+    bench.write("theirs.key", &pair.sk.to_box(None).unwrap().to_bytes());
+    bench.write("theirs.pub", &pair.pk.to_box().unwrap().to_bytes());
+    let secret = minisign::SecretKey::from_file(bench.path("theirs.key"), password).unwrap();
+    let signature = minisign::sign(None, &secret, Cursor::new(component()), None, None).unwrap();
+    bench.write("orders.wasm.minisig", &signature.to_bytes());
+    let verify = ["verify", "orders.wasm", "--key", "theirs.pub"];
+    assert!(bench.run(&verify).await.status.success());
+    // Its key, used by us.
+    let sign = ["sign", "orders.wasm", "--key", "theirs.key"];
+    bench.fails(&sign, 3, "can't ask for the password").await;
+    for (password, code) in [("battery", 3), ("correct horse", 0)] {
+        let mut signing = bench.command(&sign);
+        let output = signing
+            .env("BACKSTOP_KEY_PASSWORD", password)
+            .output()
+            .await;
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    }
+    assert!(bench.run(&verify).await.status.success());
+}
+
+#[tokio::test]
+async fn keys_are_made_once_and_kept_to_their_owner() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new().await;
+    let made = std::fs::metadata(bench.path("team.key")).unwrap();
+    assert_eq!(made.permissions().mode() & 0o777, 0o600);
+    bench
+        .fails(&["keygen", "team", "--no-password"], 2, "never replaced")
+        .await;
+    bench
+        .fails(&["keygen", "new"], 3, "set BACKSTOP_KEY_PASSWORD")
+        .await;
+    bench
+        .fails(
+            &["verify", "orders.wasm", "--key", "new.pub"],
+            3,
+            "can't read the public key",
+        )
+        .await;
+    bench
+        .fails(
+            &["sign", "orders.wasm", "--key", "team.pub"],
+            3,
+            "is not a secret key",
+        )
+        .await;
+    bench
+        .fails(&["sign", "linear", "--key", "team.key"], 2, "is built in")
+        .await;
+}
