@@ -101,6 +101,11 @@ impl Said {
         }
     }
 
+    /// Whether it is known how long to wait, as far as there is a wait at all.
+    pub(super) fn has_known_delay(&self) -> bool {
+        !matches!(self, Self::Retry { delay: None, .. })
+    }
+
     /// How long to wait, where that is said and known.
     pub(super) fn delay(&self) -> Option<Milliseconds> {
         match self {

@@ -113,8 +113,11 @@ impl Tally {
             let pair = (Change::class_name(old), Change::class_name(new));
             *self.classes.entry(pair).or_default() += 1;
         }
-        self.old_delays.extend(old.delay().map(|delay| delay.0));
-        self.new_delays.extend(new.delay().map(|delay| delay.0));
+        // Where one is not known, neither counts: side by side they are of the same failures.
+        if old.has_known_delay() && new.has_known_delay() {
+            self.old_delays.extend(old.delay().map(|delay| delay.0));
+            self.new_delays.extend(new.delay().map(|delay| delay.0));
+        }
         if let Said::Broken { cause } = new {
             *self.report.broken.entry(cause.clone()).or_default() += 1;
         }
