@@ -99,6 +99,8 @@ impl LivePolicy {
             Before::Stored(kept) => {
                 let Some(policy) = self.restored(&kept, &now) else {
                     versions.before = Before::Stored(kept);
+                    // Tried again after as many broken decisions, and not at each.
+                    self.health.begin();
                     return Err(none());
                 };
                 (Arc::new(policy), kept)

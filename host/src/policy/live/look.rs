@@ -18,7 +18,6 @@ impl LivePolicy {
     /// Looks at the source again: a version that is new and good is put in place at once, everything else leaves the old one. Blocks while it fetches and compiles; decisions go on meanwhile.
     pub fn reload(&self) -> Reload {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.current();
         self.note_look();
         let files = match self.spec.look(&self.catalog, &seen, None) {
             Ok(files) => files,
@@ -29,7 +28,7 @@ impl LivePolicy {
                 return match was_said {
                     true => Reload::Unchanged,
                     false => Reload::Away {
-                        kept: now.title(),
+                        kept: self.current().title(),
                         cause,
                     },
                 };
@@ -37,13 +36,14 @@ impl LivePolicy {
         };
         let was_away = self.versions().away.take().is_some();
         let nothing_new = || match was_away {
-            true => Reload::Back { kept: now.title() },
+            true => Reload::Back {
+                kept: self.current().title(),
+            },
             false => Reload::Unchanged,
         };
         let version = Version::of(&files, self.check.as_ref());
         seen.clone_from(&files);
-        if version.digests == now.digests() {
-            self.forgive();
+        if self.is_live(&version) {
             return nothing_new();
         }
         let again = match self.refused(&version) {
@@ -56,7 +56,7 @@ impl LivePolicy {
             &self.spec,
             self.check.as_ref(),
             &files,
-            Some(&now),
+            Some(&self.current()),
         ) {
             Ok(policy) => self.swap(policy, &files),
             Err(cause) => {
@@ -77,19 +77,24 @@ impl LivePolicy {
                     return Reload::Unchanged;
                 }
                 Reload::Refused {
-                    kept: now.title(),
+                    kept: self.current().title(),
                     cause,
                 }
             }
         }
     }
 
-    /// What was refused is worth another look when it comes again: the source has something else now.
-    fn forgive(&self) {
+    /// Whether this version decides. Then what was refused is worth another look when it comes again: the source has something else now.
+    fn is_live(&self, version: &Version) -> bool {
+        // Under the lock: a version may be taken back at any moment.
         let mut versions = self.versions();
+        if self.current().digests() != version.digests {
+            return false;
+        }
         if versions.refused.take().is_some_and(|it| it.is_taken_back()) {
             self.remember(&mut versions);
         }
+        true
     }
 
     /// Whether this version was refused before, and what to do about it.

@@ -1,14 +1,15 @@
 //! A configuration put to work: its policies loaded and watched, its queues checked, a consumer for each.
 
+mod loaded;
+
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::join_all;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::author::scenario::{self, ScenarioError};
+use crate::author::scenario::ScenarioError;
 use crate::config::{Config, HandlerConfig, QueueConfig};
 use crate::consumer::{self, Consumer, Summary, Warning};
 use crate::control::Control;
@@ -16,14 +17,17 @@ use crate::decider::Decider;
 use crate::exporter::{Exporter, ExporterError};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 use crate::policy::{
-    Catalog, Check, Compiled, LivePolicy, PolicyError, PolicySpec, Reload, Sandbox, StoreError,
-    WatchError, Watcher,
+    Catalog, Compiled, LivePolicy, PolicyError, Reload, Sandbox, StoreError, WatchError, Watcher,
 };
 use crate::queue::Connections;
 use crate::record::{Observer, RecordError, Recorder};
 use crate::shadow::{self, Shadow};
 use crate::telemetry::{self, Place, Versions};
 use crate::text::chain;
+
+use loaded::Loaded;
+
+pub(crate) use loaded::{blocking, check};
 
 /// Consumers that are ready to run.
 #[derive(Debug)]
@@ -111,6 +115,7 @@ impl Service {
         let shadows = shadows.transpose().map_err(no_sandbox)?;
         let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
         let mut policies = Loaded::new(catalog.clone());
+        policies.load_all(&config.queues).await;
         let mut by_queue = Vec::new();
         let mut consumers = Vec::new();
         let mut faults = Vec::new();
@@ -181,62 +186,6 @@ pub async fn examine(
     Ok(prepared.warnings)
 }
 
-/// The policies of all queues: those that are the same are loaded once.
-struct Loaded {
-    catalog: Catalog,
-    policies: Vec<(Option<PathBuf>, Arc<LivePolicy>)>,
-}
-
-impl Loaded {
-    fn new(catalog: Catalog) -> Self {
-        Self {
-            catalog,
-            policies: Vec::new(),
-        }
-    }
-
-    fn all(self) -> Vec<Arc<LivePolicy>> {
-        self.policies
-            .into_iter()
-            .map(|(_, policy)| policy)
-            .collect()
-    }
-
-    async fn load(
-        &mut self,
-        queue: &str,
-        spec: PolicySpec,
-        scenarios: Option<PathBuf>,
-    ) -> Result<Arc<LivePolicy>, QueueFault> {
-        let mut same = self.policies.iter();
-        if let Some((_, policy)) =
-            same.find(|(required, policy)| *policy.spec() == spec && *required == scenarios)
-        {
-            return Ok(Arc::clone(policy));
-        }
-        // Seconds, for a component that carries an interpreter.
-        tracing::info!(queue, policy = spec.title(), "loading the policy");
-        let check = check(scenarios.as_deref())?;
-        let catalog = self.catalog.clone();
-        let policy = blocking(move || LivePolicy::checked(catalog, spec, check)).await?;
-        self.policies.push((scenarios, Arc::clone(&policy)));
-        Ok(policy)
-    }
-}
-
-/// The operator's own scenarios as a check, where there are any.
-pub(crate) fn check(scenarios: Option<&Path>) -> Result<Option<Check>, ScenarioError> {
-    scenarios.map(scenario::required).transpose()
-}
-
-/// Runs what blocks where it holds up nothing.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(ended) => std::panic::resume_unwind(ended.into_panic()),
-    }
-}
-
 /// A queue that is ready.
 struct Prepared {
     consumer: Consumer,
@@ -251,9 +200,7 @@ async fn prepare(
     recorder: Option<&Arc<Recorder>>,
     connections: &Connections,
 ) -> Result<Prepared, QueueFault> {
-    let policy = policies
-        .load(&queue.name, queue.policy, queue.scenarios)
-        .await?;
+    let policy = policies.get((queue.policy, queue.scenarios)).await?;
     let shadow = match queue.shadow.zip(shadows.cloned()) {
         Some((spec, catalog)) => {
             let name = queue.name.clone();
