@@ -89,13 +89,11 @@ impl Exit {
         {
             return Self::Config;
         }
-        let source = match error.downcast_ref::<PolicyError>() {
-            Some(PolicyError::Source(source)) => Some(source),
-            Some(_) => return Self::Policy,
-            None => error.downcast_ref::<SourceError>(),
-        };
-        if let Some(source) = source {
-            return Self::of_source(source);
+        if let Some(error) = error.downcast_ref::<PolicyError>() {
+            return Self::of_policy(error);
+        }
+        if let Some(error) = error.downcast_ref::<SourceError>() {
+            return Self::of_source(error);
         }
         if error.is::<CompileError>()
             || error.is::<NotBack>()
@@ -115,7 +113,7 @@ impl Exit {
         }
         match error.downcast_ref::<StartError>() {
             Some(StartError::Queues(faults)) => match faults.first() {
-                Some((_, QueueFault::Policy(_))) => Self::Policy,
+                Some((_, QueueFault::Policy(error))) => Self::of_policy(error),
                 Some((_, QueueFault::Http(_) | QueueFault::Scenarios(_))) => Self::Config,
                 Some((_, QueueFault::Consumer(_))) | None => Self::Queue,
             },
@@ -128,6 +126,18 @@ impl Exit {
 }
 
 impl Exit {
+    fn of_policy(error: &PolicyError) -> Self {
+        match error {
+            PolicyError::Source(error) => Self::of_source(error),
+            PolicyError::Signature { .. }
+            | PolicyError::Component { .. }
+            | PolicyError::Role(_)
+            | PolicyError::Probe { .. }
+            | PolicyError::TakenBack { .. }
+            | PolicyError::Scenarios { .. } => Self::Policy,
+        }
+    }
+
     fn of_source(error: &SourceError) -> Self {
         match error {
             SourceError::Registry { cause, .. } => Self::of_registry(cause),

@@ -6,8 +6,8 @@ use super::{Place, Source, SourceError, builtin};
 use crate::policy::registry::Reference;
 use crate::policy::{PolicyDigest, is_policy_file};
 
-const S3: &str = "an object of S3 such as s3://bucket/orders.wasm, pinned with @sha256: and 64 hexadecimal digits";
-const OCI: &str = "an artifact such as oci://registry.example.com/policies/orders:1.2, pinned with @sha256: and the digest of its manifest";
+const S3: &str = "an object of S3 such as s3://bucket/orders.wasm, which may be pinned with @sha256: and 64 hexadecimal digits";
+const OCI: &str = "an artifact such as oci://registry.example.com/policies/orders:1.2, which may be pinned with @sha256: and the digest of its manifest";
 const PIN: &str = "a pin of `@sha256:` and 64 hexadecimal digits";
 const SCHEME: &str = "a built-in policy, a path, s3://bucket/key or oci://registry/repository:tag";
 

@@ -157,7 +157,12 @@ fn size(records: &[PathBuf]) -> anyhow::Result<Option<u64>> {
             bytes = None;
             continue;
         }
-        let wrong = |why: String| UsageError(format!("{}: {why}", path.display()));
+        let wrong = |why: String| {
+            UsageError(format!(
+                "can't read the records in {}: {why}",
+                path.display()
+            ))
+        };
         let found = path.metadata().map_err(|error| wrong(error.to_string()))?;
         if found.is_dir() {
             return Err(
