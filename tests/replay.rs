@@ -18,6 +18,7 @@ use backstop_tests::policies::{Rule, waits};
 use backstop_tests::preview_1::component;
 use backstop_tests::records::{MOST_ATTEMPTS, write};
 use backstop_tests::registry::Registry;
+use backstop_tests::testing::svg_texts;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -580,12 +581,8 @@ async fn a_chart_shows_both_spreads_of_delays() {
     );
     let drawn = std::fs::read_to_string(&path).unwrap();
     let document = roxmltree::Document::parse(&drawn).unwrap();
-    let found: Vec<_> = document
-        .descendants()
-        .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "text")))
-        .map(|node| node.text().unwrap().trim())
-        .collect();
-    assert!(found.contains(&"recorded"), "{found:?}");
+    let found = svg_texts(&document);
+    assert!(found.iter().any(|text| text == "recorded"), "{found:?}");
     assert!(found.iter().any(|text| text.starts_with("equal-jitter (")));
     let medians = found.iter().filter(|text| text.starts_with("median "));
     assert_eq!(medians.count(), 2);

@@ -20,14 +20,18 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
 use backstop_tests::aws::{Queues, config};
 use backstop_tests::backstop::{program, read_records};
+use backstop_tests::bench::{Bench, module};
 use backstop_tests::emulator::ministack;
 use backstop_tests::mapping::{Mapping, as_lambda_does};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::proxy::{Fault, Proxy};
+use backstop_tests::registry::Registry;
 use backstop_tests::retries::record;
 use backstop_tests::runtime_api::RuntimeApi;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
 
 /// A bucket of a test's own, behind a proxy that can be shut and writes down what was asked.
 struct Bucket {
@@ -263,72 +267,103 @@ async fn a_place_that_never_answers_holds_up_no_start_that_has_something_to_begi
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
-/// A Lambda retry handler whose policy is in a bucket: the process, its Runtime API, and what it decides.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_function_looks_no_more_often_than_the_refresh_time_and_a_bad_version_fails_no_event() {
-    let bucket = Bucket::new().await;
-    let queues = Queues::standard(&ministack().endpoint, &[]).await;
-    queues.redrive_after(1_000).await;
-    let folder = tempfile::tempdir().unwrap();
-    let records = folder.path().join("decisions.jsonl");
-    // Far apart, so that every message is held.
-    let (one, two, three) = (waits(3_600_001), waits(3_600_002), waits(3_600_003));
-    bucket.put("orders.wat", &one).await;
-    let api = RuntimeApi::start().await;
-    let mut command = tokio::process::Command::new(program("backstop-lambda"));
-    as_lambda_does(&mut command, folder.path(), &api)
-        .env("AWS_ENDPOINT_URL", &ministack().endpoint)
-        .env("AWS_ENDPOINT_URL_S3", &bucket.proxy.endpoint)
-        .env("BACKSTOP_RETRY_QUEUE_URL", &queues.url)
-        .env("BACKSTOP_POLICY", bucket.url("orders.wat"))
-        .env("BACKSTOP_REFRESH", "1s")
-        .env("BACKSTOP_CACHE", folder.path().join("cache"))
-        .env("BACKSTOP_DECISIONS", &records);
-    let process = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    api.first_asked().await;
-    let mapping = Mapping::of(&queues).await;
-    let handle = async |number: u32| {
+/// A Lambda retry handler as a process, fed with failed events one by one.
+struct Function {
+    queues: Queues,
+    mapping: Mapping,
+    api: RuntimeApi,
+    folder: TempDir,
+    number: u32,
+    _process: Child,
+}
+
+impl Function {
+    /// A function whose policy is there, and which looks at it every second.
+    async fn start(policy: &str, more: &[(&str, &str)]) -> Self {
+        let endpoint = &ministack().endpoint;
+        let queues = Queues::standard(endpoint, &[]).await;
+        queues.redrive_after(1_000).await;
+        let (folder, api) = (tempfile::tempdir().unwrap(), RuntimeApi::start().await);
+        let mut command = Command::new(program("backstop-lambda"));
+        as_lambda_does(&mut command, folder.path(), &api)
+            .env("AWS_ENDPOINT_URL", endpoint)
+            .env("BACKSTOP_RETRY_QUEUE_URL", &queues.url)
+            .env("BACKSTOP_POLICY", policy)
+            .env("BACKSTOP_REFRESH", "1s")
+            .env("BACKSTOP_CACHE", folder.path().join("cache"))
+            .env("BACKSTOP_DECISIONS", folder.path().join("decisions.jsonl"))
+            .envs(more.iter().copied());
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            // It complains when the Runtime API ends before it does.
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        api.first_asked().await;
+        Self {
+            mapping: Mapping::of(&queues).await,
+            queues,
+            api,
+            folder,
+            number: 0,
+            _process: process,
+        }
+    }
+
+    /// Has it handle one more event, which does not fail the invocation; for how long the policy holds it.
+    async fn handle(&mut self) -> u64 {
+        self.number += 1;
         let function = "arn:aws:lambda:us-east-1:000000000000:function:orders:$LATEST";
-        let id = format!("10000000-0000-4000-8000-{number:012}");
-        queues
-            .send([record(function, &id, clock::now(), &json!({}), "Upstream")])
-            .await;
-        // Held, and so named in the response: the invocation has not failed.
-        assert_eq!(mapping.hand_over(&api).await, Some(1), "event {number}");
-        let records = read_records(&records);
+        let id = format!("10000000-0000-4000-8000-{:012}", self.number);
+        let event = record(function, &id, clock::now(), &json!({}), "Upstream");
+        self.queues.send([event]).await;
+        // Held, and so named in the response.
+        let held = self.mapping.hand_over(&self.api).await;
+        assert_eq!(held, Some(1), "event {}", self.number);
+        let records = read_records(&self.folder.path().join("decisions.jsonl"));
         let last = records.last().unwrap();
         assert_eq!(last["by"], "policy", "{last}");
         last["delay"].as_u64().unwrap()
-    };
-    assert_eq!(handle(0).await, 3_600_001);
-    let looks = || bucket.asked.lock().unwrap().len();
-    let at_once = looks();
-    for number in 1..6 {
-        handle(number).await;
     }
-    assert!(looks() <= at_once + 2, "{} looks", looks() - at_once);
 
-    // Looked for beside the work on one event, and deciding from the next.
-    bucket.put("orders.wat", &two).await;
-    let mut number = 10;
-    let until = async |expected: u64, number: &mut u32| {
-        let end = tokio::time::Instant::now() + Duration::from_secs(30);
+    /// Has it handle events until they are held for so long.
+    async fn until(&mut self, expected: u64) {
+        let end = Instant::now() + Duration::from_secs(30);
         loop {
-            *number += 1;
-            let delay = handle(*number).await;
+            let delay = self.handle().await;
             if delay == expected {
                 return;
             }
-            assert!(tokio::time::Instant::now() < end, "{delay}, not {expected}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert!(Instant::now() < end, "{delay}, not {expected}");
+            sleep(Duration::from_millis(200)).await;
         }
-    };
-    until(3_600_002, &mut number).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_looks_no_more_often_than_the_refresh_time_and_a_bad_version_fails_no_event() {
+    let bucket = Bucket::new().await;
+    // Far apart, so that every message is held.
+    let (one, two, three) = (waits(3_600_001), waits(3_600_002), waits(3_600_003));
+    bucket.put("orders.wat", &one).await;
+    let endpoint = ("AWS_ENDPOINT_URL_S3", bucket.proxy.endpoint.as_str());
+    let mut function = Function::start(&bucket.url("orders.wat"), &[endpoint]).await;
+    assert_eq!(function.handle().await, 3_600_001);
+    let looks = || bucket.asked.lock().unwrap().len();
+    let (at_once, started) = (looks(), Instant::now());
+    for _ in 0..5 {
+        function.handle().await;
+    }
+    // One for each refresh time, of which jitter leaves nine tenths.
+    let due = started.elapsed().as_millis() / 900 + 1;
+    let made = u128::try_from(looks() - at_once).unwrap();
+    assert!(made <= due, "{made} looks where {due} were due");
+
+    // Looked for beside the work on one event, and deciding from the next.
+    bucket.put("orders.wat", &two).await;
+    function.until(3_600_002).await;
     let hostile = Rule {
         delay: Some(Rule::LOOP),
         ..Rule::default()
@@ -336,18 +371,72 @@ async fn a_function_looks_no_more_often_than_the_refresh_time_and_a_bad_version_
     let half = &three[..three.len() / 2];
     for bad in [hostile.text().as_str(), half, ""] {
         bucket.put("orders.wat", bad).await;
-        tokio::time::sleep(Duration::from_millis(1_200)).await;
-        number += 1;
-        assert_eq!(handle(number).await, 3_600_002);
-        number += 1;
-        assert_eq!(handle(number).await, 3_600_002);
+        sleep(Duration::from_millis(1_200)).await;
+        for _ in 0..2 {
+            assert_eq!(function.handle().await, 3_600_002);
+        }
     }
     bucket.shut(true);
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
-    number += 1;
-    assert_eq!(handle(number).await, 3_600_002);
+    sleep(Duration::from_millis(1_200)).await;
+    assert_eq!(function.handle().await, 3_600_002);
     bucket.shut(false);
     bucket.put("orders.wat", &three).await;
-    until(3_600_003, &mut number).await;
-    drop(process);
+    function.until(3_600_003).await;
+}
+
+/// Pushes a policy that waits this long.
+async fn push(bench: &Bench, url: &str, wait: u32) {
+    bench.write("orders.wasm", &module(wait));
+    bench.json(&["push", "orders.wasm", url]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_follows_the_tag_of_a_registry_and_outlasts_its_absence() {
+    let (mut registry, bench) = (Registry::start(), Bench::new().await);
+    let url = registry.url("orders:live");
+    push(&bench, &url, 3_600_001).await;
+    let mut function = Function::start(&url, &[]).await;
+    assert_eq!(function.handle().await, 3_600_001);
+    push(&bench, &url, 3_600_002).await;
+    function.until(3_600_002).await;
+    registry.stop();
+    sleep(Duration::from_millis(1_200)).await;
+    for _ in 0..2 {
+        assert_eq!(function.handle().await, 3_600_002);
+    }
+    registry.restart();
+    push(&bench, &url, 3_600_003).await;
+    function.until(3_600_003).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_is_followed_and_a_pinned_manifest_is_not() {
+    let (mut registry, bench) = (Registry::start(), Bench::new().await);
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let catalog = Catalog {
+        store: Some(Store::open(&folder.path().join("kept")).unwrap()),
+        ..Catalog::from(&sandbox)
+    };
+    let url = registry.url("orders:live");
+    let is_of =
+        |policy: &LivePolicy, wait| policy.current().digests() == [PolicyDigest::of(&module(wait))];
+    bench.write("orders.wasm", &module(1));
+    let pushed = bench.json(&["push", "orders.wasm", &url]).await;
+    let pinned = pushed["pinned"].as_str().unwrap();
+    let (live, settled) = (start(&catalog, &url).await, start(&catalog, pinned).await);
+    assert!(matches!(look(&live).await, Reload::Unchanged));
+    push(&bench, &url, 2).await;
+    assert!(matches!(look(&live).await, Reload::Swapped { .. }));
+    assert!(matches!(look(&settled).await, Reload::Unchanged));
+    assert!(is_of(&live, 2) && is_of(&settled, 1) && settled.is_settled());
+    registry.stop();
+    assert!(matches!(look(&live).await, Reload::Away { .. }));
+    // A start has both, the pinned one without asking anybody.
+    let again = start(&catalog, &url).await;
+    assert!(is_of(&again, 2) && again.status().away.is_some());
+    let again = start(&catalog, pinned).await;
+    assert!(is_of(&again, 1) && again.status().away.is_none());
+    registry.restart();
+    assert!(matches!(look(&live).await, Reload::Back { .. }));
 }

@@ -50,3 +50,12 @@ pub fn failed(said: &[Value]) -> Vec<&str> {
     let failed = said.iter().filter(|test| test["passed"] == false);
     failed.map(|test| test["test"].as_str().unwrap()).collect()
 }
+
+/// The texts of an SVG picture, in its order.
+pub fn svg_texts(picture: &roxmltree::Document<'_>) -> Vec<String> {
+    let nodes = picture.descendants();
+    let texts = nodes.filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "text")));
+    texts
+        .map(|node| node.text().unwrap().trim().to_owned())
+        .collect()
+}

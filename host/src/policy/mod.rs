@@ -19,6 +19,7 @@ mod probe;
 mod registry;
 mod remotes;
 mod schedule;
+mod settings;
 mod signature;
 mod signing;
 mod source;
@@ -56,6 +57,7 @@ pub(crate) use probe::{failures, ordinary_failure, run as probe};
 pub use registry::{Artifact, Package, PackageError, Reference, Registry, RegistryError};
 pub use remotes::Remotes;
 pub use schedule::Schedule;
+pub use settings::on_top;
 pub use signature::{KeyError, Keys, SIGNATURE_SUFFIX, SignatureError, signed_with};
 pub use signing::{NewKeys, SecretKey, SigningError};
 pub(crate) use source::signature_path;
@@ -206,9 +208,7 @@ impl Policy {
     pub(crate) fn with_settings(&self, above: &[(String, String)]) -> Self {
         let mut policy = self.clone();
         for part in &mut policy.parts {
-            let is_replaced = |name: &String| above.iter().any(|(above, _)| above == name);
-            part.settings.retain(|(name, _)| !is_replaced(name));
-            part.settings.extend_from_slice(above);
+            part.settings = on_top(&part.settings, above);
         }
         policy
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::author::subject::{Settings, Subject, on_top};
-use crate::policy::{PartName, Policy, PolicyDigest};
+use crate::author::subject::{Settings, Subject};
+use crate::policy::{PartName, Policy, PolicyDigest, on_top};
 use crate::record::DecisionRecord;
 
 /// What is asked about records.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::expected::{described, verdict_of};
 use super::{Expected, Given, Plan, Scenario, Step, Verdict};
 use crate::author::outcome::{Kind, Outcome, Row, Told};
-use crate::author::subject::{Settings, on_top};
+use crate::author::subject::Settings;
 use crate::clock;
 use crate::decision::{Action, Answer};
 use crate::failure::{Failure, Milliseconds, random};
-use crate::policy::{Asked, Broken, Payload, Policy};
+use crate::policy::{Asked, Broken, Payload, Policy, on_top};
 
 /// Where a policy that never gives up is no longer asked.
 const MOST_ATTEMPTS: u32 = 10_000;

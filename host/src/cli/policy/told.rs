@@ -8,10 +8,9 @@ use anyhow::Context;
 use clap::Parser;
 
 use crate::author::preset::{self, Preset};
-use crate::author::subject::on_top;
 use crate::config::{parse_settings, parse_span};
 use crate::failure::{Error, Milliseconds};
-use crate::policy::Payload;
+use crate::policy::{Payload, on_top};
 
 /// A failure's error, and its message.
 #[derive(Debug, Parser)]
