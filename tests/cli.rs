@@ -61,3 +61,67 @@ async fn a_mistyped_command_is_answered_with_the_right_one() {
         text(&output.stderr)
     );
 }
+
+#[tokio::test]
+async fn what_messages_and_workers_say_forges_no_log_line_and_obeys_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = folder.path().join("said");
+    // U+009B is a control sequence introducer, U+202E turns the line around.
+    std::fs::write(
+        &said,
+        r#"{"errorType":"E\r\n2026-01-01T00:00:00Z  INFO message{queue=\"try\"}: all is well\u001b[2J\u009b31m\u202e\u2028","errorMessage":"\u001b]0;title\u0007"}"#,
+    )
+    .unwrap();
+    let work = folder.path().join("work.sh");
+    std::fs::write(&work, format!("cat {}; exit 1", said.display())).unwrap();
+    let lines = folder.path().join("lines");
+    std::fs::write(&lines, "one\n").unwrap();
+    let exec = format!("sh {}", work.display());
+    let run = async |more: &[&str]| {
+        let arguments = [
+            "run",
+            "--queue-url",
+            "local:try",
+            "--cache",
+            "off",
+            "--exec",
+            &exec,
+            "--max-attempts",
+            "1",
+            "--messages",
+            lines.to_str().unwrap(),
+        ];
+        let output = command(&[&arguments, more].concat())
+            .stdin(std::process::Stdio::null())
+            .output()
+            .await
+            .unwrap();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (_, log) = run(&["--json"]).await;
+    assert!(log.contains("all is well"), "{log}");
+    for line in log.lines() {
+        let level = line.split_ascii_whitespace().nth(1);
+        let is_ours = [Some("INFO"), Some("WARN")].contains(&level);
+        let is_forged = line.starts_with("2026-01-01T00:00:00Z");
+        assert!(is_ours && !is_forged, "{line:?}");
+        let odd = |c: char| c.is_control() || ['\u{202e}', '\u{2028}'].contains(&c);
+        assert!(!line.contains(odd), "{line:?}");
+    }
+
+    // The same words in the log, in the summary and in the record.
+    let (counts, log) = run(&["--json", "--log-format", "json"]).await;
+    let counts: serde_json::Value = serde_json::from_str(&counts).unwrap();
+    assert_eq!(counts["dead-lettered"], 1);
+    assert!(log.contains(r#""message":"dead-letter""#), "{log}");
+    let (records, log) = run(&["--decisions", "-"]).await;
+    let record: serde_json::Value = serde_json::from_str(&records).unwrap();
+    assert_eq!(record["verdict"], "dead-letter");
+    assert!(log.contains("dead-lettered=1"), "{log}");
+    let (by, class) = (
+        record["by"].as_str().unwrap(),
+        record["class"].as_str().unwrap(),
+    );
+    assert!(log.contains(&format!("class={class} ")), "{log}");
+    assert!(log.contains(&format!("by=\"{by}\"")), "{log}");
+}

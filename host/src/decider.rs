@@ -111,7 +111,7 @@ impl Decider {
         let decided =
             tokio::task::spawn_blocking(move || decider.decide_now(&given, &payload, room)).await;
         decided.unwrap_or_else(|panic| {
-            tracing::error!(%panic, message_id = failure.message_id, "deciding failed: the fallback decides");
+            tracing::error!(%panic, "message-id" = failure.message_id, "deciding failed: the fallback decides");
             let by = DecidedBy::Fallback("the host failed while it asked the policy".to_owned());
             let decision = self.bounds.keep(&failure, fallback::decide(&failure), by, room);
             Decided { decision, policy: digests(&self.policy.current()) }
@@ -157,7 +157,7 @@ impl Decider {
         decision: &Decision,
     ) -> Option<DecisionRecord> {
         for line in &asked.log {
-            tracing::debug!(target: "backstop::policy", queue = self.queue, message_id = failure.message_id, level = line.level, "{}", line.message);
+            tracing::debug!(target: "backstop::policy", queue = self.queue, "message-id" = failure.message_id, level = line.level, "{}", line.message);
         }
         if let Err(broken) = &asked.answer {
             warn_of(broken, &self.queue, failure, policy);
@@ -200,7 +200,7 @@ fn digests(policy: &Policy) -> String {
 fn warn_of(broken: &Broken, queue: &str, failure: &Failure, policy: &Policy) {
     tracing::warn!(
         queue,
-        message_id = failure.message_id,
+        "message-id" = failure.message_id,
         attempt = failure.attempt.get(),
         policy = policy.title(),
         "the policy {broken}: the fallback decides"

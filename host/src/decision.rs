@@ -64,6 +64,17 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// `retry`, `dead-letter` or `discard`: in logs, metrics and tables as in a decision record.
+    pub fn verdict(&self) -> &'static str {
+        match self {
+            Self::Retry { .. } => "retry",
+            Self::DeadLetter { .. } => "dead-letter",
+            Self::Discard { .. } => "discard",
+        }
+    }
+}
+
 /// What a policy says of one failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -121,6 +132,18 @@ pub enum DecidedBy {
     Bound(String),
     /// The host's, since the policy is broken: how.
     Fallback(String),
+}
+
+impl DecidedBy {
+    /// `policy`, `shortened`, `bound` or `fallback`: in logs and metrics as in a decision record.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Shortened(_) => "shortened",
+            Self::Bound(_) => "bound",
+            Self::Fallback(_) => "fallback",
+        }
+    }
 }
 
 /// What the host does about one failure.
@@ -282,6 +305,42 @@ mod tests {
             (class(&"x".repeat(129)), Some(Senseless::Class(129))),
         ] {
             assert_eq!(answer.sensible().err(), expected);
+        }
+    }
+
+    #[test]
+    fn a_decision_is_spelled_in_logs_and_metrics_as_in_its_record() {
+        let reason = "because".to_owned();
+        let actions = [
+            retry(1).action,
+            dead_letter("because").action,
+            Action::Discard { reason },
+        ];
+        let deciders = [
+            DecidedBy::Policy,
+            DecidedBy::Shortened(Milliseconds(1)),
+            DecidedBy::Bound("b".to_owned()),
+            DecidedBy::Fallback("f".to_owned()),
+        ];
+        let classes = [
+            ErrorClass::Transient,
+            ErrorClass::Throttled,
+            ErrorClass::Permanent,
+        ];
+        for action in &actions {
+            for decided_by in &deciders {
+                for class in &classes {
+                    let record = serde_json::to_value(Decision {
+                        class: class.clone(),
+                        action: action.clone(),
+                        decided_by: decided_by.clone(),
+                    })
+                    .unwrap();
+                    assert_eq!(record["verdict"], action.verdict());
+                    assert_eq!(record["by"], decided_by.name());
+                    assert_eq!(record["class"], class.to_string());
+                }
+            }
         }
     }
 

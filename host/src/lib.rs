@@ -16,6 +16,7 @@ pub mod fallback;
 pub mod handler;
 mod invocation;
 pub mod lambda;
+pub mod log;
 pub mod policy;
 pub mod queue;
 pub mod record;

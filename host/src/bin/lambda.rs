@@ -11,6 +11,7 @@ use backstop::clock;
 use backstop::config::Config;
 use backstop::failure::Timestamp;
 use backstop::lambda::start::{Started, compiled_folders, start};
+use backstop::log::EscapedFields;
 use backstop::queue::Connections;
 use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
 use tokio::time::Instant;
@@ -99,7 +100,7 @@ fn log() {
         .with_ansi(false)
         .with_target(false);
     match env::var("AWS_LAMBDA_LOG_FORMAT").as_deref() {
-        Ok("Text" | "TEXT") => lines.init(),
+        Ok("Text" | "TEXT") => lines.fmt_fields(EscapedFields).init(),
         _ => lines.json().flatten_event(true).init(),
     }
 }

@@ -10,6 +10,7 @@ use clap::{ArgGroup, Parser};
 use crate::config::Config;
 use crate::doctor::{Finding, Verdict, examine};
 use crate::queue::Connections;
+use crate::text::one_line;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,5 +119,5 @@ fn show(finding: &Finding) {
         Verdict::Warning => ("warning  ", colour(AnsiColor::Yellow)),
         Verdict::Wrong => ("wrong    ", colour(AnsiColor::Red).bold()),
     };
-    println!("{style}{mark}{style:#} {finding}");
+    println!("{style}{mark}{style:#} {}", one_line(&finding.to_string()));
 }

@@ -12,6 +12,7 @@ use crate::policy::{
     SigningError, SourceError,
 };
 use crate::service::{QueueFault, StartError};
+use crate::text::harmless;
 
 /// The exit codes, as `--help` lists them.
 pub(super) const HELP: &str = "\
@@ -180,6 +181,7 @@ impl Exit {
 /// Tells the error on stderr, with all of its causes.
 pub(super) fn report(error: &anyhow::Error) -> ExitCode {
     let red = anstyle::AnsiColor::Red.on_default().bold();
-    anstream::eprintln!("{red}error:{red:#} {error:#}");
+    let text = harmless(&format!("{error:#}"));
+    anstream::eprintln!("{red}error:{red:#} {text}");
     Exit::of(error).into()
 }

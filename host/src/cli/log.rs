@@ -5,6 +5,7 @@ use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
 
 use super::LogFormat;
+use crate::log::EscapedFields;
 
 /// Starts logging. A `quiet` command has lines of its own and leaves the log to warnings that nobody expects.
 pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) {
@@ -24,7 +25,11 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) {
     match format {
         LogFormat::Text => {
             let colour = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            subscriber.with_ansi(colour).with_target(false).init();
+            subscriber
+                .fmt_fields(EscapedFields)
+                .with_ansi(colour)
+                .with_target(false)
+                .init();
         }
         LogFormat::Json => subscriber.json().flatten_event(true).init(),
     }

@@ -365,21 +365,22 @@ fn report(name: &str, summary: &Summary, json: bool) -> anyhow::Result<()> {
         println!("{object}");
         return Ok(());
     }
+    // Spelled as the JSON above.
     tracing::info!(
         queue = name,
         received = summary.received,
         succeeded = summary.succeeded,
         retried = summary.retried,
-        dead_lettered = summary.dead_lettered,
+        "dead-lettered" = summary.dead_lettered,
         discarded = summary.discarded,
-        handed_back = summary.handed_back,
+        "handed-back" = summary.handed_back,
         unsettled = summary.unsettled,
         fallbacks = summary.fallbacks,
-        shadow_agreed = summary.shadow.map(|shadow| shadow.agreed),
-        shadow_differed = summary.shadow.map(|shadow| shadow.differed),
-        shadow_broken = summary.shadow.map(|shadow| shadow.broken),
-        shadow_skipped = summary.shadow.map(|shadow| shadow.skipped),
-        requests_per_message = format!("{:.2}", summary.requests_per_message),
+        "shadow-agreed" = summary.shadow.map(|shadow| shadow.agreed),
+        "shadow-differed" = summary.shadow.map(|shadow| shadow.differed),
+        "shadow-broken" = summary.shadow.map(|shadow| shadow.broken),
+        "shadow-skipped" = summary.shadow.map(|shadow| shadow.skipped),
+        "requests-per-message" = format!("{:.2}", summary.requests_per_message),
         "ended"
     );
     Ok(())

@@ -206,15 +206,13 @@ pub(super) fn room(message: &Message) -> Milliseconds {
 }
 
 fn tell(failure: &Failure, decision: &Decision) {
-    let by = match &decision.decided_by {
-        DecidedBy::Policy | DecidedBy::Shortened(_) => "policy",
-        DecidedBy::Bound(_) => "bound",
-        DecidedBy::Fallback(_) => "fallback",
-    };
+    let by = decision.decided_by.name();
     let (error, class) = (&failure.error.code, &decision.class);
+    let verdict = decision.action.verdict();
     match &decision.action {
-        Action::Retry { delay } => tracing::info!(%error, %class, %delay, by, "retry"),
-        Action::DeadLetter { reason } => tracing::warn!(%error, %class, reason, by, "dead-letter"),
-        Action::Discard { reason } => tracing::warn!(%error, %class, reason, by, "discard"),
+        Action::Retry { delay } => tracing::info!(%error, %class, %delay, by, "{verdict}"),
+        Action::DeadLetter { reason } | Action::Discard { reason } => {
+            tracing::warn!(%error, %class, reason, by, "{verdict}");
+        }
     }
 }

@@ -187,10 +187,10 @@ impl RetryHandler {
             gone = done,
             left = total - done,
             // Since this process began, as far as the shadow has answered.
-            shadow_agreed = shadow.map(|shadow| shadow.agreed),
-            shadow_differed = shadow.map(|shadow| shadow.differed),
-            shadow_broken = shadow.map(|shadow| shadow.broken),
-            shadow_skipped = shadow.map(|shadow| shadow.skipped),
+            "shadow-agreed" = shadow.map(|shadow| shadow.agreed),
+            "shadow-differed" = shadow.map(|shadow| shadow.differed),
+            "shadow-broken" = shadow.map(|shadow| shadow.broken),
+            "shadow-skipped" = shadow.map(|shadow| shadow.skipped),
             "batch handled"
         );
         ids.into_iter()

@@ -184,7 +184,7 @@ impl Shared {
         {
             tracing::warn!(
                 queue = self.queue,
-                message_id = case.record.failure.message_id,
+                "message-id" = case.record.failure.message_id,
                 policy = policy.title(),
                 "the shadow {broken}: told once for this version, and counted"
             );

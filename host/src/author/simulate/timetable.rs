@@ -166,7 +166,8 @@ impl Plan {
             let decision = self
                 .bounds
                 .keep(&failure, answer, decided_by, LONGEST_DELAY);
-            let (verdict, reason) = match decision.action {
+            let verdict = decision.action.verdict();
+            let reason = match decision.action {
                 Action::Retry { delay } => {
                     let starts = now + u64::from(delay.0);
                     walk.retries.push((delay.0.into(), starts));
@@ -174,8 +175,7 @@ impl Plan {
                     previous_delay = Some(delay);
                     continue;
                 }
-                Action::DeadLetter { reason } => ("dead-letter", reason),
-                Action::Discard { reason } => ("discard", reason),
+                Action::DeadLetter { reason } | Action::Discard { reason } => reason,
             };
             walk.end = Some((verdict, reason, now));
             break;

@@ -15,6 +15,7 @@ use super::orders::TOTAL;
 use crate::consumer::{Stats, Summary};
 use crate::decision::Action;
 use crate::record::DecisionRecord;
+use crate::text::one_line;
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
@@ -85,7 +86,7 @@ impl Timeline {
 
     pub(super) fn refused(&self, why: &str) {
         let why = why.split_once("is refused: ").map_or(why, |(_, why)| why);
-        self.line("policy", format!("{RED}refused: {why}{RED:#}"));
+        self.line("policy", format!("{RED}refused: {}{RED:#}", one_line(why)));
     }
 
     pub(super) fn succeeded(&self, order: u32, attempt: u32) {
@@ -99,14 +100,16 @@ impl Timeline {
         let failure = &record.failure;
         let outcome = match &record.decision.action {
             Action::Retry { delay } => format!("{YELLOW}again in {delay}{YELLOW:#}"),
-            Action::DeadLetter { reason } => format!("{RED}dead-lettered: {reason}{RED:#}"),
-            Action::Discard { reason } => format!("{RED}discarded: {reason}{RED:#}"),
+            Action::DeadLetter { reason } => {
+                format!("{RED}dead-lettered: {}{RED:#}", one_line(reason))
+            }
+            Action::Discard { reason } => format!("{RED}discarded: {}{RED:#}", one_line(reason)),
         };
         let what = format!(
             "attempt {}  {:<20} {:<10} {outcome}",
             failure.attempt,
-            failure.error.code,
-            record.decision.class.to_string()
+            one_line(&failure.error.code),
+            one_line(&record.decision.class.to_string())
         );
         self.line(format!("order {order:02}"), what);
     }

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{Named, source_of};
 use crate::author::Metadata;
 use crate::policy::{INTERFACES, Limits, Payload, PolicyDigest, ordinary_failure};
+use crate::text::one_line;
 
 /// Look into a policy: what it answers, what it imports, what it uses of its limits
 ///
@@ -54,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         println!("{found}");
         return Ok(());
     }
-    let line = |name: &str, value: String| println!("{name:<10} {value}");
+    let line = |name: &str, value: String| println!("{name:<10} {}", one_line(&value));
     line("policy", args.policy.policy.clone());
     line("digest", digest.to_string());
     let told = [metadata.name, metadata.version, metadata.language];

@@ -10,6 +10,7 @@ use clap::Parser;
 use crate::cli::exit::{NoHost, NotBack};
 use crate::config::{Cache, Config};
 use crate::control::{self, Answer, QueueStatus, Request};
+use crate::text::one_line;
 
 const ROLLBACK: &str = "\
 Examples:
@@ -158,17 +159,21 @@ fn show(process: u32, queue: &QueueStatus) {
     let red: Style = AnsiColor::Red.on_default();
     let green: Style = AnsiColor::Green.on_default();
     let status = &queue.policy;
-    println!("{bold}{}{bold:#}  process {process}", queue.queue);
-    let line = |name: &str, value: &str| println!("  {name:<9} {value}");
+    println!(
+        "{bold}{}{bold:#}  process {process}",
+        one_line(&queue.queue)
+    );
+    let styled = |name: &str, style: Style, value: &str| {
+        println!("  {name:<9} {style}{}{style:#}", one_line(value));
+    };
+    let line = |name: &str, value: &str| styled(name, Style::new(), value);
     match &queue.rolled_back {
-        Some(Ok(rolled_back)) => line(
+        Some(Ok(rolled_back)) => styled(
             "back",
-            &format!(
-                "{green}from {} to {}{green:#}",
-                rolled_back.from, rolled_back.to
-            ),
+            green,
+            &format!("from {} to {}", rolled_back.from, rolled_back.to),
         ),
-        Some(Err(why)) => line("back", &format!("{red}{why}{red:#}")),
+        Some(Err(why)) => styled("back", red, why),
         None => {}
     }
     line(
@@ -182,9 +187,9 @@ fn show(process: u32, queue: &QueueStatus) {
         &format!("{}, looked at {looked}", status.sources.join(" + ")),
     );
     if let Some(refused) = &status.refused {
-        line("refused", &format!("{red}{refused}{red:#}"));
+        styled("refused", red, refused);
     }
     if let Some(away) = &status.away {
-        line("away", &format!("{red}{away}{red:#}"));
+        styled("away", red, away);
     }
 }

@@ -22,6 +22,7 @@ use crate::decision::{Action, Answer};
 use crate::failure::{Failure, Milliseconds, random};
 use crate::fallback;
 use crate::policy::{Asked, Limits, Payload, Policy};
+use crate::text::one_line;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -186,7 +187,7 @@ fn as_json(policy: &Policy, failure: &Failure, asked: &Asked) -> Value {
 }
 
 fn explain(policy: &Policy, failure: &Failure, asked: &Asked) {
-    let line = |name: &str, value: String| println!("{name:<9} {value}");
+    let line = |name: &str, value: String| println!("{name:<9} {}", one_line(&value));
     let limits = Limits::default();
     line("policy", policy.title());
     line("failure", described(failure));
@@ -197,7 +198,8 @@ fn explain(policy: &Policy, failure: &Failure, asked: &Asked) {
         }
         Err(broken) => {
             let red: Style = AnsiColor::Red.on_default().bold();
-            line("broken", format!("{red}the policy {broken}{red:#}"));
+            let broken = one_line(&broken.to_string());
+            println!("{:<9} {red}the policy {broken}{red:#}", "broken");
             line("fallback", verdict(&fallback::decide(failure).action));
         }
     }
@@ -241,9 +243,11 @@ pub(super) fn described(failure: &Failure) -> String {
 }
 
 fn verdict(action: &Action) -> String {
+    let verdict = action.verdict();
     match action {
-        Action::Retry { delay } => format!("retry in {delay}"),
-        Action::DeadLetter { reason } => format!("dead-letter: {reason}"),
-        Action::Discard { reason } => format!("discard: {reason}"),
+        Action::Retry { delay } => format!("{verdict} in {delay}"),
+        Action::DeadLetter { reason } | Action::Discard { reason } => {
+            format!("{verdict}: {reason}")
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::cli::policy::{sandbox, table};
 use crate::decision::Bounds;
 use crate::failure::Milliseconds;
 use crate::policy::Policy;
+use crate::text::one_line;
 
 /// The highest `maxReceiveCount` of SQS: no message is followed further.
 const HORIZON: std::num::NonZeroU32 = std::num::NonZeroU32::MIN.saturating_add(999);
@@ -117,7 +118,10 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
     line("policy", policy.title());
     line(
         "messages",
-        format!("{messages}, each fails every time: {}", plan.error),
+        format!(
+            "{messages}, each fails every time: {}",
+            one_line(&plan.error.to_string())
+        ),
     );
     println!();
     println!("{}", rows(attempts));
@@ -131,7 +135,7 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
                 end.messages,
                 span_of(end.attempts, |attempts| attempts.to_string()),
                 span_of(since, |span| Rounded(span).to_string()),
-                end.reason
+                one_line(&end.reason)
             ),
         );
     }
@@ -162,6 +166,7 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
         );
     }
     for (cause, decisions) in &timetable.broken {
+        let cause = one_line(cause);
         let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
         line(
             "broken",

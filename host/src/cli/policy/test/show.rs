@@ -109,7 +109,7 @@ impl<'a> Shown<'a> {
             false => println!("{RED}{CROSS}{RED:#} {name}{DIM}{about}{DIM:#}"),
         }
         for warning in &outcome.warnings {
-            println!("  {YELLOW}warning:{YELLOW:#} {warning}");
+            println!("  {YELLOW}warning:{YELLOW:#} {}", one_line(warning));
         }
         if !outcome.passed {
             for line in lines(outcome, &self.again) {
