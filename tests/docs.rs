@@ -181,6 +181,67 @@ fn every_metric_is_documented_as_it_is_told_and_no_other() {
     );
 }
 
+/// The value of a key of an alert, as the file has it on one line.
+fn of_alert<'a>(alert: &'a str, key: &str) -> Option<&'a str> {
+    let mut lines = alert.lines().map(str::trim);
+    lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
+}
+
+#[test]
+fn every_alert_is_documented_as_its_file_has_it_and_no_other() {
+    let rules = document("examples/prometheus/alerts.yaml");
+    let alerts = rules.split("- alert: ").skip(1);
+    let rows: Vec<_> = alerts
+        .map(|alert| {
+            let of = |key| of_alert(alert, key).unwrap();
+            let lasts = of_alert(alert, "for").map(|span| format!(" for {span}"));
+            format!(
+                "| `{}` | {} | `{}`{} | {} |",
+                alert.lines().next().unwrap(),
+                of("severity"),
+                of("expr").replace('|', "\\|"),
+                lasts.unwrap_or_default(),
+                of("summary")
+            )
+        })
+        .collect();
+    let text = document("host/docs/metrics.md");
+    let documented = text.lines().filter(|line| line.starts_with("| `Backstop"));
+    assert_eq!(documented.collect::<Vec<_>>().join("\n"), rows.join("\n"));
+    for name in rules.split("backstop_").skip(1) {
+        let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+        let name: String = name.chars().take_while(|c| is_of_name(*c)).collect();
+        let known = METRICS
+            .iter()
+            .any(|metric| metric.name == format!("backstop_{name}"));
+        assert!(known, "backstop_{name} is no metric");
+    }
+}
+
+#[test]
+fn every_alert_comes_when_it_should_and_not_before() {
+    let promtool = services().join("prometheus/promtool");
+    let tests = top().join("examples/prometheus/alerts_test.yaml");
+    let tested = document("examples/prometheus/alerts_test.yaml");
+    let rules = document("examples/prometheus/alerts.yaml");
+    for alert in rules.split("- alert: ").skip(1) {
+        let name = alert.lines().next().unwrap();
+        let comes = format!("alertname: {name}\n        exp_alerts:");
+        assert!(tested.contains(&comes), "{name} has no test");
+    }
+    let output = std::process::Command::new(promtool)
+        .args(["test", "rules"])
+        .arg(tests)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
 #[test]
 fn every_variable_of_the_retry_handler_is_documented_and_no_other() {
     let variables = |text: &str| -> BTreeSet<String> {

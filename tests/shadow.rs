@@ -53,12 +53,6 @@ fn waits(milliseconds: u32) -> String {
     .text()
 }
 
-fn metrics_of(running: &Running) -> String {
-    let log = running.log();
-    let url = log.split("metrics are at ").nth(1).unwrap();
-    url.split_whitespace().next().unwrap().to_owned()
-}
-
 #[tokio::test]
 async fn differences_are_counted_in_records_metrics_and_summary_and_only_the_live_policy_acts() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
@@ -88,7 +82,7 @@ async fn differences_are_counted_in_records_metrics_and_summary_and_only_the_liv
     let running = serve(&queues, &worker, &[&LIVE[..], &more].concat()).await;
     // An hour each, if the shadow acted.
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
-    let url = metrics_of(&running);
+    let url = running.metrics();
     let differed = [("result", "differed")];
     eventually("all are compared", || async {
         Scrape::of(&url)
@@ -367,7 +361,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
         read_records(&records)[count - 1]["shadow"]["delay"].clone()
     };
     assert_eq!(round(1).await, json!(5_000));
-    let before = Scrape::of(&metrics_of(&running)).await;
+    let before = Scrape::of(&running.metrics()).await;
     std::fs::write(&candidate, "garbage").unwrap();
     eventually("the refusal is told", || async {
         running
@@ -384,7 +378,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
     })
     .await;
     assert_eq!(round(3).await, json!(6_000));
-    let scrape = Scrape::of(&metrics_of(&running)).await;
+    let scrape = Scrape::of(&running.metrics()).await;
     assert_eq!(scrape.sum("backstop_policy_swaps_total", &[]), 1.0);
     assert_eq!(scrape.sum("backstop_policy_refusals_total", &[]), 1.0);
     // Its first version is still named, and no longer at work.

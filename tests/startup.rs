@@ -7,10 +7,12 @@
 
 use std::collections::BTreeSet;
 
+use ::backstop::telemetry::{Kind, METRICS};
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{self, Running, read_records};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
+use backstop_tests::exposition::Scrape;
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::Worker;
@@ -339,5 +341,60 @@ async fn a_missing_permission_is_named_and_one_on_the_dead_letter_queue_is_only_
         "{}",
         running.log()
     );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn every_counter_is_there_at_0_before_anything_has_happened() {
+    let running = Running::start(&[
+        "--queue-url",
+        "local:try",
+        "--exec",
+        "true",
+        "--shadow",
+        "linear",
+        "--metrics",
+        "127.0.0.1:0",
+    ])
+    .await;
+    // It is served once every queue is ready.
+    eventually("metrics are served", || async {
+        reqwest::get(running.metrics()).await.is_ok()
+    })
+    .await;
+    let scrape = Scrape::of(&running.metrics()).await;
+    for metric in METRICS.iter().filter(|it| it.kind == Kind::Counter) {
+        let series = scrape.labels(metric.name);
+        assert!(!series.is_empty(), "{} is not there", metric.name);
+        for labels in series {
+            let names: BTreeSet<_> = labels.keys().map(String::as_str).collect();
+            assert_eq!(
+                names,
+                metric.labels.iter().copied().collect(),
+                "{}",
+                metric.name
+            );
+        }
+        // The first poll may have begun.
+        if metric.name != "backstop_sqs_requests_total" {
+            assert_eq!(scrape.sum(metric.name, &[]), 0.0, "{}", metric.name);
+        }
+    }
+    let fallback = [("queue", "try"), ("by", "fallback")];
+    let of_fallback = scrape
+        .labels("backstop_decisions_total")
+        .into_iter()
+        .filter(|labels| fallback.iter().all(|(name, value)| labels[*name] == *value));
+    assert_eq!(of_fallback.count(), 4, "one of each class");
+    for policy in ["full-jitter", "linear"] {
+        for name in ["swaps", "refusals", "rollbacks"] {
+            let name = format!("backstop_policy_{name}_total");
+            let mut of_policy = scrape.labels(&name).into_iter();
+            assert!(
+                of_policy.any(|labels| labels["policy"] == policy),
+                "{name} of {policy}"
+            );
+        }
+    }
     running.stop().await;
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Histogram, SharedString, Unit, counter, gauge, histogram};
 
-use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
+use crate::decision::{Action, Decision, ErrorClass};
 use crate::policy::{LivePolicy, PartName};
 
 /// One metric: its name and what is said of it.
@@ -36,6 +36,7 @@ pub enum Kind {
 }
 
 const RECEIVED: &str = "backstop_messages_received_total";
+const RECEIVE_ERRORS: &str = "backstop_receive_errors_total";
 const MESSAGES: &str = "backstop_messages_total";
 const REQUESTS: &str = "backstop_sqs_requests_total";
 const DECISIONS: &str = "backstop_decisions_total";
@@ -81,6 +82,12 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         labels: &["queue"],
         meaning: "messages received, each receive counted",
+    },
+    Metric {
+        name: RECEIVE_ERRORS,
+        kind: Kind::Counter,
+        labels: &["queue"],
+        meaning: "receives that failed: each is tried again after a pause",
     },
     Metric {
         name: MESSAGES,
@@ -197,6 +204,11 @@ impl Queue {
         counter!(RECEIVED, "queue" => self.label())
     }
 
+    /// Counts receives that failed.
+    pub(crate) fn receive_errors(&self) -> Counter {
+        counter!(RECEIVE_ERRORS, "queue" => self.label())
+    }
+
     /// Counts messages with this outcome.
     pub(crate) fn messages(&self, outcome: &'static str) -> Counter {
         counter!(MESSAGES, "queue" => self.label(), "outcome" => outcome)
@@ -223,6 +235,22 @@ impl Queue {
     }
 }
 
+/// A class as a label.
+const TRANSIENT: &str = "transient";
+const THROTTLED: &str = "throttled";
+const PERMANENT: &str = "permanent";
+const OTHER: &str = "other";
+
+const CLASSES: [&str; 4] = [TRANSIENT, THROTTLED, PERMANENT, OTHER];
+
+/// Who may decide what.
+const POSSIBLE: &[(&str, &[&str])] = &[
+    ("policy", &["retry", "dead-letter", "discard"]),
+    ("shortened", &["retry"]),
+    ("bound", &["dead-letter"]),
+    ("fallback", &["retry"]),
+];
+
 /// Counts and measures the decisions of one queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Decisions {
@@ -232,37 +260,40 @@ pub(crate) struct Decisions {
 }
 
 impl Decisions {
+    /// Those of this queue; each combination of labels that there can be is there from now on, at 0.
     pub(crate) fn of(queue: &str) -> Self {
         let queue = Queue::named(queue);
-        Self {
+        let decisions = Self {
             took: histogram!(DECISION_SECONDS, "queue" => queue.label()),
             delays: histogram!(DELAY_SECONDS, "queue" => queue.label()),
             queue,
+        };
+        for (by, verdicts) in POSSIBLE {
+            for verdict in *verdicts {
+                for class in CLASSES {
+                    decisions.count(by, verdict, class).increment(0);
+                }
+            }
         }
+        decisions
+    }
+
+    fn count(&self, by: &'static str, verdict: &'static str, class: &'static str) -> Counter {
+        counter!(DECISIONS, "queue" => self.queue.label(), "by" => by, "verdict" => verdict, "class" => class)
     }
 
     /// One decision, and how long asking took.
     pub(crate) fn add(&self, decision: &Decision, took: Duration) {
-        let by = match decision.decided_by {
-            DecidedBy::Policy => "policy",
-            DecidedBy::Shortened(_) => "shortened",
-            DecidedBy::Bound(_) => "bound",
-            DecidedBy::Fallback(_) => "fallback",
-        };
-        let verdict = match decision.action {
-            Action::Retry { .. } => "retry",
-            Action::DeadLetter { .. } => "dead-letter",
-            Action::Discard { .. } => "discard",
-        };
+        let by = decision.decided_by.name();
+        let verdict = decision.action.verdict();
         // Names that a policy makes up are as many as it likes: no labels.
         let class = match decision.class {
-            ErrorClass::Transient => "transient",
-            ErrorClass::Throttled => "throttled",
-            ErrorClass::Permanent => "permanent",
-            ErrorClass::Other(_) => "other",
+            ErrorClass::Transient => TRANSIENT,
+            ErrorClass::Throttled => THROTTLED,
+            ErrorClass::Permanent => PERMANENT,
+            ErrorClass::Other(_) => OTHER,
         };
-        counter!(DECISIONS, "queue" => self.queue.label(), "by" => by, "verdict" => verdict, "class" => class)
-            .increment(1);
+        self.count(by, verdict, class).increment(1);
         self.took.record(took);
         if let Action::Retry { delay } = decision.action {
             self.delays.record(delay.as_duration());
@@ -305,7 +336,13 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
+    /// Those of these policies, whose counters are there from now on, at 0: an alert on an increase would miss a first one that begins at 1.
     pub(crate) fn of(places: Vec<Place>) -> Self {
+        for Place { policy, .. } in &places {
+            for name in [SWAPS, REFUSALS, ROLLBACKS] {
+                counter!(name, "policy" => policy.spec().title()).increment(0);
+            }
+        }
         Self {
             places,
             told: Mutex::default(),

@@ -22,19 +22,25 @@ cp "$cdk" "$target/cdk/package.json"
 for folder in "$target" "$target/cdk"; do
     npm install --prefix "$folder" --silent --no-audit --no-fund --no-package-lock
 done
-# The registry: that of the path, or Debian's package unpacked, for which nobody has to be root.
-mkdir -p "$target/registry"
-if command -v docker-registry >/dev/null; then
-    ln -sf "$(command -v docker-registry)" "$target/registry/docker-registry"
-else
+# A program of Debian's: that of the path, or the package unpacked, for which nobody has to be root.
+debian() {
+    local folder=$1 program=$2 package=$3 needed=$4
+    mkdir -p "$target/$folder"
+    if command -v "$program" >/dev/null; then
+        ln -sf "$(command -v "$program")" "$target/$folder/$program"
+        return
+    fi
+    local unpacked
     unpacked=$(mktemp -d)
-    trap 'rm -rf "$unpacked"' EXIT
-    download() { (cd "$unpacked" && apt-get -qq -o APT::Sandbox::User=root download docker-registry); }
+    download() { (cd "$unpacked" && apt-get -qq -o APT::Sandbox::User=root download "$package"); }
     if ! download 2>/dev/null; then
         if [ "$(id -u)" = 0 ]; then apt-get -qq update; fi
-        download || { echo "the tests need docker-registry (distribution 2.8 or later): install it, or let apt-get download it" >&2; exit 1; }
+        download || { echo "the tests need $program ($needed): install it, or let apt-get download it" >&2; exit 1; }
     fi
-    dpkg-deb -x "$unpacked"/docker-registry_*.deb "$unpacked"
-    cp "$unpacked/usr/bin/docker-registry" "$target/registry/docker-registry"
-fi
+    dpkg-deb -x "$unpacked/$package"_*.deb "$unpacked"
+    cp --remove-destination "$unpacked/usr/bin/$program" "$target/$folder/$program"
+    rm -rf "$unpacked"
+}
+debian registry docker-registry docker-registry "distribution 2.8 or later"
+debian prometheus promtool prometheus "Prometheus 2.42 or later"
 echo "$stamp" > "$target/stamp"

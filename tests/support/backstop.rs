@@ -104,6 +104,13 @@ impl Running {
         self.stderr.text()
     }
 
+    /// Where its metrics are, if it was told to serve them.
+    pub fn metrics(&self) -> String {
+        let log = self.log();
+        let url = log.split("metrics are at ").nth(1).unwrap();
+        url.split_whitespace().next().unwrap().to_owned()
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id().unwrap()

@@ -376,6 +376,7 @@ fn report(name: &str, summary: &Summary, json: bool) -> anyhow::Result<()> {
         "handed-back" = summary.handed_back,
         unsettled = summary.unsettled,
         fallbacks = summary.fallbacks,
+        "receive-errors" = summary.receive_errors,
         "shadow-agreed" = summary.shadow.map(|shadow| shadow.agreed),
         "shadow-differed" = summary.shadow.map(|shadow| shadow.differed),
         "shadow-broken" = summary.shadow.map(|shadow| shadow.broken),

@@ -65,6 +65,7 @@ pub(super) async fn run(shared: &Arc<Shared>, lanes: &TaskTracker, room: &Arc<Se
             }
             Err(error) => {
                 failures += 1;
+                shared.stats.receive_errors.add(1);
                 if failures == 1 {
                     tracing::error!(queue = shared.name, %error, "can't receive: trying again until it works");
                 }

@@ -24,6 +24,7 @@ pub struct Stats {
     pub unsettled: Count,
     pub fallbacks: Count,
     pub receive_requests: Count,
+    pub receive_errors: Count,
     pub requests: Arc<Requests>,
     pub shadow: Option<Arc<Counts>>,
 }
@@ -50,6 +51,8 @@ pub struct Summary {
     pub fallbacks: u64,
     /// `ReceiveMessage` requests.
     pub receive_requests: u64,
+    /// Those of them that failed.
+    pub receive_errors: u64,
     /// `DeleteMessageBatch` requests.
     pub delete_requests: u64,
     /// `ChangeMessageVisibilityBatch` requests.
@@ -79,6 +82,7 @@ impl Stats {
             // Among the decisions, by whose word they are.
             fallbacks: Count::default(),
             receive_requests: Count::shown_as(queue.requests("receive")),
+            receive_errors: Count::shown_as(queue.receive_errors()),
             requests: Arc::new(Requests::of(&queue)),
             shadow,
         }
@@ -109,6 +113,7 @@ impl Stats {
             unsettled: self.unsettled.get(),
             fallbacks: self.fallbacks.get(),
             receive_requests: self.receive_requests.get(),
+            receive_errors: self.receive_errors.get(),
             delete_requests: deletes.get(),
             visibility_requests: changes.get(),
             send_requests: sends.get(),
