@@ -6,14 +6,18 @@
 )]
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::process::Stdio;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::Queues;
-use backstop_tests::backstop::{Running, serve};
+use backstop_tests::backstop::{Running, command, serve};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::worker::{Worker, numbered};
-use rustix::process::Signal;
+use futures::future::join_all;
+use rustix::process::{Pid, Signal, kill_process};
 
 #[tokio::test]
 async fn a_crash_in_the_middle_of_work_loses_nothing() {
@@ -112,4 +116,117 @@ async fn a_second_signal_ends_at_once() {
     .await;
     running.signal(Signal::INT);
     assert_eq!(running.ended().await.0, 130);
+}
+
+/// A pipe that is full for ever, since nobody reads it.
+fn full_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut filling = writer.try_clone().unwrap();
+    std::thread::spawn(move || {
+        let _ = filling.write_all(&vec![b'\n'; 1 << 22]);
+        drop(reader);
+    });
+    writer.into()
+}
+
+fn closed_pipe() -> Stdio {
+    let (_, writer) = std::io::pipe().unwrap();
+    writer.into()
+}
+
+fn full_disk() -> Stdio {
+    File::create("/dev/full").unwrap().into()
+}
+
+#[tokio::test]
+async fn a_log_that_can_not_be_written_holds_up_no_message_and_not_the_end() {
+    let streams: [fn() -> Stdio; 3] = [full_pipe, closed_pipe, full_disk];
+    let runs = streams.map(|stream| async move {
+        let queues = Queues::standard(&ministack().endpoint, &[]).await;
+        let worker = Worker::by_name().await;
+        queues
+            .send(["fine", "flaky", "wrong"].map(str::to_owned))
+            .await;
+        let arguments = [
+            &[
+                "run",
+                "--json",
+                "-vv",
+                "--decisions",
+                "-",
+                "--http",
+                &worker.url,
+            ][..],
+            &["--policy", "linear", "--set", "base=1ms", "--grace", "2s"],
+            &queues.arguments(),
+        ]
+        .concat();
+        let mut child = command(&arguments)
+            .stdin(Stdio::null())
+            .stdout(stream())
+            .stderr(stream())
+            .spawn()
+            .unwrap();
+        eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+        assert_eq!(worker.attempts_of("flaky"), 3);
+        assert_eq!(queues.dead().await, 1);
+        let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+        kill_process(id, Signal::TERM).unwrap();
+        let minute = std::time::Duration::from_secs(60);
+        let ended = tokio::time::timeout(minute, child.wait()).await;
+        assert_eq!(ended.expect("SIGTERM ends it").unwrap().code(), Some(0));
+    });
+    join_all(runs).await;
+}
+
+#[tokio::test]
+async fn a_hangup_ends_as_sigterm_does() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let worker = Worker::by_name().await;
+    let running = serve(&queues, &worker, &[]).await;
+    running.signal(Signal::HUP);
+    assert_eq!(running.ended().await.0, 0);
+}
+
+#[tokio::test]
+async fn a_limit_of_a_files_size_costs_records_and_no_message() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let worker = Worker::by_name().await;
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("decisions.jsonl");
+    // Room for a few records. A limit that is much lower keeps policies from being compiled.
+    let limit = 64 << 20;
+    File::create(&records)
+        .unwrap()
+        .set_len(limit - 3_000)
+        .unwrap();
+    queues.send(numbered("wrong", 20)).await;
+    let arguments = [
+        &["run", "--json", "--grace", "2s", "--http", &worker.url][..],
+        &["--decisions", records.to_str().unwrap()],
+        &queues.arguments(),
+    ]
+    .concat();
+    let backstop = command(&arguments);
+    let mut limited = tokio::process::Command::new("sh");
+    limited
+        .args(["-c", r#"ulimit -f 131072; exec "$0" "$@""#])
+        .arg(backstop.as_std().get_program())
+        .args(backstop.as_std().get_args())
+        .envs(
+            backstop
+                .as_std()
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .kill_on_drop(true);
+    let running = Running::start_command(limited).await;
+    eventually("all are dead-lettered", || async {
+        queues.dead().await == 20
+    })
+    .await;
+    let log = running.log();
+    assert_eq!(running.stop().await.0, 0, "{log}");
+    assert!(log.contains("decisions can't be recorded"), "{log}");
+    assert!(std::fs::metadata(&records).unwrap().len() <= limit);
 }

@@ -1,6 +1,7 @@
 //! Backstop decides what happens to a failed message, and makes it happen.
 
 pub mod author;
+pub mod background_writer;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use backstop::background_writer::BackgroundWriter;
 use backstop::clock;
 use backstop::config::Config;
 use backstop::failure::Timestamp;
@@ -16,24 +17,31 @@ use backstop::queue::Connections;
 use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
 use tokio::time::Instant;
 
+/// How long the end of an invocation waits for its last log lines to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
 fn main() -> ExitCode {
-    log();
+    let Ok(log) = log() else {
+        return ExitCode::FAILURE;
+    };
     let ended = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .context("can't start the async runtime")
-        .and_then(|runtime| runtime.block_on(serve()));
-    match ended {
+        .and_then(|runtime| runtime.block_on(serve(&log)));
+    let code = match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
             ExitCode::FAILURE
         }
-    }
+    };
+    log.flush(FLUSH_TIMEOUT);
+    code
 }
 
-async fn serve() -> anyhow::Result<()> {
+async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
     anyhow::ensure!(
         env::var_os("AWS_LAMBDA_RUNTIME_API").is_some(),
         "this is the Lambda retry handler: Lambda runs it. `backstop run` serves queues anywhere else"
@@ -45,7 +53,16 @@ async fn serve() -> anyhow::Result<()> {
     let memory = memory.and_then(|mebibytes| mebibytes.parse().ok());
     let compiled = compiled_folders(package.as_deref());
     let started = Arc::new(start(&config, compiled, memory, connections).await?);
-    let handler = service_fn(|event: LambdaEvent<SqsEvent>| handle(Arc::clone(&started), event));
+    let handler = service_fn(|event: LambdaEvent<SqsEvent>| {
+        let (started, log) = (Arc::clone(&started), log.clone());
+        async move {
+            let handled = handle(started, event).await;
+            // Lambda freezes the process once the batch is answered.
+            let flushing = tokio::task::spawn_blocking(move || log.flush(FLUSH_TIMEOUT));
+            let _ = flushing.await;
+            handled
+        }
+    });
     Runtime::new(handler)
         .run()
         .await
@@ -85,8 +102,14 @@ async fn handle(
     })
 }
 
-/// Log lines as Lambda's advanced logging controls want them: JSON or text, from the level that they say.
-fn log() {
+/// Log lines as Lambda's advanced logging controls want them: JSON or text, from the level that they say. Written by a thread of their own, so that no message waits for a reader that has stopped.
+fn log() -> std::io::Result<BackgroundWriter> {
+    let writer = BackgroundWriter::to(std::io::stdout(), |lines| {
+        tracing::warn!(
+            lines,
+            "log lines were lost: standard output could not be written"
+        );
+    })?;
     let level = env::var("AWS_LAMBDA_LOG_LEVEL").unwrap_or_else(|_| "INFO".to_owned());
     let level = match level.to_ascii_uppercase().as_str() {
         "FATAL" => "error".to_owned(),
@@ -97,10 +120,12 @@ fn log() {
         .unwrap_or_default();
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_writer(writer.clone())
         .with_ansi(false)
         .with_target(false);
     match env::var("AWS_LAMBDA_LOG_FORMAT").as_deref() {
         Ok("Text" | "TEXT") => lines.fmt_fields(EscapedFields).init(),
         _ => lines.json().flatten_event(true).init(),
     }
+    Ok(writer)
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use super::doctor::Ill;
+use super::log;
 use super::policy::{BrokenPolicy, Differences, TestsFailed};
 use crate::author::scenario::ScenarioError;
 use crate::author::{BuildError, ProjectError};
@@ -178,10 +179,10 @@ impl Exit {
     }
 }
 
-/// Tells the error on stderr, with all of its causes.
+/// Writes the error to stderr, with all of its causes.
 pub(super) fn report(error: &anyhow::Error) -> ExitCode {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let text = harmless(&format!("{error:#}"));
-    anstream::eprintln!("{red}error:{red:#} {text}");
+    log::say(&format!("{red}error:{red:#} {text}\n"));
     Exit::of(error).into()
 }

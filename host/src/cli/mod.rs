@@ -5,12 +5,14 @@ mod demo;
 mod doctor;
 mod exit;
 mod log;
+mod messages;
 mod policy;
 mod run;
 mod signals;
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use exit::Exit;
@@ -65,17 +67,22 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let quiet = matches!(cli.command, Command::Demo(_));
-    log::start(cli.log_format, cli.verbose, quiet);
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            return exit::report(
-                &anyhow::Error::new(error).context("can't start the async runtime"),
-            );
-        }
+    let ended = log::start(cli.log_format, cli.verbose, quiet)
+        .context("can't start the thread that writes the log")
+        .and_then(|()| run(cli.command));
+    let code = match ended {
+        Ok(()) => Exit::Success.into(),
+        Err(error) => exit::report(&error),
     };
+    log::flush();
+    code
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("can't start the async runtime")?;
     let ended = runtime.block_on(async {
-        match cli.command {
+        signals::survive_file_size_limit()?;
+        match command {
             Command::Demo(args) => demo::run(args).await,
             Command::Run(args) => run::run(*args).await,
             Command::Doctor(args) => doctor::run(args).await,
@@ -85,8 +92,5 @@ pub fn main() -> ExitCode {
     });
     // What still blocks (a policy that is being compiled) is not waited for.
     runtime.shutdown_background();
-    match ended {
-        Ok(()) => Exit::Success.into(),
-        Err(error) => exit::report(&error),
-    }
+    ended
 }

@@ -1,15 +1,16 @@
 //! `backstop run`: the consumer.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::stdout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgGroup, Parser};
-use tokio_util::sync::CancellationToken;
 
 use super::exit::UsageError;
 use super::signals::stop_on_signal;
+use super::{log, messages};
+use crate::background_writer::BackgroundWriter;
 use crate::config::{
     self, Cache, Config, Destination, HandlerConfig, Policies, QueueConfig, parse_settings,
     parse_span,
@@ -17,8 +18,11 @@ use crate::config::{
 use crate::consumer::{Options, Summary};
 use crate::decision::Bounds;
 use crate::policy::{Limits, PartSpec, PolicySpec, REFRESH, Source};
-use crate::queue::{BATCH_ENTRIES, Connections, LocalQueue, Outgoing, Queue, short_name};
+use crate::queue::{Connections, short_name};
 use crate::service::Service;
+
+/// How long the counts at the end may take to be printed.
+const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +37,7 @@ Examples:
     printf 'one\\ntwo\\n' | backstop run --queue-url local:try --policy ./mine.wasm --exec ./work.sh --messages -
 
 Credentials, region and endpoint come from the AWS SDK's usual environment variables and profiles.
-SIGTERM and SIGINT let what is in hand finish (see --grace) and hand the rest back; a second one ends at once.";
+SIGTERM, SIGINT and SIGHUP let what is in hand finish (see --grace) and hand the rest back; a second one ends at once.";
 
 /// Serve queues: receive, hand to the handler, put failures before the policy
 ///
@@ -161,19 +165,17 @@ fn parse_command(line: &str) -> Result<Command, String> {
 }
 
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+    log::panics();
     let json = args.json;
     let messages = args.messages.clone();
     let config = config_of(args)?;
     let connections = Connections::new(config.endpoint_url.clone());
     let stop = stop_on_signal()?;
     if let Some(file) = messages {
-        fill(&config, &file, &connections, &stop).await?;
+        messages::fill(&config, &file, &connections, &stop).await?;
     }
     let service = Service::prepare(config, &connections).await?;
-    for (name, summary) in service.run(stop).await {
-        report(&name, &summary, json)?;
-    }
-    Ok(())
+    report(&service.run(stop).await, json)
 }
 
 fn config_of(args: Args) -> anyhow::Result<Config> {
@@ -291,98 +293,46 @@ fn config_of(args: Args) -> anyhow::Result<Config> {
     })
 }
 
-/// Sends the lines of a file to the local queue, and ends the run when it has become empty.
-async fn fill(
-    config: &Config,
-    file: &Path,
-    connections: &Connections,
-    stop: &CancellationToken,
-) -> anyhow::Result<()> {
-    let local = config
-        .queues
-        .first()
-        .and_then(|queue| queue.url.strip_prefix("local:"));
-    let Some(name) = local else {
-        return Err(UsageError(
-            "--messages fills local queues only: give --queue-url local:NAME".to_owned(),
-        )
-        .into());
-    };
-    let queue = connections.local.named(name);
-    let input: Box<dyn Read> = if file == Path::new("-") {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(
-            std::fs::File::open(file)
-                .with_context(|| format!("can't read the messages in {}", file.display()))?,
-        )
-    };
-    send_lines(&queue, input, file).await?;
-    let stop = stop.clone();
-    tokio::spawn(async move {
-        queue.emptied().await;
-        stop.cancel();
-    });
-    Ok(())
-}
-
-async fn send_lines(queue: &LocalQueue, input: impl Read, file: &Path) -> anyhow::Result<()> {
-    let lines: Vec<String> = BufReader::new(input)
-        .lines()
-        .collect::<Result<_, _>>()
-        .with_context(|| format!("can't read {}", file.display()))?;
-    let fifo = queue.describe().await?.fifo;
-    let messages: Vec<_> = lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| Outgoing {
-            group: fifo.then(|| "lines".to_owned()),
-            deduplication_id: fifo.then(|| number.to_string()),
-            ..Outgoing::new(line.as_str())
-        })
-        .collect();
-    for batch in messages.chunks(BATCH_ENTRIES) {
-        for (message, sent) in batch.iter().zip(queue.send(batch).await?) {
-            sent.with_context(|| {
-                format!(
-                    "{}: the message `{:.40}` is refused",
-                    file.display(),
-                    message.body
-                )
-            })?;
-        }
+fn report(summaries: &[(String, Summary)], json: bool) -> anyhow::Result<()> {
+    if json {
+        return print(summaries);
+    }
+    for (name, summary) in summaries {
+        // Spelled as in the JSON below.
+        tracing::info!(
+            queue = name,
+            received = summary.received,
+            succeeded = summary.succeeded,
+            retried = summary.retried,
+            "dead-lettered" = summary.dead_lettered,
+            discarded = summary.discarded,
+            "handed-back" = summary.handed_back,
+            unsettled = summary.unsettled,
+            fallbacks = summary.fallbacks,
+            "receive-errors" = summary.receive_errors,
+            "shadow-agreed" = summary.shadow.map(|shadow| shadow.agreed),
+            "shadow-differed" = summary.shadow.map(|shadow| shadow.differed),
+            "shadow-broken" = summary.shadow.map(|shadow| shadow.broken),
+            "shadow-skipped" = summary.shadow.map(|shadow| shadow.skipped),
+            "requests-per-message" = format!("{:.2}", summary.requests_per_message),
+            "ended"
+        );
     }
     Ok(())
 }
 
-fn report(name: &str, summary: &Summary, json: bool) -> anyhow::Result<()> {
-    if json {
+/// A line of JSON for each queue, on standard output. A reader that is gone or has stopped does not keep the process from ending.
+fn print(summaries: &[(String, Summary)]) -> anyhow::Result<()> {
+    let writer = BackgroundWriter::to(stdout(), |_| ()).context("can't print the counts")?;
+    for (name, summary) in summaries {
         let mut object = serde_json::to_value(summary)?;
         if let Some(object) = object.as_object_mut() {
-            object.insert("queue".to_owned(), name.into());
+            object.insert("queue".to_owned(), name.as_str().into());
         }
-        println!("{object}");
-        return Ok(());
+        writer.write(format!("{object}\n").as_bytes());
     }
-    // Spelled as the JSON above.
-    tracing::info!(
-        queue = name,
-        received = summary.received,
-        succeeded = summary.succeeded,
-        retried = summary.retried,
-        "dead-lettered" = summary.dead_lettered,
-        discarded = summary.discarded,
-        "handed-back" = summary.handed_back,
-        unsettled = summary.unsettled,
-        fallbacks = summary.fallbacks,
-        "receive-errors" = summary.receive_errors,
-        "shadow-agreed" = summary.shadow.map(|shadow| shadow.agreed),
-        "shadow-differed" = summary.shadow.map(|shadow| shadow.differed),
-        "shadow-broken" = summary.shadow.map(|shadow| shadow.broken),
-        "shadow-skipped" = summary.shadow.map(|shadow| shadow.skipped),
-        "requests-per-message" = format!("{:.2}", summary.requests_per_message),
-        "ended"
-    );
+    if !writer.flush(PRINT_TIMEOUT) {
+        tracing::warn!("the counts are not printed: nobody reads standard output");
+    }
     Ok(())
 }
