@@ -334,6 +334,39 @@ async fn receives_without_an_attempt_are_not_counted_as_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_another_process_received_of_a_group_is_not_counted_as_attempts() {
+    let trial = Trial::new("orders.fifo")
+        .set("base", "1s")
+        .set("max-attempts", "4");
+    trial.send(&["head", "behind"]).await;
+    // Another process, or this one before a restart, has tried the first of the group in vain six times.
+    for _ in 0..6 {
+        let visibility = VisibilityTimeout::from_seconds(30);
+        let received = trial.queue.receive(10, Duration::ZERO, visibility).await;
+        let back: Vec<_> = received
+            .unwrap()
+            .into_iter()
+            .map(|message| (message.receipt_handle, VisibilityTimeout::ZERO))
+            .collect();
+        trial.queue.change_visibility(&back).await.unwrap();
+    }
+    let tries = Arc::new(Mutex::new(BTreeMap::new()));
+    let summary = trial
+        .run(move |message| {
+            let mut tries = tries.lock().unwrap();
+            let tries = tries.entry(message.body.clone()).or_insert(0);
+            *tries += 1;
+            let is_done = *tries == 4;
+            async move { if is_done { Ok(()) } else { Err(unavailable()) } }
+        })
+        .await;
+    assert_eq!((summary.succeeded, summary.dead_lettered), (2, 0));
+    let decisions = trial.decisions();
+    let attempts = decisions.iter().map(|record| record.failure.attempt.get());
+    assert_eq!(attempts.collect::<Vec<_>>(), [1, 2, 3, 1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_failure_is_decided_the_same_way_again() {
     let mut trial = Trial::new("orders").set("base", "1m");
     trial.policy = "full-jitter";

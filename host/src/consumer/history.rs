@@ -1,8 +1,8 @@
-//! What the consumer remembers of a message between its receives, since SQS does not: the last delay, and the receives that were no attempts.
+//! What the consumer remembers of a message between its receives, since SQS does not: the last delay, the attempts that failed, and the receives that were no attempts.
 //!
-//! In memory, and bounded: after a restart the attempt is the plain receive count, and the delay before is unknown.
+//! In memory, and bounded: after a restart, the delay before is unknown, and so are the attempts before on a FIFO queue.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
@@ -16,21 +16,50 @@ const MESSAGES: NonZeroUsize = NonZeroUsize::new(120_000).expect("not zero");
 #[derive(Debug, Clone, Copy, Default)]
 struct Remembered {
     previous_delay: Option<Milliseconds>,
+    /// Attempts of this process that failed.
+    failed: u32,
+    /// Receives by this process that were no attempts.
     unattempted: u32,
 }
 
 /// By message id.
 #[derive(Debug)]
-pub(super) struct History(Mutex<LruCache<String, Remembered>>);
-
-impl Default for History {
-    fn default() -> Self {
-        // Unbounded at first: a bounded cache would take its memory at once.
-        Self(Mutex::new(LruCache::unbounded()))
-    }
+pub(super) struct History {
+    fifo: bool,
+    messages: Mutex<LruCache<String, Remembered>>,
 }
 
 impl History {
+    /// Of the messages of a FIFO queue, or of a standard one.
+    pub(super) fn of(fifo: bool) -> Self {
+        Self {
+            fifo,
+            // Unbounded at first: a bounded cache would take its memory at once.
+            messages: Mutex::new(LruCache::unbounded()),
+        }
+    }
+
+    /// The attempt that this receive stands for.
+    ///
+    /// On a standard queue that is the receive count, which survives a restart, less the receives of this process that were no attempts.
+    ///
+    /// On a FIFO queue it is one more than the attempts of this process. A message behind a failing one of its group is received as often as that is, and no other process says so: how many of the receives before were attempts is not known, and a message must not be given up for attempts that were never made.
+    pub(super) fn attempt(&self, message: &Message) -> NonZeroU32 {
+        let remembered = self.lock().peek(&message.id).copied().unwrap_or_default();
+        let known = NonZeroU32::MIN.saturating_add(remembered.failed);
+        if self.fifo {
+            return known;
+        }
+        let receives = message.receive_count.get();
+        let inferred = NonZeroU32::new(receives.saturating_sub(remembered.unattempted));
+        inferred.map_or(known, |inferred| inferred.max(known))
+    }
+
+    /// An attempt at the message failed.
+    pub(super) fn failed(&self, message: &Message) {
+        self.change(message, |remembered| remembered.failed += 1);
+    }
+
     /// The message waits for this long before its next attempt.
     pub(super) fn waits(&self, message: &Message, delay: Milliseconds) {
         self.change(message, |remembered| {
@@ -54,12 +83,6 @@ impl History {
             .and_then(|remembered| remembered.previous_delay)
     }
 
-    pub(super) fn unattempted(&self, message: &Message) -> u32 {
-        self.lock()
-            .peek(&message.id)
-            .map_or(0, |remembered| remembered.unattempted)
-    }
-
     fn change(&self, message: &Message, change: impl FnOnce(&mut Remembered)) {
         let mut messages = self.lock();
         change(messages.get_or_insert_mut(message.id.clone(), Remembered::default));
@@ -69,6 +92,58 @@ impl History {
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<String, Remembered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Timestamp;
+    use crate::queue::ReceiptHandle;
+
+    fn received(times: u32) -> Message {
+        Message {
+            id: "m-1".to_owned(),
+            receipt_handle: ReceiptHandle("r".to_owned()),
+            body: "body".into(),
+            attributes: Default::default(),
+            receive_count: NonZeroU32::new(times).unwrap(),
+            sent: Timestamp(1_000),
+            first_received: Timestamp(2_000),
+            received: tokio::time::Instant::now(),
+            sender: None,
+            group: None,
+            deduplication_id: None,
+            trace_header: None,
+        }
+    }
+
+    fn attempts(fifo: bool, happened: &[(u32, &str)]) -> Vec<u32> {
+        let history = History::of(fifo);
+        let attempt = |(times, outcome): &(u32, &str)| {
+            let message = received(*times);
+            let attempt = history.attempt(&message).get();
+            match *outcome {
+                "failed" => history.failed(&message),
+                _ => history.handed_back(&message),
+            }
+            attempt
+        };
+        happened.iter().map(attempt).collect()
+    }
+
+    #[test]
+    fn a_standard_queue_counts_receives_less_those_known_to_be_no_attempts() {
+        let happened = [(4, "failed"), (5, "back"), (6, "failed"), (9, "failed")];
+        assert_eq!(attempts(false, &happened), [4, 5, 5, 8]);
+        // An approximate count is never less than the attempts that were made.
+        assert_eq!(attempts(false, &[(1, "failed"), (1, "failed")]), [1, 2]);
+    }
+
+    #[test]
+    fn a_fifo_queue_counts_the_attempts_of_this_process() {
+        let happened = [(7, "back"), (8, "failed"), (9, "back"), (12, "failed")];
+        assert_eq!(attempts(true, &happened), [1, 1, 2, 2]);
     }
 }

@@ -1,7 +1,6 @@
 //! The work on one message, or on those of one FIFO group one after the other.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +46,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut waiting: VecDeque<Message>) {
             "message",
             queue = shared.name,
             id = message.id,
-            attempt = attempt(shared, &message).get()
+            attempt = shared.history.attempt(&message).get()
         );
         let behind: Vec<&Message> = waiting.iter().collect();
         let handled = handle(shared, &message, &behind, &mut heartbeat).instrument(span);
@@ -82,6 +81,7 @@ async fn handle(
         }
     };
     let failure = failure(shared, message, error);
+    shared.history.failed(message);
     let payload = Arc::new(Payload::new(Arc::clone(&message.body)));
     let deciding = shared
         .decider
@@ -175,15 +175,8 @@ async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item = Message>)
     join_all(returns).await;
 }
 
-/// The attempt that a receive stands for: the receive count, less the receives that were handed back without one.
-fn attempt(shared: &Shared, message: &Message) -> NonZeroU32 {
-    let unattempted = shared.history.unattempted(message);
-    NonZeroU32::new(message.receive_count.get().saturating_sub(unattempted))
-        .unwrap_or(NonZeroU32::MIN)
-}
-
 fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
-    let attempt = attempt(shared, message);
+    let attempt = shared.history.attempt(message);
     let failed_at = shared.queue.now();
     Failure {
         message_id: message.id.clone(),

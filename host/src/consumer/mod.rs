@@ -154,7 +154,7 @@ impl Consumer {
             handler,
             decider,
             applier,
-            history: History::default(),
+            history: History::of(ready.description.fifo),
             stats: Arc::clone(&stats),
             stop: stop.clone(),
             received_all: CancellationToken::new(),
