@@ -497,19 +497,72 @@ impl Queue for Refusing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_that_is_not_taken_stays_in_its_queue_and_is_tried_again_soon() {
+async fn a_dead_letter_that_is_refused_is_sent_again_without_another_attempt() {
+    for name in ["orders", "orders.fifo"] {
+        let trial = Trial::new(name);
+        trial.send(&["wrong"]).await;
+        let attempts = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&attempts);
+        let handler: Arc<dyn Handler> = Arc::new(function(move |_| {
+            *counted.lock().unwrap() += 1;
+            async {
+                Err(Error {
+                    status: Some(400),
+                    ..Error::new("HTTP 400", "")
+                })
+            }
+        }));
+        let mut ready = trial.ready(handler.as_ref()).await;
+        let refusing = Refusing {
+            queue: Arc::clone(&trial.dead_letters),
+            refusals: Mutex::new(20),
+        };
+        let (_, description) = ready.dead_letters.take().unwrap();
+        ready.dead_letters = Some((Arc::new(refusing), description));
+        let consumer = Consumer::new(
+            "orders",
+            ready,
+            handler,
+            trial.decider(),
+            trial.options.clone(),
+        );
+        let (stop, started) = (CancellationToken::new(), Instant::now());
+        let run = tokio::spawn(consumer.run(stop.clone()));
+        trial.queue.emptied().await;
+        stop.cancel();
+        let summary = run.await.unwrap();
+        assert_eq!((*attempts.lock().unwrap(), summary.received), (1, 1));
+        let counts = (summary.dead_lettered, summary.dead_letters_refused);
+        assert_eq!((counts, summary.retried), ((1, 20), 0));
+        assert_eq!(trial.dead_letters.len(), 1);
+        // Five seconds at first, ten minutes at last.
+        let hours = started.elapsed().as_secs_f64() / 3_600.0;
+        assert!((1.0..3.0).contains(&hours), "{hours}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_is_never_taken_comes_again_after_twelve_hours_and_at_the_end() {
     let trial = Trial::new("orders");
     trial.send(&["wrong"]).await;
-    let handler: Arc<dyn Handler> = Arc::new(function(|_| async {
-        Err(Error {
-            status: Some(400),
-            ..Error::new("HTTP 400", "")
-        })
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let (noted, started) = (Arc::clone(&attempts), Instant::now());
+    let handler: Arc<dyn Handler> = Arc::new(function(move |_| {
+        noted
+            .lock()
+            .unwrap()
+            .push(started.elapsed().as_secs() / 3_600);
+        async {
+            Err(Error {
+                status: Some(400),
+                ..Error::new("HTTP 400", "")
+            })
+        }
     }));
     let mut ready = trial.ready(handler.as_ref()).await;
     let refusing = Refusing {
         queue: Arc::clone(&trial.dead_letters),
-        refusals: Mutex::new(3),
+        refusals: Mutex::new(u32::MAX),
     };
     let (_, description) = ready.dead_letters.take().unwrap();
     ready.dead_letters = Some((Arc::new(refusing), description));
@@ -520,23 +573,22 @@ async fn a_dead_letter_that_is_not_taken_stays_in_its_queue_and_is_tried_again_s
         trial.decider(),
         trial.options.clone(),
     );
-    let (stop, started) = (CancellationToken::new(), Instant::now());
+    let stop = CancellationToken::new();
     let run = tokio::spawn(consumer.run(stop.clone()));
-    trial.queue.emptied().await;
+    tokio::time::sleep(Duration::from_secs(15 * 3_600)).await;
     stop.cancel();
     let summary = run.await.unwrap();
-    assert_eq!(
-        (
-            summary.dead_lettered,
-            summary.unsettled,
-            trial.dead_letters.len()
-        ),
-        (1, 3, 1)
-    );
-    // Three times half a minute, though it is permanent and the fallback would have waited for less or for hours.
-    assert!(
-        (90..100).contains(&started.elapsed().as_secs()),
-        "{:?}",
-        started.elapsed()
-    );
+    assert_eq!(*attempts.lock().unwrap(), [0, 11]);
+    // The wait before the second attempt is unknown: it was no retry.
+    let previous = trial
+        .decisions()
+        .into_iter()
+        .map(|record| record.failure.previous_delay);
+    assert_eq!(previous.collect::<Vec<_>>(), [None, None]);
+    assert_eq!((summary.handed_back, summary.retried), (1, 0));
+    let visible = trial
+        .queue
+        .receive(1, Duration::ZERO, Default::default())
+        .await;
+    assert_eq!(visible.unwrap().len(), 1);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use metrics::{Counter, Histogram, SharedString, Unit, counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, SharedString, Unit, counter, gauge, histogram};
 
 use crate::decision::{Action, Decision, ErrorClass};
 use crate::policy::{LivePolicy, PartName};
@@ -38,6 +38,8 @@ pub enum Kind {
 const RECEIVED: &str = "backstop_messages_received_total";
 const RECEIVE_ERRORS: &str = "backstop_receive_errors_total";
 const MESSAGES: &str = "backstop_messages_total";
+const DEAD_LETTERS_REFUSED: &str = "backstop_dead_letters_refused_total";
+const DEAD_LETTERS_WAITING: &str = "backstop_dead_letters_waiting";
 const REQUESTS: &str = "backstop_sqs_requests_total";
 const DECISIONS: &str = "backstop_decisions_total";
 const DECISION_SECONDS: &str = "backstop_decision_seconds";
@@ -94,6 +96,18 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         labels: &["queue", "outcome"],
         meaning: "what became of messages: `succeeded`, `retried`, `dead-lettered`, `discarded`, `handed-back` without an attempt, or `unsettled`: an outcome that could not be applied",
+    },
+    Metric {
+        name: DEAD_LETTERS_REFUSED,
+        kind: Kind::Counter,
+        labels: &["queue"],
+        meaning: "times that a dead-letter queue did not take a message, which is sent again",
+    },
+    Metric {
+        name: DEAD_LETTERS_WAITING,
+        kind: Kind::Gauge,
+        labels: &["queue"],
+        meaning: "messages that are decided to be dead-lettered, and that the dead-letter queue has not taken yet",
     },
     Metric {
         name: REQUESTS,
@@ -212,6 +226,16 @@ impl Queue {
     /// Counts messages with this outcome.
     pub(crate) fn messages(&self, outcome: &'static str) -> Counter {
         counter!(MESSAGES, "queue" => self.label(), "outcome" => outcome)
+    }
+
+    /// Counts sends that the dead-letter queue refused.
+    pub(crate) fn dead_letters_refused(&self) -> Counter {
+        counter!(DEAD_LETTERS_REFUSED, "queue" => self.label())
+    }
+
+    /// The messages that wait for the dead-letter queue to take them.
+    pub(crate) fn dead_letters_waiting(&self) -> Gauge {
+        gauge!(DEAD_LETTERS_WAITING, "queue" => self.label())
     }
 
     /// Counts requests of this kind.

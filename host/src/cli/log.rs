@@ -1,5 +1,6 @@
 //! Log lines on stderr, coloured on a terminal only. Logging never waits and never fails: see [`BackgroundWriter`].
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, stderr};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -54,8 +55,12 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
 /// Has panics logged in place of being written to stderr, where a reader that has stopped would hold up the thread.
 pub(super) fn panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let backtrace = std::backtrace::Backtrace::capture();
-        tracing::error!("{panic}\n{backtrace}");
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            tracing::error!("{panic}\n{backtrace}");
+        } else {
+            tracing::error!("{panic}");
+        }
         if std::thread::current().name() == Some("main") {
             // The process ends.
             flush();

@@ -305,6 +305,7 @@ fn report(summaries: &[(String, Summary)], json: bool) -> anyhow::Result<()> {
             succeeded = summary.succeeded,
             retried = summary.retried,
             "dead-lettered" = summary.dead_lettered,
+            "dead-letters-refused" = summary.dead_letters_refused,
             discarded = summary.discarded,
             "handed-back" = summary.handed_back,
             unsettled = summary.unsettled,

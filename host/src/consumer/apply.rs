@@ -10,16 +10,16 @@ use super::stats::Stats;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::decider::Decided;
 use crate::failure::{Failure, Milliseconds};
-use crate::queue::{Batched, Description, GaveUp, Message, VisibilityTimeout};
+use crate::queue::{Batched, Description, GaveUp, Message, Outgoing, VisibilityTimeout};
 
 /// For how long an outcome is tried to be applied. A heartbeat keeps the message invisible meanwhile.
-const PATIENCE: Duration = Duration::from_secs(60);
+const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// When a message is tried again whose dead letter was not taken. Short, for it may be about to outlive its queue's retention.
-const SOON: Milliseconds = Milliseconds(30_000);
+/// When a message comes again that has to be dead-lettered and has nowhere to go.
+const NO_QUEUE: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
 
 /// Where a message is after an outcome was applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Left {
     /// No longer in the queue.
     Gone,
@@ -27,6 +27,8 @@ pub(super) enum Left {
     Here(Milliseconds),
     /// In the queue although it should not be: it comes again when its visibility timeout is over.
     Unsettled,
+    /// In the queue, since the dead-letter queue did not take its dead letter, which is this one.
+    Refused(Outgoing),
 }
 
 /// The three ways in which a message is acted upon.
@@ -80,7 +82,10 @@ impl Applier {
     /// Hides a message until its next attempt.
     pub(super) async fn retry(&self, message: &Message, delay: Milliseconds) {
         let timeout = VisibilityTimeout::rounded_up(delay.as_duration());
-        match self.hide(message, timeout, Instant::now() + PATIENCE).await {
+        match self
+            .hide(message, timeout, Instant::now() + APPLY_TIMEOUT)
+            .await
+        {
             Ok(()) => self.stats.retried.add(1),
             Err(error) => {
                 self.stats.unsettled.add(1);
@@ -90,7 +95,7 @@ impl Applier {
     }
 
     async fn delete(&self, message: &Message) -> bool {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + APPLY_TIMEOUT;
         match self.requests.delete(&message.receipt_handle, until).await {
             Ok(()) => true,
             Err(error) => {
@@ -101,7 +106,7 @@ impl Applier {
         }
     }
 
-    /// Sends the message to the dead-letter queue, and deletes it here only once that has it.
+    /// Sends the message to the dead-letter queue, and deletes it here only once it is taken there.
     pub(super) async fn dead_letter(
         &self,
         message: &Message,
@@ -114,7 +119,8 @@ impl Applier {
                 reason,
                 "there is no dead-letter queue: the message stays in its queue"
             );
-            return Left::Here(SOON);
+            self.postpone(message, NO_QUEUE).await;
+            return Left::Unsettled;
         };
         let cause = Cause {
             reason,
@@ -123,17 +129,35 @@ impl Applier {
             decided: Some((failure, decided)),
         };
         let letter = dead_letter(message, &cause, queue);
-        let until = Instant::now() + PATIENCE;
+        match self.send(message, letter.clone()).await {
+            Ok(left) => left,
+            Err(error) => {
+                tracing::error!(%error, "the dead-letter queue does not take a message: it stays in its queue, and is sent again without another attempt");
+                Left::Refused(letter)
+            }
+        }
+    }
+
+    /// Sends a dead letter, and deletes the message once it is taken.
+    pub(super) async fn send(&self, message: &Message, letter: Outgoing) -> Result<Left, GaveUp> {
+        let until = Instant::now() + APPLY_TIMEOUT;
         if let Err(error) = self.requests.send(letter, until).await {
-            self.stats.unsettled.add(1);
-            tracing::error!(%error, "a message could not be dead-lettered: it stays in its queue and is tried again soon");
-            return Left::Here(SOON);
+            self.stats.dead_letters_refused.add(1);
+            return Err(error);
         }
         self.stats.dead_lettered.add(1);
-        if self.delete(message).await {
+        Ok(if self.delete(message).await {
             Left::Gone
         } else {
             Left::Unsettled
+        })
+    }
+
+    /// Hides a message that is not to be attempted for now, and that is neither retried nor done with.
+    pub(super) async fn postpone(&self, message: &Message, timeout: VisibilityTimeout) {
+        let until = Instant::now() + APPLY_TIMEOUT;
+        if let Err(error) = self.hide(message, timeout, until).await {
+            tracing::warn!(%error, "a message could not be hidden: it comes again when its visibility timeout is over");
         }
     }
 }

@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-use super::Shared;
 use super::apply::Left;
 use super::heartbeat::Heartbeat;
+use super::{Shared, held};
 use crate::decision::{Action, DecidedBy, Decision};
 use crate::failure::{Error, Failure, Milliseconds, random};
 use crate::handler::{PANIC, TIMEOUT};
@@ -110,6 +110,10 @@ async fn handle(
             true
         }
         Left::Unsettled => false,
+        Left::Refused(letter) => {
+            held::hold(shared, message, letter).await;
+            false
+        }
         Left::Here(delay) => {
             shared.history.waits(message, delay);
             // The last word on its visibility: no heartbeat for the message itself from here on.
@@ -159,7 +163,7 @@ fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Outcome {
 }
 
 /// Makes messages visible again at once, unattempted.
-async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item = Message>) {
+pub(super) async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item = Message>) {
     if shared.stop.is_cancelled() {
         // The last poll would take it at once.
         shared.received_all.cancelled().await;

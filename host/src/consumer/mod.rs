@@ -4,6 +4,7 @@
 
 mod apply;
 mod heartbeat;
+mod held;
 mod history;
 mod lane;
 mod receive;
@@ -21,6 +22,7 @@ use crate::decider::Decider;
 use crate::handler::Handler;
 use crate::queue::{Queue, VisibilityTimeout};
 use apply::Applier;
+use held::Held;
 use history::History;
 
 pub(crate) use startup::fault;
@@ -88,6 +90,7 @@ struct Shared {
     options: Options,
     applier: Applier,
     history: History,
+    held: Held,
     stats: Arc<Stats>,
     /// No new attempts.
     stop: CancellationToken,
@@ -143,6 +146,7 @@ impl Consumer {
         let abort = CancellationToken::new();
         let applier = Applier::start(&ready, options.linger, Arc::clone(&stats));
         let shared = Arc::new(Shared {
+            held: Held::of(&name),
             name,
             visibility: options
                 .visibility_timeout
@@ -168,7 +172,11 @@ impl Consumer {
         // From here on nothing is received. What is in hand has the grace time.
         stop.cancel();
         lanes.close();
-        if tokio::time::timeout(shared.options.grace, lanes.wait())
+        let ended = || async {
+            lanes.wait().await;
+            shared.held.released().await;
+        };
+        if tokio::time::timeout(shared.options.grace, ended())
             .await
             .is_err()
         {
@@ -177,7 +185,7 @@ impl Consumer {
                 "the grace time is over: what is still under way is handed back"
             );
             abort.cancel();
-            if tokio::time::timeout(LAST, lanes.wait()).await.is_err() {
+            if tokio::time::timeout(LAST, ended()).await.is_err() {
                 tracing::warn!(
                     queue = shared.name,
                     "what could not be handed back comes again when its visibility timeout is over"

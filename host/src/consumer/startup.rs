@@ -129,6 +129,20 @@ pub enum Warning {
         /// The queue's retention.
         retention: String,
     },
+    /// A large message can't be dead-lettered.
+    #[error(
+        "{queue} takes messages of up to {most} bytes, but its dead-letter queue {dead_letters} only up to {less}: it refuses larger ones, which stay in {queue} until SQS drops them. Raise its MaximumMessageSize to {most}"
+    )]
+    MessageSize {
+        /// The queue's name.
+        queue: String,
+        /// Its `MaximumMessageSize`.
+        most: usize,
+        /// The dead-letter queue's name.
+        dead_letters: String,
+        /// The dead-letter queue's `MaximumMessageSize`.
+        less: usize,
+    },
     /// The dead-letter queue could not be looked at.
     #[error(
         "can't look at the dead-letter queue {url}: {cause}. Allow sqs:GetQueueAttributes on it to have it checked"
@@ -174,6 +188,14 @@ pub async fn check(
         .check()
         .await
         .map_err(|cause| Fault::Handler { cause })?;
+    if there.max_message_bytes < description.max_message_bytes {
+        warnings.push(Warning::MessageSize {
+            queue: short_name(url).to_owned(),
+            most: description.max_message_bytes,
+            dead_letters: short_name(dead.url()).to_owned(),
+            less: there.max_message_bytes,
+        });
+    }
     warnings.extend(too_few_receives(&description, decider, short_name(url)));
     warnings.extend(too_short_a_retention(&description, bounds, short_name(url)));
     Ok((

@@ -19,6 +19,7 @@ pub struct Stats {
     pub succeeded: Count,
     pub retried: Count,
     pub dead_lettered: Count,
+    pub dead_letters_refused: Count,
     pub discarded: Count,
     pub handed_back: Count,
     pub unsettled: Count,
@@ -41,6 +42,8 @@ pub struct Summary {
     pub retried: u64,
     /// Messages sent to the dead-letter queue and deleted here.
     pub dead_lettered: u64,
+    /// Times that the dead-letter queue did not take a message. It is sent again.
+    pub dead_letters_refused: u64,
     /// Messages dropped by a policy's verdict.
     pub discarded: u64,
     /// Messages given back without an attempt: at the end, or behind a failure in their group.
@@ -76,6 +79,7 @@ impl Stats {
             succeeded: messages("succeeded"),
             retried: messages("retried"),
             dead_lettered: messages("dead-lettered"),
+            dead_letters_refused: Count::shown_as(queue.dead_letters_refused()),
             discarded: messages("discarded"),
             handed_back: messages("handed-back"),
             unsettled: messages("unsettled"),
@@ -108,6 +112,7 @@ impl Stats {
             succeeded: self.succeeded.get(),
             retried: self.retried.get(),
             dead_lettered: self.dead_lettered.get(),
+            dead_letters_refused: self.dead_letters_refused.get(),
             discarded: self.discarded.get(),
             handed_back: self.handed_back.get(),
             unsettled: self.unsettled.get(),

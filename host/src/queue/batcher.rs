@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_backoff::jitter;
+use futures::future::join_all;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -130,6 +131,14 @@ async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
                 .into_iter()
                 .map(|outcome| outcome.map_err(Fault::Entry))
                 .collect(),
+            // One of them may be what the queue does not take.
+            Err(error) if batch.len() > 1 && error.may_be_of_an_entry() => {
+                let singly = batch
+                    .into_iter()
+                    .map(|pending| Box::pin(deliver(vec![pending], Arc::clone(&request))));
+                join_all(singly).await;
+                return;
+            }
             Err(error) => vec![Err(Fault::Request(error)); batch.len()],
         };
         let now = Instant::now();
@@ -262,6 +271,28 @@ mod tests {
         let refused = GaveUp::Entry(EntryError::new("ReceiptHandleIsInvalid", "", true));
         assert_eq!(outcomes, [Ok(()), Ok(()), Err(refused), Ok(())]);
         assert_eq!(*seen.lock().unwrap(), [vec![0, 1, 2, 3], vec![1], vec![1]]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_that_breaks_its_batch_holds_up_no_other() {
+        let seen = Seen::default();
+        let noted = Arc::clone(&seen);
+        let request: Request<Sized> = Arc::new(move |entries| {
+            let ids: Vec<_> = entries.iter().map(|entry| entry.0).collect();
+            noted.lock().unwrap().push(ids.clone());
+            let code = "AWS.SimpleQueueService.BatchRequestTooLong";
+            let result = match ids.contains(&1) {
+                true => Err(QueueError::new("SendMessageBatch", code, "")),
+                false => Ok(vec![Ok(()); ids.len()]),
+            };
+            Box::pin(async move { result })
+        });
+        let batcher = Batcher::start(Duration::from_millis(10), request);
+        let outcomes = submit_all(&batcher, (0..3).map(|id| Sized(id, 1)).collect()).await;
+        let good: Vec<_> = outcomes.iter().map(Result::is_ok).collect();
+        assert_eq!(good, [true, false, true]);
+        let singly = [vec![0, 1, 2], vec![0], vec![1], vec![2]];
+        assert_eq!(*seen.lock().unwrap(), singly);
     }
 
     #[tokio::test(start_paused = true)]

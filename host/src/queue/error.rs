@@ -35,6 +35,13 @@ impl QueueError {
             || self.code == "SignatureDoesNotMatch"
     }
 
+    /// Whether one entry of a batch may be the reason for which the whole is refused, and not the queue or the caller.
+    pub(crate) fn may_be_of_an_entry(&self) -> bool {
+        let is_of_queue =
+            self.is_access_denied() || self.is_missing_queue() || self.code.starts_with("KMS.");
+        !self.retryable && !is_of_queue
+    }
+
     /// Whether the queue is not there.
     pub fn is_missing_queue(&self) -> bool {
         self.code.ends_with("NonExistentQueue") || self.code.ends_with("QueueDoesNotExist")
