@@ -5,7 +5,7 @@
     reason = "a test that can't go on fails"
 )]
 
-use aws_sdk_sqs::types::QueueAttributeName as Q;
+use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName as Q};
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{Running, serve};
 use backstop_tests::emulator::{ministack, moto};
@@ -152,4 +152,21 @@ async fn a_heartbeat_keeps_a_long_attempt_from_being_delivered_again() {
         "{}",
         counts[0]
     );
+}
+
+#[tokio::test]
+async fn a_dead_letter_of_a_fair_queue_keeps_its_message_group() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let worker = Worker::by_name().await;
+    let group = "tenant-7".to_owned();
+    queues
+        .send_grouped([(Some(group), "wrong".to_owned())])
+        .await;
+    let running = serve(&queues, &worker, &[]).await;
+    eventually("it is dead-lettered", || async { queues.dead().await == 1 }).await;
+    running.stop().await;
+    let letters = queues.take_dead().await;
+    let system = letters["wrong"].attributes().unwrap();
+    let group = system.get(&MessageSystemAttributeName::MessageGroupId);
+    assert_eq!(group.map(String::as_str), Some("tenant-7"));
 }

@@ -71,9 +71,11 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
     let mut letter = Outgoing {
         body: message.body.clone(),
         attributes,
-        group: queue
-            .fifo
-            .then(|| message.group.clone().unwrap_or_else(|| message.id.clone())),
+        // A FIFO queue takes no message without; a standard queue serves groups fairly.
+        group: message
+            .group
+            .clone()
+            .or_else(|| queue.fifo.then(|| message.id.clone())),
         deduplication_id: queue.fifo.then(|| message.id.clone()),
         trace_header: message.trace_header.clone(),
     };
@@ -283,20 +285,18 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_dead_letter_has_a_group_and_a_deduplication_id() {
-        let mut grouped = message("body", 0);
-        assert_eq!(
-            letter(&grouped, "x", &queue(true, 1 << 20))
-                .group
-                .as_deref(),
-            Some("m-1")
-        );
-        grouped.group = Some("g".to_owned());
-        let letter = letter(&grouped, "x", &queue(true, 1 << 20));
-        assert_eq!(
-            (letter.group.as_deref(), letter.deduplication_id.as_deref()),
-            (Some("g"), Some("m-1"))
-        );
+    fn a_dead_letter_keeps_its_group_and_has_what_a_fifo_queue_asks_for() {
+        let mut message = message("body", 0);
+        let ids = |message: &Message, fifo| {
+            let letter = letter(message, "x", &queue(fifo, 1 << 20));
+            (letter.group, letter.deduplication_id)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(ids(&message, false), (None, None));
+        assert_eq!(ids(&message, true), (some("m-1"), some("m-1")));
+        message.group = some("tenant-7");
+        assert_eq!(ids(&message, false), (some("tenant-7"), None));
+        assert_eq!(ids(&message, true), (some("tenant-7"), some("m-1")));
     }
 
     proptest! {
