@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use ::backstop::telemetry::{Kind, METRICS};
+use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{self, Running, read_records};
 use backstop_tests::emulator::ministack;
@@ -397,4 +398,63 @@ async fn every_counter_is_there_at_0_before_anything_has_happened() {
         }
     }
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_ends_no_start() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let worker = Worker::by_name().await;
+    // The queue and then its dead-letter queue are looked at: each time, the first answer is cut.
+    let proxy = Proxy::start(&queues.endpoint, |_, number| match number {
+        0 | 2 => Fault::Cut,
+        _ => Fault::None,
+    })
+    .await;
+    let through = |url: &str| url.replace(&queues.endpoint, &proxy.endpoint);
+    let (url, dead_letters) = (through(&queues.url), through(&queues.dead_letters));
+    let arguments = [
+        "--queue-url",
+        &url,
+        "--endpoint-url",
+        &proxy.endpoint,
+        "--dead-letter-queue",
+        &dead_letters,
+        "--http",
+        &worker.url,
+    ];
+    let running = Running::start(&arguments).await;
+    assert_eq!(running.stop().await.0, 0);
+}
+
+#[tokio::test]
+async fn a_dead_letter_queue_that_takes_only_smaller_messages_is_a_warning_and_holds_up_no_other() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues
+        .client
+        .set_queue_attributes()
+        .queue_url(&queues.dead_letters)
+        .attributes(Q::MaximumMessageSize, "1024")
+        .send()
+        .await
+        .unwrap();
+    let worker = Worker::answering(|_| 400).await;
+    let large = format!("large-{}", "x".repeat(2_000));
+    queues.send([large.clone(), "small".to_owned()]).await;
+    let running = backstop::serve(&queues, &worker, &[]).await;
+    let log = running.log();
+    assert!(log.contains("Raise its MaximumMessageSize to"), "{log}");
+    eventually(
+        "the small one is dead-lettered, the large one refused",
+        || async { queues.dead().await == 1 && running.log().contains("does not take a message") },
+    )
+    .await;
+    let (_, counts) = running.stop().await;
+    let count = |name: &str| counts[0][name].as_u64().unwrap();
+    assert_eq!((count("dead-lettered"), count("retried")), (1, 0));
+    assert_eq!(
+        (worker.attempts_of(&large), worker.attempts_of("small")),
+        (1, 1)
+    );
+    // Handed back at the end.
+    assert_eq!(queues.take_left().await.len(), 1);
 }

@@ -28,7 +28,7 @@ pub(super) async fn fill(
         .into());
     };
     let queue = connections.local.named(name);
-    let input: Box<dyn Read> = if file == Path::new("-") {
+    let input: Box<dyn Read + Send> = if file == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
         Box::new(
@@ -78,7 +78,7 @@ impl Batch {
 }
 
 /// Each line that is not blank is a message.
-async fn send_lines(queue: &LocalQueue, input: impl Read) -> anyhow::Result<()> {
+async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> anyhow::Result<()> {
     let fifo = queue.describe().await?.fifo;
     let mut input = BufReader::new(input);
     let mut batch = Batch::default();

@@ -6,6 +6,7 @@ mod doctor;
 mod exit;
 mod log;
 mod messages;
+mod orphans;
 mod policy;
 mod run;
 mod signals;
@@ -61,6 +62,8 @@ enum Command {
     Run(Box<run::Args>),
     Policy(policy::Args),
     Doctor(doctor::Args),
+    #[command(hide = true)]
+    EndOrphans(orphans::Args),
 }
 
 /// Runs the command that was typed.
@@ -86,6 +89,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Demo(args) => demo::run(args).await,
             Command::Run(args) => run::run(*args).await,
             Command::Doctor(args) => doctor::run(args).await,
+            Command::EndOrphans(args) => orphans::run(&args),
             // On a thread that may block: what is asked of S3 and of registries is waited for.
             Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,
         }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::{ArgGroup, Parser};
 
 use super::exit::UsageError;
+use super::orphans::Guard;
 use super::signals::stop_on_signal;
 use super::{log, messages};
 use crate::background_writer::BackgroundWriter;
@@ -171,11 +172,20 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let config = config_of(args)?;
     let connections = Connections::new(config.endpoint_url.clone());
     let stop = stop_on_signal()?;
+    let has_commands = config
+        .queues
+        .iter()
+        .any(|queue| matches!(queue.handler, HandlerConfig::Exec(..)));
+    let guard = has_commands.then(Guard::start).flatten();
     if let Some(file) = messages {
         messages::fill(&config, &file, &connections, &stop).await?;
     }
     let service = Service::prepare(config, &connections).await?;
-    report(&service.run(stop).await, json)
+    let summaries = service.run(stop).await;
+    if let Some(guard) = guard {
+        guard.release().await;
+    }
+    report(&summaries, json)
 }
 
 fn config_of(args: Args) -> anyhow::Result<Config> {

@@ -1,9 +1,12 @@
 //! What is found out before the first message, so that a mistake is told at the start and not by a queue that fills up.
 
+use std::future::Future;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
-use backstop_backoff::format_duration;
+use backstop_backoff::{format_duration, jitter};
+use tokio::time::{Instant, sleep};
 
 use crate::decider::Decider;
 use crate::decision::{Action, Bounds};
@@ -11,6 +14,12 @@ use crate::failure::{Error, Failure, Milliseconds};
 use crate::handler::Handler;
 use crate::policy::ordinary_failure;
 use crate::queue::{Connections, Description, Queue, QueueError, short_name};
+
+/// How often a request is made at most, for how long it is begun again, and the waits in between, in milliseconds.
+const TRIES: u32 = 4;
+const PERSISTENCE: Duration = Duration::from_secs(10);
+const BASE: u32 = 200;
+const CAP: u32 = 2_000;
 
 /// A queue that was found and fits its dead-letter queue.
 #[derive(Debug, Clone)]
@@ -165,7 +174,7 @@ pub async fn check(
     bounds: &Bounds,
 ) -> Result<(Ready, Vec<Warning>), Fault> {
     let queue = connections.by_url(url).await;
-    let description = queue.describe().await.map_err(|cause| {
+    let description = persist(|| queue.describe()).await.map_err(|cause| {
         fault("queue", url, "sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:ChangeMessageVisibility and sqs:DeleteMessage", cause)
     })?;
     let mut warnings = Vec::new();
@@ -222,8 +231,7 @@ async fn find_dead_letters(
         (Some(named), _) => connections.by_url(named).await,
         (None, Some(redrive)) => {
             let arn = &redrive.dead_letter_arn;
-            connections
-                .by_arn(arn)
+            persist(|| connections.by_arn(arn))
                 .await
                 .map_err(|cause| fault(ROLE, arn, ACTIONS, cause))?
         }
@@ -236,7 +244,7 @@ async fn find_dead_letters(
             });
         }
     };
-    match queue.describe().await {
+    match persist(|| queue.describe()).await {
         Ok(there) => Ok((queue, there)),
         // Sending may be allowed where looking is not.
         Err(cause) if cause.is_access_denied() => {
@@ -254,6 +262,26 @@ async fn find_dead_letters(
         }
         Err(cause) => Err(fault(ROLE, queue.url(), ACTIONS, cause)),
     }
+}
+
+/// Makes a request a few times where it may succeed the next time: one connection that is reset ends no start.
+async fn persist<T, F>(request: impl Fn() -> F) -> Result<T, QueueError>
+where
+    F: Future<Output = Result<T, QueueError>>,
+{
+    let end = Instant::now() + PERSISTENCE;
+    for tries in 1.. {
+        match request().await {
+            Err(error) if error.retryable && tries < TRIES && Instant::now() < end => {
+                tracing::debug!(%error, tries, "asked again");
+                let ceiling = jitter::exponential(BASE, CAP, tries);
+                let wait = jitter::full(ceiling / 2, ceiling, rand::random());
+                sleep(Duration::from_millis(wait.into())).await;
+            }
+            outcome => return outcome,
+        }
+    }
+    request().await
 }
 
 /// A local queue has a dead-letter queue by itself: `local:orders` has `local:orders-dead-letters`.

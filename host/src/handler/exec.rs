@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,6 +22,15 @@ const OUTPUT_BYTES: usize = 64 << 10;
 
 /// For how long the output of a command that has ended is still read.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The variable of a command's environment that marks whose it is.
+pub const HOST: &str = "BACKSTOP_HOST";
+
+/// This process's mark: another for each process. All that its commands start bears it, too, unless they clear their environment.
+pub fn host_mark() -> &'static str {
+    static MARK: OnceLock<String> = OnceLock::new();
+    MARK.get_or_init(|| uuid::Uuid::new_v4().to_string())
+}
 
 /// Runs a command for each message.
 #[derive(Debug)]
@@ -42,6 +52,7 @@ impl Exec {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
+            .env(HOST, host_mark())
             .env("BACKSTOP_MESSAGE_ID", &message.id)
             .env("BACKSTOP_ATTEMPT", message.receive_count.to_string())
             .env("BACKSTOP_SENT", message.sent.0.to_string())

@@ -8,7 +8,7 @@ mod shaped;
 
 use async_trait::async_trait;
 
-pub use exec::Exec;
+pub use exec::{Exec, HOST, host_mark};
 pub use function::{Function, function};
 pub use http::{Http, HttpError, parse_retry_after};
 pub use lambda::Lambda;
