@@ -5,10 +5,12 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::Queues;
@@ -18,6 +20,7 @@ use backstop_tests::eventually;
 use backstop_tests::worker::{Worker, numbered};
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{sleep, timeout};
 
 #[tokio::test]
 async fn a_crash_in_the_middle_of_work_loses_nothing() {
@@ -67,7 +70,7 @@ async fn sigterm_finishes_what_is_in_hand_and_hands_the_rest_back() {
         "sh -c 'cat >> {log}; echo >> {log}; sleep 1'",
         log = log.display()
     );
-    let more = ["--exec", &script];
+    let more = ["--exec", &script, "--grace", "25s"];
     let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
     eventually("the first is in hand", || async { log.exists() }).await;
     let (code, counts) = running.stop().await;
@@ -172,8 +175,7 @@ async fn a_log_that_can_not_be_written_holds_up_no_message_and_not_the_end() {
         assert_eq!(queues.dead().await, 1);
         let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
         kill_process(id, Signal::TERM).unwrap();
-        let minute = std::time::Duration::from_secs(60);
-        let ended = tokio::time::timeout(minute, child.wait()).await;
+        let ended = timeout(Duration::from_secs(60), child.wait()).await;
         assert_eq!(ended.expect("SIGTERM ends it").unwrap().code(), Some(0));
     });
     join_all(runs).await;
@@ -229,4 +231,82 @@ async fn a_limit_of_a_files_size_costs_records_and_no_message() {
     assert_eq!(running.stop().await.0, 0, "{log}");
     assert!(log.contains("decisions can't be recorded"), "{log}");
     assert!(std::fs::metadata(&records).unwrap().len() <= limit);
+}
+
+#[tokio::test]
+async fn a_rolling_restart_of_three_consumers_takes_no_message_to_nobody() {
+    // What a poll takes to nobody comes again after an hour.
+    let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "3600")]).await;
+    let worker = Worker::by_name().await;
+    let start = || serve(&queues, &worker, &["--grace", "25s"]);
+    let mut consumers = VecDeque::from(join_all([start(), start(), start()]).await);
+    let sent = AtomicUsize::new(0);
+    let sending = async {
+        loop {
+            let number = sent.fetch_add(1, Ordering::Relaxed);
+            queues.send([format!("fine-{number}")]).await;
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let restarting = async {
+        for _ in 0..3 {
+            let old = consumers.pop_front().unwrap();
+            let (new, (code, _)) = tokio::join!(start(), old.stop());
+            assert_eq!(code, 0);
+            consumers.push_back(new);
+        }
+    };
+    tokio::select! {
+        () = sending => {}
+        () = restarting => {}
+    }
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    let attempts = worker.attempts();
+    let attempted: BTreeSet<_> = attempts.iter().map(|attempt| &attempt.body).collect();
+    // The last may have been cut off before it was sent.
+    assert!(attempted.len() + 1 >= sent.into_inner());
+    assert_eq!(attempts.len(), attempted.len());
+    // Their polls would be waited for.
+    join_all(consumers.into_iter().map(Running::kill)).await;
+}
+
+#[tokio::test]
+async fn a_message_that_comes_while_the_last_consumer_ends_is_there_for_the_next() {
+    let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "3600")]).await;
+    let worker = Worker::by_name().await;
+    let running = serve(&queues, &worker, &["--grace", "25s"]).await;
+    running.signal(Signal::TERM);
+    eventually("the signal is heard", || async {
+        running.log().contains("stopping")
+    })
+    .await;
+    queues.send(["fine".to_owned()]).await;
+    assert_eq!(running.ended().await.0, 0);
+    assert_eq!(worker.attempts_of("fine"), 0);
+    assert_eq!(queues.take_left().await.len(), 1);
+}
+
+#[tokio::test]
+async fn commands_end_with_a_host_that_is_killed() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues.send(["endless".to_owned()]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let ids = folder.path().join("ids");
+    let script = format!(
+        "sh -c 'setsid sleep 1000 & echo $! $$ > {ids}.new; mv {ids}.new {ids}; wait'",
+        ids = ids.display()
+    );
+    let running = Running::start(&[&queues.arguments()[..], &["--exec", &script]].concat()).await;
+    eventually("the work has begun", || async { ids.exists() }).await;
+    // Nothing is left of the environment of a process that has ended.
+    let runs =
+        |id: &str| std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|it| !it.is_empty());
+    let ids = std::fs::read_to_string(&ids).unwrap();
+    let ids: Vec<_> = ids.split_whitespace().collect();
+    assert!(ids.len() == 2 && ids.iter().all(|id| runs(id)), "{ids:?}");
+    running.kill().await;
+    eventually("they have ended", || async {
+        !ids.iter().any(|id| runs(id))
+    })
+    .await;
 }

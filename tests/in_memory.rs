@@ -592,3 +592,21 @@ async fn a_dead_letter_that_is_never_taken_comes_again_after_twelve_hours_and_at
         .await;
     assert_eq!(visible.unwrap().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_long_linger_lets_no_message_come_again_while_it_is_handled() {
+    let mut trial = Trial::new("orders").set("base", "20s");
+    trial.options.linger = Duration::from_secs(5);
+    trial.options.visibility_timeout = Some(VisibilityTimeout::from_seconds(3));
+    trial.send(&["long"]).await;
+    let summary = trial
+        .run(|message| async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            match message.receive_count.get() {
+                1 => Err(unavailable()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    assert_eq!((summary.received, summary.succeeded), (2, 1));
+}

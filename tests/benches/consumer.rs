@@ -137,7 +137,12 @@ where
     )
     .await
     .unwrap();
-    let consumer = Consumer::new("orders", ready, handler, decider, Options::default());
+    let options = Options {
+        // The last poll is waited for.
+        grace: Duration::from_secs(2),
+        ..Options::default()
+    };
+    let consumer = Consumer::new("orders", ready, handler, decider, options);
     let stats = consumer.stats();
     let stop = CancellationToken::new();
     let started = clock::instant();

@@ -70,9 +70,14 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it and waits until it is ready.
+    /// Starts it and waits until it is ready. Unless the arguments say otherwise it ends within two seconds: no poll is longer than the grace time.
     pub async fn start(arguments: &[&str]) -> Self {
-        Self::start_command(command(&[&["run", "--json"], arguments].concat())).await
+        let grace: &[&str] = if arguments.contains(&"--grace") {
+            &[]
+        } else {
+            &["--grace", "2s"]
+        };
+        Self::start_command(command(&[&["run", "--json"], grace, arguments].concat())).await
     }
 
     /// Starts a command that is `backstop run --json` and waits until it is ready.

@@ -15,7 +15,9 @@ pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
     let stopped = stop.clone();
     tokio::spawn(async move {
         signals.next().await;
-        tracing::info!("stopping: what is in hand is finished first; a second signal ends at once");
+        tracing::info!(
+            "stopping: what is in hand is finished first, and a poll that waits for messages comes back (20 s at most); a second signal ends at once"
+        );
         stopped.cancel();
         signals.next().await;
         log::flush();

@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::consumer::Options;
+use crate::consumer::{Options, longest_linger};
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
 use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
@@ -283,6 +283,14 @@ impl raw::Queue {
             return Err(value(
                 at("linger"),
                 "expected at most 5s: messages stay in hand for that long",
+            ));
+        }
+        if let Some(visibility) = options.visibility_timeout
+            && options.linger > longest_linger(visibility)
+        {
+            return Err(value(
+                at("linger"),
+                "expected at most a third of visibility-timeout: an outcome that waits for longer may come when the message is visible again",
             ));
         }
         Ok(QueueConfig {

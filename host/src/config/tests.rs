@@ -153,6 +153,10 @@ fn a_wrong_value_is_refused_with_its_place_and_what_would_be_right() {
         ),
         ("linger = \"1m\"", &["queues.orders.linger", "at most 5s"]),
         (
+            "visibility-timeout = \"2s\"\nlinger = \"1s\"",
+            &["queues.orders.linger", "a third of visibility-timeout"],
+        ),
+        (
             "grace = 5",
             &["backstop.toml", "line 5", "a duration with its unit"],
         ),

@@ -79,6 +79,18 @@ impl Applier {
             .await
     }
 
+    /// The same, without waiting for more requests to go with it: for a heartbeat, and for what is handed back.
+    pub(super) async fn hide_now(
+        &self,
+        message: &Message,
+        timeout: VisibilityTimeout,
+        until: Instant,
+    ) -> Result<(), GaveUp> {
+        self.requests
+            .hide_now(&message.receipt_handle, timeout, until)
+            .await
+    }
+
     /// Hides a message until its next attempt.
     pub(super) async fn retry(&self, message: &Message, delay: Milliseconds) {
         let timeout = VisibilityTimeout::rounded_up(delay.as_duration());

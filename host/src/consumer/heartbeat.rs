@@ -65,7 +65,7 @@ async fn renew(shared: &Shared, messages: &[&Message]) {
         if timeout == VisibilityTimeout::ZERO {
             return;
         }
-        match shared.applier.hide(message, timeout, until).await {
+        match shared.applier.hide_now(message, timeout, until).await {
             Ok(()) => {}
             // Deleted in the meantime, or received by somebody else.
             Err(GaveUp::Entry(error)) if !error.retryable => {

@@ -23,7 +23,7 @@ use crate::queue::{Message, VisibilityTimeout};
 const MARGIN: Milliseconds = Milliseconds(60_000);
 
 /// For how long a message is tried to be handed back. Past that it comes again by itself.
-const HANDING_BACK: Duration = Duration::from_secs(5);
+const HANDING_BACK: Duration = Duration::from_secs(3);
 
 /// How an attempt ended.
 enum Outcome {
@@ -172,7 +172,7 @@ pub(super) async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item 
     let returns = messages.into_iter().map(|message| async move {
         shared.history.handed_back(&message);
         shared.stats.handed_back.add(1);
-        if let Err(error) = shared.applier.hide(&message, VisibilityTimeout::ZERO, until).await {
+        if let Err(error) = shared.applier.hide_now(&message, VisibilityTimeout::ZERO, until).await {
             tracing::warn!(id = message.id, %error, "a message could not be handed back: it comes again when its visibility timeout is over");
         }
     });

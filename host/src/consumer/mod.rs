@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,8 +30,8 @@ pub(crate) use startup::fault;
 pub use startup::{Fault, Ready, Warning, check};
 pub use stats::{Stats, Summary};
 
-/// How long the end waits, after the grace time, for what is in hand to be handed back.
-const LAST: Duration = Duration::from_secs(10);
+/// How long the end waits, after the grace time, for what is in hand to be handed back. With the default grace time that is 29 s: containers are killed after 30.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How a consumer goes about its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +42,9 @@ pub struct Options {
     pub visibility_timeout: Option<VisibilityTimeout>,
     /// The longest that one attempt may take.
     pub attempt_timeout: Duration,
-    /// How long a request waits for others to go with it.
+    /// How long a request waits for others to go with it; at most a third of the visibility timeout.
     pub linger: Duration,
-    /// How long work under way may go on after the consumer was told to stop.
+    /// How long work under way may go on, and the last poll is waited for, after the consumer was told to stop. No poll is longer, so a short one takes more requests.
     pub grace: Duration,
 }
 
@@ -144,14 +145,16 @@ impl Consumer {
         } = self;
         let stop = stop.child_token();
         let abort = CancellationToken::new();
-        let applier = Applier::start(&ready, options.linger, Arc::clone(&stats));
+        let visibility = options
+            .visibility_timeout
+            .unwrap_or(ready.description.visibility_timeout)
+            .max(VisibilityTimeout::from_seconds(1));
+        let linger = linger_within(options.linger, visibility, &name);
+        let applier = Applier::start(&ready, linger, Arc::clone(&stats));
         let shared = Arc::new(Shared {
             held: Held::of(&name),
             name,
-            visibility: options
-                .visibility_timeout
-                .unwrap_or(ready.description.visibility_timeout)
-                .max(VisibilityTimeout::rounded_up(Duration::from_secs(1))),
+            visibility,
             fifo: ready.description.fifo,
             source: ready.description.arn,
             queue: ready.queue,
@@ -167,25 +170,34 @@ impl Consumer {
         });
         let lanes = TaskTracker::new();
         let room = Arc::new(Semaphore::new(shared.options.max_in_flight.max(1)));
-        receive::run(&shared, &lanes, &room).await;
-        shared.received_all.cancel();
-        // From here on nothing is received. What is in hand has the grace time.
-        stop.cancel();
-        lanes.close();
-        let ended = || async {
+        // Grace counts from the stop, for the last poll as for what is in hand.
+        let grace_is_over = async {
+            stop.cancelled().await;
+            sleep(shared.options.grace).await;
+        };
+        let in_hand = || async {
+            lanes.close();
             lanes.wait().await;
             shared.held.released().await;
         };
-        if tokio::time::timeout(shared.options.grace, ended())
-            .await
-            .is_err()
-        {
+        let ended = async {
+            receive::run(&shared, &lanes, &room).await;
+            shared.received_all.cancel();
+            in_hand().await;
+        };
+        let ended_in_time = tokio::select! {
+            biased;
+            () = ended => true,
+            () = grace_is_over => false,
+        };
+        if !ended_in_time {
             tracing::warn!(
                 queue = shared.name,
                 "the grace time is over: what is still under way is handed back"
             );
-            abort.cancel();
-            if tokio::time::timeout(LAST, ended()).await.is_err() {
+            shared.received_all.cancel();
+            shared.abort.cancel();
+            if timeout(SHUTDOWN_TIMEOUT, in_hand()).await.is_err() {
                 tracing::warn!(
                     queue = shared.name,
                     "what could not be handed back comes again when its visibility timeout is over"
@@ -195,4 +207,22 @@ impl Consumer {
         shared.decider.settle().await;
         stats.summary()
     }
+}
+
+/// How long requests may wait for others. An outcome that waited for longer than a heartbeat does could come when the message is visible again.
+fn linger_within(linger: Duration, visibility: VisibilityTimeout, queue: &str) -> Duration {
+    let longest = longest_linger(visibility);
+    if linger > longest {
+        tracing::warn!(
+            queue,
+            ?linger,
+            "linger is longer than a third of the queue's visibility timeout: {longest:?} is used"
+        );
+    }
+    linger.min(longest)
+}
+
+/// The longest `linger` that goes with a visibility timeout: a third.
+pub(crate) fn longest_linger(visibility: VisibilityTimeout) -> Duration {
+    visibility.as_duration() / 3
 }

@@ -15,40 +15,44 @@ use crate::queue::{BATCH_ENTRIES, Message};
 /// The longest poll that SQS allows: the fewest requests on a quiet queue.
 const LONG_POLL: Duration = Duration::from_secs(20);
 
-/// The longest poll while messages are in hand. At the end it is waited for: a poll that is dropped may go on at the other side, and take what is handed back to nobody.
+/// The longest poll while messages are in hand. What is in hand at the end is handed back when the last poll has come back, which would take it otherwise.
 const BUSY_POLL: Duration = Duration::from_secs(2);
 
 /// How long to wait for a full batch's room once there is room for one message.
 const ROOM: Duration = Duration::from_millis(50);
 
-/// How long the last poll is waited for after the end was called.
-const LAST_POLL: Duration = Duration::from_millis(2_500);
+/// The shortest poll.
+const SHORTEST_POLL: Duration = Duration::from_secs(1);
 
 /// Waits while SQS can't be reached, in milliseconds: exponential with full jitter.
 const BASE: u32 = 200;
 const CAP: u32 = 20_000;
 
-/// Receives until told to stop.
+/// Receives until told to stop and the poll under way has come back: dropped, it would go on at the other side and take messages to nobody.
 pub(super) async fn run(shared: &Arc<Shared>, lanes: &TaskTracker, room: &Arc<Semaphore>) {
     let mut failures = 0;
     while !shared.stop.is_cancelled() {
         let Some(places) = some_room(shared, room).await else {
             return;
         };
-        let is_busy = !lanes.is_empty();
-        let wait = if is_busy { BUSY_POLL } else { LONG_POLL };
+        let longest = if lanes.is_empty() {
+            LONG_POLL
+        } else {
+            BUSY_POLL
+        };
+        // No longer than it can be waited for at the end.
+        let wait = longest.min(shared.options.grace).max(SHORTEST_POLL);
         shared.stats.receive_requests.add(1);
         let poll = shared.queue.receive(places.len(), wait, shared.visibility);
         tokio::pin!(poll);
         let received = tokio::select! {
             received = &mut poll => received,
             () = shared.stop.cancelled() => {
-                // With nothing in hand there is nothing to hand back, and no reason to wait for long.
-                let last = if is_busy { LAST_POLL } else { LAST_POLL / 5 };
-                match timeout(last, poll).await {
-                    Ok(received) => received,
-                    Err(_) => return,
+                if shared.queue.receive_is_cancel_safe() {
+                    return;
                 }
+                // What it brings is handed back at once.
+                poll.await
             }
         };
         match received {

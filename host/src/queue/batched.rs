@@ -11,6 +11,9 @@ use super::batcher::{Batcher, Entry, GaveUp, Request};
 use super::{Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
 use crate::telemetry;
 
+/// How long a request waits for those that are made at the same moment.
+const PROMPT: Duration = Duration::from_millis(10);
+
 /// One number that only grows.
 #[derive(Debug)]
 pub struct Count {
@@ -88,6 +91,7 @@ impl Entry for Outgoing {
 pub(crate) struct Batched {
     deletes: Batcher<ReceiptHandle>,
     changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
+    prompt_changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
     sends: Batcher<Outgoing>,
 }
 
@@ -102,6 +106,10 @@ impl Batched {
         Self {
             deletes: Batcher::start(linger, deletes(Arc::clone(queue), Arc::clone(requests))),
             changes: Batcher::start(linger, changes(Arc::clone(queue), Arc::clone(requests))),
+            prompt_changes: Batcher::start(
+                linger.min(PROMPT),
+                changes(Arc::clone(queue), Arc::clone(requests)),
+            ),
             sends: Batcher::start(linger, sends(Arc::clone(sends_to), Arc::clone(requests))),
         }
     }
@@ -123,6 +131,17 @@ impl Batched {
         until: Instant,
     ) -> Result<(), GaveUp> {
         self.changes.submit((handle.clone(), timeout), until).await
+    }
+
+    /// The same, with those only that come at the same moment.
+    pub(crate) async fn hide_now(
+        &self,
+        handle: &ReceiptHandle,
+        timeout: VisibilityTimeout,
+        until: Instant,
+    ) -> Result<(), GaveUp> {
+        let change = (handle.clone(), timeout);
+        self.prompt_changes.submit(change, until).await
     }
 
     /// Adds a message to the other queue.

@@ -80,6 +80,11 @@ pub trait Queue: std::fmt::Debug + Send + Sync {
         visibility: VisibilityTimeout,
     ) -> Result<Vec<Message>, QueueError>;
 
+    /// Whether a receive may be dropped. One of SQS's goes on at the other side, takes messages to nobody, and hides them.
+    fn receive_is_cancel_safe(&self) -> bool {
+        false
+    }
+
     /// Removes messages for good. Removing what is gone succeeds.
     async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult;
 

@@ -247,6 +247,10 @@ impl Queue for LocalQueue {
         }
     }
 
+    fn receive_is_cancel_safe(&self) -> bool {
+        true
+    }
+
     async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
         batch("DeleteMessageBatch", handles)?;
         let mut shelf = self.shelf();
