@@ -48,6 +48,15 @@ async fn a_deployment_is_looked_at_from_its_queue_to_its_functions() {
     let endpoint = &ministack().endpoint;
     let client = aws_sdk_lambda::Client::new(&config(endpoint).await);
     let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, "360"), TWO_WEEKS]).await;
+    let missing = ["--retry-queue", &queues.url, "--function", "no-such"];
+    let (found, _) = findings(&[&missing[..], &["--endpoint-url", endpoint]].concat()).await;
+    let of_function: Vec<_> = found
+        .iter()
+        .filter(|finding| finding["subject"] == "function no-such")
+        .map(|finding| finding["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(of_function.len(), 1, "{of_function:?}");
+    assert!(of_function[0].starts_with("does not exist: create it"));
     Function::python(FAILS_WHEN_TOLD)
         .make(endpoint, "checked")
         .await;
@@ -134,6 +143,66 @@ async fn the_queues_of_a_consumer_are_looked_at_as_at_its_start() {
         "{found:?}"
     );
     assert_eq!((texts(&found, "good").len(), code), (1, Some(6)));
+}
+
+#[tokio::test]
+async fn one_queue_is_looked_at_by_the_flags_of_run_and_all_that_is_wrong_is_found_at_once() {
+    let endpoint = &ministack().endpoint;
+    let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, "1")]).await;
+    set(
+        &queues,
+        &queues.dead_letters,
+        (Q::MessageRetentionPeriod, "3600"),
+    )
+    .await;
+    queues.redrive_after(3).await;
+    let nobody = format!(
+        "http://127.0.0.1:{}/",
+        backstop_tests::emulator::free_port()
+    );
+    let queue = ["--queue-url", &queues.url, "--endpoint-url", endpoint];
+
+    // To think about: it may work all the same.
+    let thoughtless = [
+        "--http",
+        &nobody,
+        "--max-attempts",
+        "3",
+        "--set",
+        "max-age=10d",
+        "--decisions",
+        "-",
+    ];
+    let arguments = [&queue[..], &thoughtless].concat();
+    let (found, code) = findings(&arguments).await;
+    let warnings = texts(&found, "warning").join("\n");
+    for part in [
+        "does not answer: ECONNREFUSED",
+        "keeps a message for 1h only",
+        "lower the policy's max-age",
+        "visibility timeout of",
+    ] {
+        assert!(warnings.contains(part), "{part:?} is not in:\n{warnings}");
+    }
+    assert_eq!((texts(&found, "wrong").len(), code), (0, Some(0)));
+    let (_, code) = findings(&[&arguments[..], &["--strict"]].concat()).await;
+    assert_eq!(code, Some(6));
+
+    // Wrong, all of it.
+    let wrong = ["--exec", "./no-such-program", "--max-attempts", "4"];
+    let (found, code) =
+        findings(&[&queue[..], &wrong, &["--policy", "./none.wasm"]].concat()).await;
+    let told = texts(&found, "wrong").join("\n");
+    for part in ["./no-such-program", "./none.wasm"] {
+        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+    }
+    assert_eq!(code, Some(6));
+    let (found, code) = findings(&[&queue[..], &wrong].concat()).await;
+    let told = texts(&found, "wrong").join("\n");
+    for part in ["./no-such-program", "maxReceiveCount to at least 4"] {
+        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+    }
+    assert_eq!(code, Some(6));
 }
 
 #[tokio::test]

@@ -103,6 +103,7 @@ impl Trial {
             handler,
             &decider,
             &self.bounds,
+            &self.options,
         );
         checked.await.unwrap().0
     }

@@ -134,6 +134,7 @@ where
         handler.as_ref(),
         &decider,
         &Bounds::default(),
+        &Options::default(),
     )
     .await
     .unwrap();

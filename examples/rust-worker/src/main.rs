@@ -60,6 +60,7 @@ async fn main() -> Result<()> {
         handler.as_ref(),
         &decider,
         &bounds,
+        &Options::default(),
     )
     .await?;
     for warning in warnings {

@@ -1,11 +1,11 @@
 //! `backstop doctor`: what will not work out, told before it does not.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anstream::println;
 use anstyle::{AnsiColor, Style};
-use clap::{ArgGroup, Parser};
+use clap::Parser;
+use clap::builder::Resettable;
 
 use crate::config::Config;
 use crate::doctor::{Finding, Verdict, examine};
@@ -17,53 +17,91 @@ Examples:
   Look at everything that a configuration names:
     backstop doctor --config backstop.toml
 
+  Look at one queue, with the flags that `backstop run` has for it:
+    backstop doctor --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders \\
+      --http http://127.0.0.1:8080/ --max-attempts 8
+
   Look at a Lambda retry handler, from its queue to the functions that it retries:
     backstop doctor --retry-queue https://sqs.eu-west-1.amazonaws.com/123456789012/retries \\
       --function orders --function invoices
 
-It takes sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings, lambda:GetFunction, lambda:GetFunctionEventInvokeConfig and lambda:GetFunctionRecursionConfig; for the consumer's queues, what `backstop run` takes.
+It takes sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings, lambda:GetFunction, lambda:GetFunctionEventInvokeConfig and lambda:GetFunctionRecursionConfig; for the consumer's queues, what `backstop run` takes. An HTTP handler is connected to and sent nothing.
 
-Ends with 0 where nothing is wrong, and with 6 where something is.";
+Ends with 0 where nothing is wrong, and with 6 where something is; with --strict, where something is to think about, too.";
+
+/// The flags of one queue, which a configuration file says in its own words.
+const OF_ONE_QUEUE: [&str; 16] = [
+    "policy",
+    "settings",
+    "scenarios",
+    "shadow",
+    "shadow_settings",
+    "refresh",
+    "require_signature",
+    "plain_http",
+    "http",
+    "exec",
+    "lambda",
+    "dead_letter_queue",
+    "max_age",
+    "max_in_flight",
+    "messages",
+    "queue_url",
+];
 
 /// Look at queues, functions and settings for what will not work out; change nothing
 ///
-/// Each finding says what was found and, where it is not good, what to change: messages that SQS gives up while they wait, functions that Lambda cuts off, records that a mapping would delete, retentions that are too short, and more.
+/// Each finding says what was found and, where it is not good, what to change: messages that SQS gives up while they wait, handlers that do not answer, functions that Lambda cuts off, records that a mapping would delete, retentions that are too short, and more. The flags of `backstop run` are taken as they are: put `doctor` in the place of `run`.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
-#[command(group(ArgGroup::new("what").required(true).args(["config", "retry_queue"])))]
+#[group(skip)]
+#[command(mut_group("what", |group| group.arg("retry_queue")))]
+#[command(mut_arg("config", |arg| {
+    // Here, `--max-attempts` is that of the retry handler, too.
+    arg.conflicts_with(Resettable::Reset)
+        .conflicts_with_all(OF_ONE_QUEUE)
+        .help("The configuration: of the consumer's queues, of a Lambda retry handler, or of both")
+}))]
+#[command(mut_arg("queue_url", |arg| arg.help("One queue of the consumer's, set by flags: its URL, or local:NAME for a queue in memory")))]
+#[command(mut_arg("max_attempts", |arg| arg.help("No message or event has more attempts, whatever the policy says [default: the configuration's; 12 for the retry handler]")))]
+#[command(mut_arg("json", |arg| arg.help("Print the findings as JSON, one object a line")))]
+#[command(mut_arg("decisions", |arg| arg.hide(true)))]
+#[command(mut_arg("metrics", |arg| arg.hide(true)))]
+#[command(mut_arg("messages", |arg| arg.hide(true)))]
 pub(super) struct Args {
-    /// The configuration: of the consumer's queues, of a Lambda retry handler, or of both
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    run: super::run::Args,
 
     /// The retry queue of a Lambda retry handler [default: the configuration's]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with_all = OF_ONE_QUEUE)]
     retry_queue: Option<String>,
 
     /// A function whose failures come to the retry queue; may be repeated [default: the configuration's]
-    #[arg(long = "function", value_name = "NAME|ARN")]
+    #[arg(
+        long = "function",
+        value_name = "NAME|ARN",
+        conflicts_with = "queue_url"
+    )]
     functions: Vec<String>,
 
-    /// No event has more attempts [default: the configuration's, or 12]
-    #[arg(long, value_name = "N")]
-    max_attempts: Option<u32>,
-
-    /// SQS and Lambda at this URL in place of the region's own
-    #[arg(long, value_name = "URL")]
-    endpoint_url: Option<String>,
-
-    /// Print the findings as JSON, one object a line
+    /// End with 6 where something is to think about, too, and not only where something is wrong
     #[arg(long)]
-    json: bool,
+    strict: bool,
 }
 
-/// Something is wrong with what was looked at.
+/// Something is wrong with what was looked at; or to think about, where that is too much.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} of {1} findings are wrong: see above for what to change")]
-pub(super) struct Ill(usize, usize);
+pub(super) enum Ill {
+    #[error("{0} of {1} findings are wrong: see above for what to change")]
+    Wrong(usize, usize),
+    #[error(
+        "{0} of {1} findings are to think about, which --strict allows none: see above for what to change"
+    )]
+    Warnings(usize, usize),
+}
 
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
-    let json = args.json;
+    let (json, strict) = (args.run.json, args.strict);
     let config = config(args)?;
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
     let findings = examine(&config, &connections).await;
@@ -80,34 +118,47 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
             .filter(|finding| finding.verdict == verdict)
             .count()
     };
-    if count(Verdict::Wrong) > 0 {
-        return Err(Ill(count(Verdict::Wrong), findings.len()).into());
+    let (wrong, warnings) = (count(Verdict::Wrong), count(Verdict::Warning));
+    if wrong > 0 {
+        return Err(Ill::Wrong(wrong, findings.len()).into());
     }
     if !json {
-        let (good, warnings) = (count(Verdict::Good), count(Verdict::Warning));
         println!(
-            "\n{good} good, {warnings} to think about, {} unknown",
+            "\n{} good, {warnings} to think about, {} unknown",
+            count(Verdict::Good),
             count(Verdict::Unknown)
         );
+    }
+    if strict && warnings > 0 {
+        return Err(Ill::Warnings(warnings, findings.len()).into());
     }
     Ok(())
 }
 
 /// What the file says, with what the flags say in its place.
 fn config(args: Args) -> anyhow::Result<Config> {
+    let Args {
+        run,
+        retry_queue,
+        functions,
+        ..
+    } = args;
+    if run.queue_url.is_some() {
+        return super::run::config_of(run);
+    }
     let variable = |name: &str| match name {
-        "BACKSTOP_RETRY_QUEUE_URL" => args.retry_queue.clone(),
-        "BACKSTOP_MAX_ATTEMPTS" => args.max_attempts.map(|most| most.to_string()),
-        "BACKSTOP_FUNCTIONS" => (!args.functions.is_empty()).then(|| args.functions.join(",")),
+        "BACKSTOP_RETRY_QUEUE_URL" => retry_queue.clone(),
+        "BACKSTOP_MAX_ATTEMPTS" => run.max_attempts.map(|most| most.to_string()),
+        "BACKSTOP_FUNCTIONS" => (!functions.is_empty()).then(|| functions.join(",")),
         _ => None,
     };
     let has_lambda_flags =
-        args.retry_queue.is_some() || args.max_attempts.is_some() || !args.functions.is_empty();
-    let mut config = match &args.config {
+        retry_queue.is_some() || run.max_attempts.is_some() || !functions.is_empty();
+    let mut config = match &run.config {
         Some(path) if !has_lambda_flags => Config::read(path)?,
         path => Config::with_lambda(path.as_deref(), &variable)?,
     };
-    config.endpoint_url = args.endpoint_url.or(config.endpoint_url);
+    config.endpoint_url = run.endpoint_url.or(config.endpoint_url);
     Ok(config)
 }
 

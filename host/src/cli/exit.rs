@@ -24,7 +24,7 @@ Exit codes:
   3    the configuration is wrong, a file of scenarios, or a key
   4    a policy is refused or its signature is, it does not build, or there is no version to go back to
   5    a queue, a dead-letter queue, a handler, a registry, a bucket or a running host can't be used
-  6    `backstop doctor` found something that is wrong
+  6    `backstop doctor` found something that is wrong, or with --strict something to think about
   7    `backstop policy test`: a scenario or a check failed
   8    `backstop policy replay`: a policy decides otherwise
   130  ended at once by a second signal

@@ -61,7 +61,7 @@ enum Command {
     Demo(demo::Args),
     Run(Box<run::Args>),
     Policy(policy::Args),
-    Doctor(doctor::Args),
+    Doctor(Box<doctor::Args>),
     #[command(hide = true)]
     EndOrphans(orphans::Args),
 }
@@ -88,7 +88,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         match command {
             Command::Demo(args) => demo::run(args).await,
             Command::Run(args) => run::run(*args).await,
-            Command::Doctor(args) => doctor::run(args).await,
+            Command::Doctor(args) => doctor::run(*args).await,
             Command::EndOrphans(args) => orphans::run(&args),
             // On a thread that may block: what is asked of S3 and of registries is waited for.
             Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,

@@ -50,11 +50,11 @@ SIGTERM, SIGINT and SIGHUP let what is in hand finish (see --grace) and hand the
 pub(super) struct Args {
     /// Serve the queues that this file names (host/docs/configuration.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "max_in_flight", "messages"])]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
 
     /// Serve this one queue, set by flags: its URL, or local:NAME for a queue in memory
     #[arg(long, value_name = "URL", requires = "handler")]
-    queue_url: Option<String>,
+    pub(super) queue_url: Option<String>,
 
     /// What decides: full-jitter, equal-jitter, linear, decorrelated-jitter; the path of a .wasm or .wat file, or of a folder of them; s3://bucket/key; or oci://registry/repository:tag
     #[arg(long, value_name = "NAME|PATH|URL", default_value = "full-jitter")]
@@ -110,7 +110,7 @@ pub(super) struct Args {
 
     /// No message has more attempts, whatever the policy says
     #[arg(long, value_name = "N")]
-    max_attempts: Option<u32>,
+    pub(super) max_attempts: Option<u32>,
 
     /// No message is tried again from this age, whatever the policy says (3d, 12h)
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
@@ -134,7 +134,7 @@ pub(super) struct Args {
 
     /// SQS and Lambda at this URL in place of the region's own
     #[arg(long, value_name = "URL")]
-    endpoint_url: Option<String>,
+    pub(super) endpoint_url: Option<String>,
 
     /// Fill a local queue with the lines of this file, or - for standard input, and end when it is empty
     #[arg(long, value_name = "FILE|-")]
@@ -142,7 +142,7 @@ pub(super) struct Args {
 
     /// Print the counts at the end as JSON, on standard output
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// A command line, split into words as a shell does.
@@ -188,7 +188,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     report(&summaries, json)
 }
 
-fn config_of(args: Args) -> anyhow::Result<Config> {
+pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
     let decisions = args.decisions.map(|path| {
         if path == Path::new("-") {
             Destination::Stdout

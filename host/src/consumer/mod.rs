@@ -6,6 +6,7 @@ mod apply;
 mod heartbeat;
 mod held;
 mod history;
+mod judge;
 mod lane;
 mod receive;
 mod startup;
@@ -26,8 +27,8 @@ use apply::Applier;
 use held::Held;
 use history::History;
 
-pub(crate) use startup::fault;
-pub use startup::{Fault, Ready, Warning, check};
+pub(crate) use startup::{Checked, fault};
+pub use startup::{Fault, Faults, Ready, Warning, check};
 pub use stats::{Stats, Summary};
 
 /// How long the end waits, after the grace time, for what is in hand to be handed back. With the default grace time that is 29 s: containers are killed after 30.

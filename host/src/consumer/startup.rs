@@ -5,15 +5,16 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_backoff::{format_duration, jitter};
+use backstop_backoff::jitter;
 use tokio::time::{Instant, sleep};
 
+use super::{Options, judge};
 use crate::decider::Decider;
-use crate::decision::{Action, Bounds};
-use crate::failure::{Error, Failure, Milliseconds};
+use crate::decision::Bounds;
+use crate::failure::Error;
 use crate::handler::Handler;
-use crate::policy::ordinary_failure;
 use crate::queue::{Connections, Description, Queue, QueueError, short_name};
+use crate::text::chain;
 
 /// How often a request is made at most, for how long it is begun again, and the waits in between, in milliseconds.
 const TRIES: u32 = 4;
@@ -97,6 +98,18 @@ pub enum Fault {
         /// The queue's URL.
         url: String,
     },
+    /// SQS will move messages away before the attempts are made that the operator wants.
+    #[error(
+        "SQS moves a message of {queue} away after {most} receives, and so before max-attempts of {max_attempts} is reached: raise the queue's maxReceiveCount to at least {max_attempts} (receives without an attempt count too), or lower max-attempts to {most}"
+    )]
+    MaxAttempts {
+        /// The queue's name.
+        queue: String,
+        /// Its `maxReceiveCount`.
+        most: NonZeroU32,
+        /// The operator's bound.
+        max_attempts: NonZeroU32,
+    },
     /// The handler can't work.
     #[error("the handler can't work: {cause}")]
     Handler {
@@ -152,6 +165,62 @@ pub enum Warning {
         /// The dead-letter queue's `MaximumMessageSize`.
         less: usize,
     },
+    /// The policy's own bound can't be reached.
+    #[error(
+        "the policy gives a message up at an age at which {queue} has dropped it: it is dead-lettered before the queue's retention of {retention} ends. Raise the queue's retention or lower the policy's max-age"
+    )]
+    PolicyMaxAge {
+        /// The queue's name.
+        queue: String,
+        /// The queue's retention.
+        retention: String,
+    },
+    /// Dead letters are gone before the messages would have been.
+    #[error(
+        "the dead-letter queue {url} keeps a message for {retention} only, {queue} for {own}: raise its retention, best to 14d, or dead letters are gone before anybody has looked at them"
+    )]
+    DeadLetterRetention {
+        /// Its URL.
+        url: String,
+        /// Its retention.
+        retention: String,
+        /// The queue's name.
+        queue: String,
+        /// The queue's retention.
+        own: String,
+    },
+    /// A message may be seen by two consumers.
+    #[error(
+        "the visibility timeout of {queue} is {seconds}s: one slow heartbeat, and a message comes again while it is worked on. Set visibility-timeout to 30s"
+    )]
+    Visibility {
+        /// The queue's name.
+        queue: String,
+        /// The timeout.
+        seconds: u32,
+    },
+    /// A stop cuts attempts short.
+    #[error(
+        "an attempt of {queue} may take {attempt_timeout}, but a stop waits for {grace} only: a longer attempt is cut short and made again. Raise grace, and the time that your platform gives a process to end, or lower attempt-timeout"
+    )]
+    Grace {
+        /// The queue's name.
+        queue: String,
+        /// The longest attempt.
+        attempt_timeout: String,
+        /// The time that a stop leaves it.
+        grace: String,
+    },
+    /// Nobody listens where the messages are to go.
+    #[error(
+        "the handler of {queue} does not answer: {cause}. Start it, or correct its URL; until it answers, every message fails and is put before the policy"
+    )]
+    Handler {
+        /// The queue's name.
+        queue: String,
+        /// Why not.
+        cause: String,
+    },
     /// The dead-letter queue could not be looked at.
     #[error(
         "can't look at the dead-letter queue {url}: {cause}. Allow sqs:GetQueueAttributes on it to have it checked"
@@ -164,7 +233,17 @@ pub enum Warning {
     },
 }
 
-/// Finds the queue and its dead-letter queue, checks that they fit each other, the handler and the policy.
+/// Everything that keeps a consumer from starting.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", all_of(.0))]
+pub struct Faults(pub Vec<Fault>);
+
+fn all_of(faults: &[Fault]) -> String {
+    let each: Vec<_> = faults.iter().map(|fault| chain(fault)).collect();
+    each.join("\n")
+}
+
+/// Finds the queue and its dead-letter queue, checks that they fit each other, the handler, the policy and the options. Everything that is wrong is found at once.
 pub async fn check(
     connections: &Connections,
     url: &str,
@@ -172,63 +251,136 @@ pub async fn check(
     handler: &dyn Handler,
     decider: &Decider,
     bounds: &Bounds,
-) -> Result<(Ready, Vec<Warning>), Fault> {
-    let queue = connections.by_url(url).await;
-    let description = persist(|| queue.describe()).await.map_err(|cause| {
-        fault("queue", url, "sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:ChangeMessageVisibility and sqs:DeleteMessage", cause)
-    })?;
-    let mut warnings = Vec::new();
-    let dead_letters =
-        find_dead_letters(connections, url, dead_letters, &description, &mut warnings).await?;
-    let (dead, there) = &dead_letters;
-    if there.arn == description.arn {
-        return Err(Fault::Itself {
-            url: url.to_owned(),
-        });
+    options: &Options,
+) -> Result<(Ready, Vec<Warning>), Faults> {
+    let mut checked = Checked::of(connections, url, dead_letters, Some(handler), options).await;
+    checked.with_policy(decider, bounds);
+    match checked.parts() {
+        (Some(ready), faults, warnings) if faults.is_empty() => Ok((ready, warnings)),
+        (_, faults, _) => Err(Faults(faults)),
     }
-    if there.fifo != description.fifo {
-        return Err(Fault::Kind {
-            url: url.to_owned(),
-            dead_letters: dead.url().to_owned(),
-            fifo: description.fifo,
-        });
+}
+
+/// What was found out of one queue so far.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    ready: Option<Ready>,
+    faults: Vec<Fault>,
+    warnings: Vec<Warning>,
+}
+
+impl Checked {
+    /// Looks at the queues, and at the handler where there is one.
+    pub(crate) async fn of(
+        connections: &Connections,
+        url: &str,
+        dead_letters: Option<&str>,
+        handler: Option<&dyn Handler>,
+        options: &Options,
+    ) -> Self {
+        let mut checked = Self::default();
+        checked.queues(connections, url, dead_letters).await;
+        if let Some(handler) = handler {
+            checked.handler(handler, url).await;
+        }
+        let ready = checked.ready.as_ref();
+        let found = ready.map(|ready| judge::queues(ready, options, short_name(url)));
+        checked.warnings.extend(found.into_iter().flatten());
+        checked
+            .warnings
+            .extend(judge::grace(options, short_name(url)));
+        checked
     }
-    handler
-        .check()
-        .await
-        .map_err(|cause| Fault::Handler { cause })?;
-    if there.max_message_bytes < description.max_message_bytes {
-        warnings.push(Warning::MessageSize {
-            queue: short_name(url).to_owned(),
-            most: description.max_message_bytes,
-            dead_letters: short_name(dead.url()).to_owned(),
-            less: there.max_message_bytes,
-        });
+
+    /// Asks the policy about failures that did not happen.
+    pub(crate) fn with_policy(&mut self, decider: &Decider, bounds: &Bounds) {
+        let Some(ready) = &self.ready else { return };
+        let (queue, name) = (&ready.description, short_name(ready.queue.url()));
+        match judge::receives(queue, decider, bounds, name) {
+            Some(Err(fault)) => self.faults.push(fault),
+            Some(Ok(warning)) => self.warnings.push(warning),
+            None => {}
+        }
+        self.warnings
+            .extend(judge::ages(queue, decider, bounds, name));
     }
-    warnings.extend(too_few_receives(&description, decider, short_name(url)));
-    warnings.extend(too_short_a_retention(&description, bounds, short_name(url)));
-    Ok((
-        Ready {
+
+    /// The queue, where it can be used, what keeps it from being served, and what will not work out as expected.
+    pub(crate) fn parts(self) -> (Option<Ready>, Vec<Fault>, Vec<Warning>) {
+        (self.ready, self.faults, self.warnings)
+    }
+
+    async fn queues(&mut self, connections: &Connections, url: &str, dead_letters: Option<&str>) {
+        let queue = connections.by_url(url).await;
+        let described = persist(|| queue.describe()).await.map_err(|cause| {
+            fault("queue", url, "sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:ChangeMessageVisibility and sqs:DeleteMessage", cause)
+        });
+        // Where one can't be reached, the other can't either, and both would be waited for.
+        if let Err(fault @ Fault::Unreachable { .. }) = described {
+            self.faults.push(fault);
+            return;
+        }
+        let found = find_dead_letters(
+            connections,
+            url,
+            dead_letters,
+            described.as_ref().ok(),
+            &mut self.warnings,
+        )
+        .await;
+        let (description, dead_letters) = match (described, found) {
+            (Ok(description), Ok(Some(dead_letters))) => (description, dead_letters),
+            (described, found) => {
+                self.faults.extend(described.err());
+                self.faults.extend(found.err());
+                return;
+            }
+        };
+        let (dead, there) = &dead_letters;
+        if there.arn == description.arn {
+            self.faults.push(Fault::Itself {
+                url: url.to_owned(),
+            });
+        } else if there.fifo != description.fifo {
+            self.faults.push(Fault::Kind {
+                url: url.to_owned(),
+                dead_letters: dead.url().to_owned(),
+                fifo: description.fifo,
+            });
+        }
+        self.ready = Some(Ready {
             queue,
             description,
             dead_letters: Some(dead_letters),
-        },
-        warnings,
-    ))
+        });
+    }
+
+    async fn handler(&mut self, handler: &dyn Handler, url: &str) {
+        if let Err(cause) = handler.check().await {
+            self.faults.push(Fault::Handler { cause });
+        } else if let Err(cause) = handler.answers().await {
+            self.warnings.push(Warning::Handler {
+                queue: short_name(url).to_owned(),
+                cause: cause.to_string(),
+            });
+        }
+    }
 }
 
-/// The named one, or the one of the queue's redrive policy.
+/// The named one, or the one of the queue's redrive policy; none where the queue can't be asked for it.
 async fn find_dead_letters(
     connections: &Connections,
     url: &str,
     named: Option<&str>,
-    description: &Description,
+    description: Option<&Description>,
     warnings: &mut Vec<Warning>,
-) -> Result<(Arc<dyn Queue>, Description), Fault> {
+) -> Result<Option<(Arc<dyn Queue>, Description)>, Fault> {
     const ROLE: &str = "dead-letter queue";
     const ACTIONS: &str = "sqs:GetQueueUrl, sqs:GetQueueAttributes and sqs:SendMessage";
-    let queue = match (named, &description.redrive) {
+    let redrive = description.and_then(|description| description.redrive.as_ref());
+    let queue = match (named, redrive) {
         (Some(named), _) => connections.by_url(named).await,
+        (None, None) if description.is_none() => return Ok(None),
         (None, Some(redrive)) => {
             let arn = &redrive.dead_letter_arn;
             persist(|| connections.by_arn(arn))
@@ -245,20 +397,20 @@ async fn find_dead_letters(
         }
     };
     match persist(|| queue.describe()).await {
-        Ok(there) => Ok((queue, there)),
+        Ok(there) => Ok(Some((queue, there))),
         // Sending may be allowed where looking is not.
         Err(cause) if cause.is_access_denied() => {
             warnings.push(Warning::Unchecked {
                 url: queue.url().to_owned(),
                 cause: cause.to_string(),
             });
-            let there = Description {
+            let there = description.map(|description| Description {
                 arn: queue.url().to_owned(),
                 fifo: queue.url().ends_with(".fifo"),
                 redrive: None,
                 ..description.clone()
-            };
-            Ok((queue, there))
+            });
+            Ok(there.map(|there| (queue, there)))
         }
         Err(cause) => Err(fault(ROLE, queue.url(), ACTIONS, cause)),
     }
@@ -312,37 +464,4 @@ pub(crate) fn fault(
     } else {
         Fault::Unreachable { role, url, cause }
     }
-}
-
-/// Asks the policy about the last attempt that SQS allows: a retry then comes to nothing.
-fn too_few_receives(description: &Description, decider: &Decider, queue: &str) -> Option<Warning> {
-    let most = description.redrive.as_ref()?.max_receive_count;
-    let last = Failure {
-        source: description.arn.clone(),
-        attempt: most,
-        ..ordinary_failure()
-    };
-    match decider.rehearse(&last).action {
-        Action::Retry { .. } => Some(Warning::MaxReceiveCount {
-            queue: queue.to_owned(),
-            most,
-        }),
-        Action::DeadLetter { .. } | Action::Discard { .. } => None,
-    }
-}
-
-fn too_short_a_retention(
-    description: &Description,
-    bounds: &Bounds,
-    queue: &str,
-) -> Option<Warning> {
-    let max_age = bounds
-        .max_age
-        .filter(|max_age| *max_age > description.retention)?;
-    let text = |span: Milliseconds| format_duration(span.0.into());
-    Some(Warning::Retention {
-        queue: queue.to_owned(),
-        max_age: text(max_age),
-        retention: text(description.retention),
-    })
 }

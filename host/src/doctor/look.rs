@@ -2,13 +2,14 @@
 
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::error::DisplayErrorContext;
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionResponseType};
 
 use crate::config::LambdaConfig;
 use crate::invocation;
 use crate::lambda::{Functions, LambdaApi};
 use crate::queue::{Connections, Description, QueueError};
+use crate::text::chain;
 
 /// All that was seen.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub(super) struct Mapping {
 #[derive(Debug, Clone)]
 pub(super) struct Function {
     pub(super) name: String,
+    /// Whether Lambda knows none of this name.
+    pub(super) missing: bool,
     /// Its own settings, or why they can't be looked at.
     pub(super) settings: Result<Settings, String>,
     /// Whether recursion detection is on.
@@ -114,10 +117,7 @@ async fn dead_letters(
 
 async fn mappings(client: &Client, arn: &str) -> Result<Vec<Mapping>, String> {
     let answer = client.list_event_source_mappings().event_source_arn(arn);
-    let answer = answer
-        .send()
-        .await
-        .map_err(|error| DisplayErrorContext(&error).to_string())?;
+    let answer = answer.send().await.map_err(|error| reason(&error))?;
     Ok(answer
         .event_source_mappings()
         .iter()
@@ -146,8 +146,32 @@ impl Mapping {
     }
 }
 
+/// What Lambda says of a request that failed, and where that is known what to change; or what happened on the way to it.
+fn reason<E>(error: &SdkError<E>) -> String
+where
+    E: std::error::Error + ProvideErrorMetadata + 'static,
+{
+    let Some(code) = error.code() else {
+        return format!(
+            "{}: check the credentials, the network, the region and the endpoint",
+            chain(error)
+        );
+    };
+    let message = error.message().unwrap_or("without a reason");
+    let advice = if code.contains("AccessDenied") {
+        ". Allow what the message names, and check which credentials are in use"
+    } else {
+        ""
+    };
+    format!("{code}: {}{advice}", message.trim_end_matches('.'))
+}
+
 async fn function(client: &Client, api: &LambdaApi, name: &str) -> Function {
     let found = client.get_function().function_name(name).send().await;
+    let missing = found.as_ref().is_err_and(|error| {
+        let error = error.as_service_error();
+        error.is_some_and(|it| it.is_resource_not_found_exception())
+    });
     let settings = match found {
         Ok(found) => Ok(Settings {
             timeout: found
@@ -161,7 +185,7 @@ async fn function(client: &Client, api: &LambdaApi, name: &str) -> Function {
                 .configuration()
                 .and_then(|it| it.dead_letter_config()?.target_arn().map(str::to_owned)),
         }),
-        Err(error) => Err(DisplayErrorContext(&error).to_string()),
+        Err(error) => Err(reason(&error)),
     };
     let detects_recursion = api.detects_recursion(name).await;
     let events = client
@@ -182,12 +206,13 @@ async fn function(client: &Client, api: &LambdaApi, name: &str) -> Function {
         {
             Ok(None)
         }
-        Err(error) => Err(DisplayErrorContext(&error).to_string()),
+        Err(error) => Err(reason(&error)),
     };
     Function {
         name: name.to_owned(),
+        missing,
         settings,
-        detects_recursion: detects_recursion.map_err(|error| error.to_string()),
+        detects_recursion: detects_recursion.map_err(|error| error.message),
         events,
     }
 }

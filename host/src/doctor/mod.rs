@@ -116,17 +116,18 @@ async fn examine_queue(
     connections: &Connections,
 ) -> Vec<Finding> {
     let mut findings = Findings::about(format!("queue {}", queue.name));
-    match service::examine(queue.clone(), catalog, connections).await {
-        Ok(warnings) => {
-            findings.add(
-                Verdict::Good,
-                "queue, dead-letter queue, handler and policy fit each other",
-            );
-            for warning in warnings {
-                findings.add(Verdict::Warning, warning.to_string());
-            }
-        }
-        Err(fault) => findings.add(Verdict::Wrong, chain(&fault)),
+    let (faults, warnings) = service::examine(queue.clone(), catalog, connections).await;
+    if faults.is_empty() {
+        findings.add(
+            Verdict::Good,
+            "queue, dead-letter queue, handler and policy fit each other",
+        );
+    }
+    for fault in faults {
+        findings.add(Verdict::Wrong, chain(&fault));
+    }
+    for warning in warnings {
+        findings.add(Verdict::Warning, warning.to_string());
     }
     shadow(&mut findings, queue.shadow.clone(), catalog).await;
     findings.found

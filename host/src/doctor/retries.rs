@@ -18,6 +18,9 @@ const MANY_RECEIVES: u32 = 500;
 /// So many hidden records are close to what SQS allows.
 const MANY_IN_FLIGHT: usize = 100_000;
 
+/// What is said of a function that is not there: nothing else can be said of it.
+const MISSING: &str = "does not exist: create it or correct its name; the account and region must be those of the credentials";
+
 /// Judges it all.
 pub(super) fn judge(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
     let mut found = retry_queue(seen, lambda);
@@ -201,6 +204,10 @@ fn handler(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
         return findings.found;
     };
     findings.subject = format!("handler {}", name_of(&handler.name));
+    if handler.missing {
+        findings.add(Wrong, MISSING);
+        return findings.found;
+    }
     match &handler.settings {
         Ok(settings) if settings.reserved_concurrency == Some(0) => {
             findings.add(Wrong, "has a reserved concurrency of 0: it never runs")
@@ -222,6 +229,10 @@ fn handler(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
 
 fn retried(function: &Function, seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
     let mut findings = Findings::about(format!("function {}", name_of(&function.name)));
+    if function.missing {
+        findings.add(Wrong, MISSING);
+        return findings.found;
+    }
     match &function.settings {
         Ok(settings) => {
             let is_wrong =

@@ -21,6 +21,7 @@ fn queue(name: &str) -> Description {
 fn function(name: &str) -> Function {
     Function {
         name: format!("arn:aws:lambda:eu-west-1:1:function:{name}"),
+        missing: false,
         settings: Ok(Settings {
             timeout: 60,
             ..Settings::default()

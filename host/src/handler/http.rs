@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, ClientBuilder, Response, Url};
 
-use super::{Handler, shaped};
+use super::{Handler, reach, shaped};
 use crate::clock;
 use crate::failure::{Error, MESSAGE_BYTES, Milliseconds};
 use crate::queue::{Message, short_name};
@@ -47,12 +47,7 @@ impl Http {
         let url = parsed.ok_or_else(|| HttpError::Url {
             url: url.to_owned(),
         })?;
-        let client = Client::builder()
-            .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(Duration::from_secs(5))
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(HttpError::Client)?;
+        let client = client().build().map_err(HttpError::Client)?;
         Ok(Self {
             client,
             url,
@@ -78,6 +73,21 @@ impl Handler for Http {
         }
         Err(status_error(response).await)
     }
+
+    /// A connection can be made, with TLS where the URL has it.
+    async fn answers(&self) -> Result<(), Error> {
+        reach::reach(client(), &self.url)
+            .await
+            .map_err(|error| connection_error(&error))
+    }
+}
+
+/// How the worker is connected to.
+fn client() -> ClientBuilder {
+    Client::builder()
+        .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(Duration::from_secs(5))
+        .redirect(reqwest::redirect::Policy::none())
 }
 
 /// `X-Aws-Sqsd-*` as the worker daemon sends them. A value that no header can carry is left out.

@@ -4,6 +4,7 @@ mod exec;
 mod function;
 mod http;
 mod lambda;
+mod reach;
 mod shaped;
 
 use async_trait::async_trait;
@@ -26,6 +27,11 @@ pub trait Handler: std::fmt::Debug + Send + Sync {
 
     /// Whether the handler can work at all, asked once before the first message.
     async fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether it answers now, asked once before the first message, without giving it anything to do.
+    async fn answers(&self) -> Result<(), Error> {
         Ok(())
     }
 }

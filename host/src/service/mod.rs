@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::author::scenario::ScenarioError;
 use crate::config::{Config, HandlerConfig, QueueConfig};
-use crate::consumer::{self, Consumer, Summary, Warning};
+use crate::consumer::{self, Checked, Consumer, Summary, Warning};
 use crate::control::Control;
 use crate::decider::Decider;
 use crate::exporter::{Exporter, ExporterError};
@@ -137,7 +137,10 @@ impl Service {
                     by_queue.push((name.clone(), prepared.policy));
                     consumers.push((name, prepared.consumer));
                 }
-                Err(fault) => faults.push((name, fault)),
+                Err(refused) => {
+                    let of_queue = |fault| (name.clone(), fault);
+                    faults.extend(refused.faults.into_iter().map(of_queue));
+                }
             }
         }
         if !faults.is_empty() {
@@ -175,15 +178,17 @@ fn control(catalog: &Catalog, policies: Vec<(String, Arc<LivePolicy>)>) -> Optio
         .ok()
 }
 
-/// Checks one queue as [`Service::prepare`] does; what will not work out as expected.
+/// Checks one queue as [`Service::prepare`] does: what keeps it from being served, and what will not work out as expected.
 pub async fn examine(
     queue: QueueConfig,
     catalog: &Catalog,
     connections: &Connections,
-) -> Result<Vec<Warning>, QueueFault> {
+) -> (Vec<QueueFault>, Vec<Warning>) {
     let mut policies = Loaded::new(catalog.clone());
-    let prepared = prepare(queue, &mut policies, None, None, connections).await?;
-    Ok(prepared.warnings)
+    match prepare(queue, &mut policies, None, None, connections).await {
+        Ok(prepared) => (Vec::new(), prepared.warnings),
+        Err(refused) => (refused.faults, refused.warnings),
+    }
 }
 
 /// A queue that is ready.
@@ -193,14 +198,45 @@ struct Prepared {
     warnings: Vec<Warning>,
 }
 
+/// A queue that is not ready: everything that is wrong with it.
+struct Refused {
+    faults: Vec<QueueFault>,
+    warnings: Vec<Warning>,
+}
+
 async fn prepare(
     queue: QueueConfig,
     policies: &mut Loaded,
     shadows: Option<&Catalog>,
     recorder: Option<&Arc<Recorder>>,
     connections: &Connections,
-) -> Result<Prepared, QueueFault> {
-    let policy = policies.get((queue.policy, queue.scenarios)).await?;
+) -> Result<Prepared, Refused> {
+    let mut faults = Vec::new();
+    let policy = policies.get((queue.policy, queue.scenarios)).await;
+    let policy = policy.map_err(|fault| faults.push(fault)).ok();
+    let handler = handler(&queue.handler, &queue.url, connections).await;
+    let handler = handler.map_err(|fault| faults.push(fault)).ok();
+    let mut checked = Checked::of(
+        connections,
+        &queue.url,
+        queue.dead_letter_queue.as_deref(),
+        handler.as_deref(),
+        &queue.options,
+    )
+    .await;
+    let decider = policy
+        .as_ref()
+        .map(|policy| Decider::new(&queue.name, Arc::clone(policy), queue.bounds));
+    if let Some(decider) = &decider {
+        checked.with_policy(decider, &queue.bounds);
+    }
+    let (ready, found, warnings) = checked.parts();
+    faults.extend(found.into_iter().map(QueueFault::from));
+    let (Some(policy), Some(mut decider), Some(handler), Some(ready), true) =
+        (policy, decider, handler, ready, faults.is_empty())
+    else {
+        return Err(Refused { faults, warnings });
+    };
     let shadow = match queue.shadow.zip(shadows.cloned()) {
         Some((spec, catalog)) => {
             let name = queue.name.clone();
@@ -208,26 +244,10 @@ async fn prepare(
         }
         None => None,
     };
-    let mut decider =
-        Decider::new(&queue.name, Arc::clone(&policy), queue.bounds).shadowed_by(shadow);
+    decider = decider.shadowed_by(shadow);
     if let Some(recorder) = recorder {
         decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
     }
-    let handler: Arc<dyn Handler> = match &queue.handler {
-        HandlerConfig::Http(url) => Arc::new(Http::new(url, &queue.url)?),
-        HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
-        HandlerConfig::Lambda(function) => Arc::new(Lambda::new(connections.sdk().await, function)),
-    };
-    let dead_letters = queue.dead_letter_queue.as_deref();
-    let (ready, warnings) = consumer::check(
-        connections,
-        &queue.url,
-        dead_letters,
-        handler.as_ref(),
-        &decider,
-        &queue.bounds,
-    )
-    .await?;
     tracing::info!(
         queue = queue.name,
         url = queue.url,
@@ -243,6 +263,19 @@ async fn prepare(
         consumer,
         policy,
         warnings,
+    })
+}
+
+/// What does the work of the queue at `url`.
+async fn handler(
+    handler: &HandlerConfig,
+    url: &str,
+    connections: &Connections,
+) -> Result<Arc<dyn Handler>, QueueFault> {
+    Ok(match handler {
+        HandlerConfig::Http(to) => Arc::new(Http::new(to, url)?),
+        HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
+        HandlerConfig::Lambda(function) => Arc::new(Lambda::new(connections.sdk().await, function)),
     })
 }
 

@@ -74,6 +74,7 @@ pub(in crate::cli) async fn run(args: Args) -> anyhow::Result<()> {
         orders.handler().as_ref(),
         &decider,
         &bounds,
+        &Options::default(),
     )
     .await?;
     let consumer = Consumer::new(
