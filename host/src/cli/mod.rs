@@ -37,6 +37,7 @@ struct Cli {
     #[arg(
         long,
         global = true,
+        display_order = 100,
         value_enum,
         default_value = "text",
         env = "BACKSTOP_LOG_FORMAT"
@@ -44,7 +45,7 @@ struct Cli {
     log_format: LogFormat,
 
     /// Say more: -v shows what policies log, -vv every request's fate. RUST_LOG sets it in detail
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, display_order = 101, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 
