@@ -469,7 +469,10 @@ fn a_policy_reads_the_payload_by_pointer_and_what_it_read_is_known() {
             delay: Milliseconds(5)
         }
     );
-    assert_eq!(asked.looked_at["/tenant"].as_deref(), Some(r#""t-1""#));
+    assert_eq!(
+        asked.looked_at.parts["/tenant"].as_deref(),
+        Some(r#""t-1""#)
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ use backstop_tests::backstop::{Running, read_records, run as backstop, serve, te
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::exposition::Scrape;
-use backstop_tests::policies::Rule;
+use backstop_tests::policies::{AT_WORK, Rule};
 use backstop_tests::retry_world::Plan;
 use backstop_tests::worker::{Worker, numbered};
 use serde_json::{Value, json};
@@ -29,12 +29,9 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A policy that stands the probe, whose ids are short, and does this at a message's.
+/// A policy that stands the probe, and does this at work.
 fn at_work(does: &str) -> String {
-    let judge = format!(
-        "(if (i32.gt_u (i32.load offset=4 (local.get 0)) (i32.const 20)) (then {does})) {}",
-        Rule::FIRST
-    );
+    let judge = format!("(if {AT_WORK} (then {does})) {}", Rule::FIRST);
     Rule {
         configure: Some(Rule::FIRST),
         judge: Some(&judge),

@@ -9,12 +9,12 @@ use std::time::Duration;
 use ::backstop::author::scenario;
 use ::backstop::clock::now;
 use ::backstop::decision::Action;
-use ::backstop::failure::Milliseconds;
+use ::backstop::failure::{Failure, Milliseconds};
 use ::backstop::policy::{
-    Catalog, Check, Keys, Limits, LivePolicy, NewKeys, PolicyDigest, PolicySpec, Reload, RollBack,
-    Sandbox, SecretKey, Source, Store, Watcher,
+    Catalog, Check, Keys, Limits, LivePolicy, NewKeys, Payload, PolicyDigest, PolicySpec, Reload,
+    RollBack, Sandbox, SecretKey, Source, Store, Watcher,
 };
-use backstop_tests::policies::{Rule, waits};
+use backstop_tests::policies::{AT_WORK, Rule, waits};
 use tempfile::TempDir;
 
 /// A folder with a policy and a store, and what a host would do with them.
@@ -178,26 +178,36 @@ fn a_source_that_is_away_is_said_once_and_its_return_too() {
     assert!(policy.status().away.is_none());
 }
 
-/// Breaks on every failure but those of the probe, whose ids are five bytes long, and waits so long on them.
+/// Breaks on every failure but those of the probe, and waits so long on them.
 fn breaks_at_work(wait: u32) -> String {
-    let trap =
-        "(if (i32.gt_u (i32.load offset=4 (local.get 0)) (i32.const 20)) (then unreachable))";
     Rule {
-        delay: Some(&format!("{trap} (i32.const {wait})")),
+        delay: Some(&format!(
+            "(if {AT_WORK} (then unreachable)) (i32.const {wait})"
+        )),
         ..Rule::default()
     }
     .text()
 }
 
-/// Decides so many times, as messages would have it.
-fn decide(policy: &Arc<LivePolicy>, times: usize) -> usize {
+/// Decides once on each of so many messages; how often the fallback did.
+fn decide(policy: &Arc<LivePolicy>, messages: usize) -> usize {
+    let ids: Vec<_> = (0..messages).map(|number| format!("{number:x}")).collect();
+    decide_on(policy, &ids, "")
+}
+
+/// Decides on messages with these ids and this body, one after the other; how often the fallback did.
+fn decide_on(policy: &Arc<LivePolicy>, ids: &[String], body: &str) -> usize {
     use ::backstop::decider::Decider;
     use ::backstop::decision::{Bounds, DecidedBy};
     let decider = Decider::new("orders", Arc::clone(policy), Bounds::default());
-    (0..times)
-        .filter(|_| {
-            let failure = backstop_tests::failure("HTTP 503");
-            let decided = decider.decide_now(&failure, &Arc::default(), Milliseconds(u32::MAX));
+    let payload = Arc::new(Payload::new(body));
+    ids.iter()
+        .filter(|id| {
+            let failure = Failure {
+                message_id: (*id).clone(),
+                ..backstop_tests::failure("HTTP 503")
+            };
+            let decided = decider.decide_now(&failure, &payload, Milliseconds(u32::MAX));
             matches!(decided.decision.decided_by, DecidedBy::Fallback(_))
         })
         .count()
@@ -210,11 +220,12 @@ fn a_version_that_breaks_at_work_is_taken_back_and_not_tried_again_until_the_sou
     let policy = world.start("./policy.wat");
     world.write("policy.wat", &breaks_at_work(2));
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
-    // Five broken decisions are enough; those are the fallback's, and no more are.
+    // Broken decisions on five messages are enough; those are the fallback's, and no more are.
     assert_eq!(decide(&policy, 20), 5);
     assert_eq!(wait_of(&policy), 1);
     let status = policy.status();
-    assert!(status.refused.unwrap().contains("5 broken decisions"));
+    let why = status.refused.unwrap();
+    assert!(why.contains("broken decisions on 5 messages"), "{why}");
     assert_eq!(status.before, None);
     assert!(matches!(policy.reload(), Reload::Unchanged));
     drop(policy);
@@ -263,6 +274,76 @@ fn a_version_that_is_taken_back_while_its_source_is_read_does_not_come_again() {
         assert!(matches!(policy.reload(), Reload::Unchanged));
         assert_eq!(wait_of(&policy), 1);
     }
+}
+
+#[test]
+fn one_message_that_breaks_a_version_again_and_again_takes_nothing_back() {
+    let world = World::new();
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    world.write("policy.wat", &breaks_at_work(2));
+    assert!(matches!(policy.reload(), Reload::Swapped { .. }));
+    let ids = vec!["a".to_owned(); 50];
+    assert_eq!(decide_on(&policy, &ids, ""), 50);
+    let few: Vec<_> = ["b", "c", "d"].map(str::to_owned).into();
+    assert_eq!(decide_on(&policy, &few, ""), 3);
+    // The fifth message.
+    assert_eq!(decide_on(&policy, &["e".to_owned()], ""), 1);
+    assert_eq!(decide_on(&policy, &["f".to_owned()], ""), 0);
+    assert_eq!(wait_of(&policy), 1);
+}
+
+/// Any sender could have a good version taken back otherwise.
+#[test]
+fn what_a_version_breaks_on_for_the_size_of_the_body_alone_takes_nothing_back() {
+    // Reads `/tenant` and gives up on one of more than 100,000 bytes; on a short one where it is told to.
+    let reads = |wait: u32, breaks: &str| {
+        let read = "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000))";
+        let long = "(i32.gt_u (i32.load (i32.const 3008)) (i32.const 100000))";
+        let trap = format!("(if (i32.or {long} {breaks}) (then unreachable))");
+        Rule {
+            delay: Some(&format!("{read} {trap} (i32.const {wait})")),
+            ..Rule::default()
+        }
+        .text()
+    };
+    let ids: Vec<_> = (0..20).map(|number| format!("{number:x}")).collect();
+    let long = format!(r#"{{"tenant": "{}"}}"#, "x".repeat(200_000));
+    let world = World::new();
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    world.write("policy.wat", &reads(2, "(i32.const 0)"));
+    assert!(matches!(policy.reload(), Reload::Swapped { .. }));
+    assert_eq!(decide_on(&policy, &ids, &long), 20);
+    assert_eq!(wait_of(&policy), 2);
+    // One that breaks on any message is taken back, however long they are.
+    world.write("policy.wat", &reads(3, AT_WORK));
+    assert!(matches!(policy.reload(), Reload::Swapped { .. }));
+    assert_eq!(decide_on(&policy, &ids, &long), 20);
+    assert_eq!(wait_of(&policy), 2);
+}
+
+/// What a sender puts into attributes reaches a policy only as far as every version was tried with.
+#[test]
+fn a_version_is_refused_that_does_not_stand_the_largest_failure() {
+    let world = World::new();
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    // Gives up on an error of more than 4,000 bytes of text.
+    let trap = "(if (i32.gt_u (i32.load offset=52 (local.get 0)) (i32.const 4000)) (then unreachable)) (i32.const 2)";
+    let gives_up = Rule {
+        delay: Some(trap),
+        ..Rule::default()
+    };
+    world.write("policy.wat", &gives_up.text());
+    let Reload::Refused { cause, .. } = policy.reload() else {
+        panic!("it was taken");
+    };
+    let why = format!("{:#}", anyhow::Error::from(cause));
+    assert!(
+        why.contains("the largest failure that there can be"),
+        "{why}"
+    );
 }
 
 #[test]

@@ -11,6 +11,9 @@ use crate::record::{DecisionRecord, Observer};
 use crate::shadow::{Case, SETTLING, Shadow};
 use crate::telemetry::Decisions;
 
+/// What a policy may have read from a message, in bytes, for a break to be laid to its charge unseen.
+const SMALL: usize = 4 << 10;
+
 /// Decides for one queue.
 #[derive(Clone)]
 pub struct Decider {
@@ -125,10 +128,12 @@ impl Decider {
         payload: &Arc<Payload>,
         room: Milliseconds,
     ) -> Decided {
+        // Here too, so that the record has what the policy was told.
+        let failure = &*failure.within_bounds();
         let policy = self.policy.current();
         let asked = policy.ask(failure, payload);
-        if asked.answer.is_err() {
-            self.policy.broke(&policy);
+        if asked.answer.is_err() && !is_explained_by_size(&policy, failure, &asked) {
+            self.policy.broke(&policy, &failure.message_id);
         }
         let decision = decide(&self.bounds, failure, &asked, room);
         self.metrics.add(&decision, asked.took);
@@ -170,7 +175,8 @@ impl Decider {
             queue: self.queue.clone(),
             policy: policy.parts().collect(),
             failure: failure.clone(),
-            payload: asked.looked_at,
+            payload: asked.looked_at.parts,
+            payload_left_out: asked.looked_at.left_out,
             decision: decision.clone(),
             log: asked.log,
             fuel: asked.fuel,
@@ -190,6 +196,11 @@ impl Decider {
             observer.decided(&record);
         }
     }
+}
+
+/// Whether a policy that broke did so on the size of what it read from the message: asked about the same failure of a message in which it finds nothing, it answers. That is no reason to take a version back, or any sender could have it taken back. The failure itself is never larger than what every version was tried with.
+fn is_explained_by_size(policy: &Policy, failure: &Failure, asked: &Asked) -> bool {
+    asked.looked_at.bytes_read > SMALL && policy.ask(failure, &Arc::default()).answer.is_ok()
 }
 
 fn digests(policy: &Policy) -> String {

@@ -1,5 +1,7 @@
 //! What goes into a decision: one failed attempt of one message, as plain data.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -9,11 +11,23 @@ use sha2::{Digest, Sha256};
 
 use crate::text::cut;
 
-/// The longest error text that a policy is shown, in bytes.
+/// The longest error text that a policy is shown, in bytes; and the longest error code.
 pub const MESSAGE_BYTES: usize = 4 * 1024;
 
 /// The most that the details of an error amount to, names and values together, in bytes.
 pub const DETAIL_BYTES: usize = 4 * 1024;
+
+/// The most that the attributes of a message amount to, names and values together, in bytes.
+pub const ATTRIBUTE_BYTES: usize = 16 * 1024;
+
+/// The most details, and the most attributes, that a policy is shown.
+pub const PAIRS: usize = 100;
+
+/// The longest id of a message that a policy is shown, in bytes.
+pub const ID_BYTES: usize = 128;
+
+/// The longest source that a policy is shown, in bytes: no ARN of a queue, or of a function with its alias, is longer.
+pub const SOURCE_BYTES: usize = 256;
 
 /// A span in whole milliseconds, the unit of the contract; saturates at 49 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -71,7 +85,7 @@ impl Timestamp {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Error {
-    /// The type or code: `ThrottlingException`, `ECONNRESET`, `HTTP 503`, `exit 3`.
+    /// The type or code: `ThrottlingException`, `ECONNRESET`, `HTTP 503`, `exit 3`; at most [`MESSAGE_BYTES`].
     pub code: String,
     /// The text, at most [`MESSAGE_BYTES`].
     #[serde(default)]
@@ -82,7 +96,7 @@ pub struct Error {
     /// How long the failing service asked to be left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Milliseconds>,
-    /// What else the source reports, by name; at most [`DETAIL_BYTES`] in all.
+    /// What else the source reports, by name; at most [`DETAIL_BYTES`] in all, and [`PAIRS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<(String, String)>,
 }
@@ -97,19 +111,52 @@ impl Error {
         }
     }
 
-    /// The same error within the bounds of the contract: text and details cut to what a policy is shown.
+    /// The same error within the bounds of the contract: code and text cut, the largest details left out.
     pub fn within_bounds(mut self) -> Self {
         cut(&mut self.code, MESSAGE_BYTES);
         cut(&mut self.message, MESSAGE_BYTES);
-        let mut room = DETAIL_BYTES;
-        self.details.retain(|(name, value)| {
-            let size = name.len() + value.len();
-            let fits = size <= room;
-            room -= if fits { size } else { 0 };
-            fits
-        });
+        leave_out_largest(&mut self.details, DETAIL_BYTES);
         self
     }
+
+    fn is_within_bounds(&self) -> bool {
+        self.code.len() <= MESSAGE_BYTES
+            && self.message.len() <= MESSAGE_BYTES
+            && fits(&self.details, DETAIL_BYTES)
+    }
+}
+
+/// Whether names and values amount to so many bytes at most, and to [`PAIRS`] pairs.
+fn fits(pairs: &[(String, String)], bytes: usize) -> bool {
+    pairs.len() <= PAIRS && pairs.iter().map(size).sum::<usize>() <= bytes
+}
+
+fn size((name, value): &(String, String)) -> usize {
+    name.len() + value.len()
+}
+
+/// Leaves whole pairs out until the others [fit](fits): the largest first, and of equal ones the last by name. So a long one takes no short one's place, in whatever order they come.
+fn leave_out_largest(pairs: &mut Vec<(String, String)>, bytes: usize) {
+    if fits(pairs, bytes) {
+        return;
+    }
+    let mut smallest_first: Vec<_> = pairs.iter().enumerate().collect();
+    smallest_first.sort_by_key(|(_, pair)| (size(pair), *pair));
+    let mut total = 0;
+    let kept: BTreeSet<usize> = smallest_first
+        .into_iter()
+        .take(PAIRS)
+        .take_while(|(_, pair)| {
+            total += size(pair);
+            total <= bytes
+        })
+        .map(|(index, _)| index)
+        .collect();
+    let mut index = 0;
+    pairs.retain(|_| {
+        index += 1;
+        kept.contains(&(index - 1))
+    });
 }
 
 impl std::fmt::Display for Error {
@@ -138,6 +185,33 @@ pub struct Failure {
     pub attributes: Vec<(String, String)>,
     #[serde(deserialize_with = "exact")]
     pub random: f64,
+}
+
+impl Failure {
+    /// The same failure as a policy is told of it: its error [within bounds](Error::within_bounds); whole attributes left out, the largest first, until the others amount to [`ATTRIBUTE_BYTES`] and [`PAIRS`]; the source cut to [`SOURCE_BYTES`]; and in place of a message's id of more than [`ID_BYTES`] its digest, `sha256:` and 64 hexadecimal digits, which is as good at telling it from others.
+    ///
+    /// Whoever sends a message must not decide how much work a policy has with it.
+    pub fn within_bounds(&self) -> Cow<'_, Self> {
+        if self.is_within_bounds() {
+            return Cow::Borrowed(self);
+        }
+        let mut bounded = self.clone();
+        if bounded.message_id.len() > ID_BYTES {
+            let digest = hex::encode(Sha256::digest(&bounded.message_id));
+            bounded.message_id = format!("sha256:{digest}");
+        }
+        cut(&mut bounded.source, SOURCE_BYTES);
+        bounded.error = bounded.error.within_bounds();
+        leave_out_largest(&mut bounded.attributes, ATTRIBUTE_BYTES);
+        Cow::Owned(bounded)
+    }
+
+    fn is_within_bounds(&self) -> bool {
+        self.message_id.len() <= ID_BYTES
+            && self.source.len() <= SOURCE_BYTES
+            && self.error.is_within_bounds()
+            && fits(&self.attributes, ATTRIBUTE_BYTES)
+    }
 }
 
 /// The number that was written, to the last bit: serde_json's own reading of a fraction may be one bit off, and a decision with it. Of JSON text alone.
@@ -236,6 +310,77 @@ mod tests {
         };
         let error = error.within_bounds();
         assert_eq!(error.message.len(), MESSAGE_BYTES);
-        assert_eq!(error.details, [detail(4_000), detail(96)]);
+        assert_eq!(error.details, [detail(200), detail(96)]);
+    }
+
+    fn failure(attributes: Vec<(String, String)>) -> Failure {
+        Failure {
+            message_id: "m".to_owned(),
+            source: "local:q".to_owned(),
+            attempt: NonZeroU32::MIN,
+            age: Milliseconds(0),
+            failed_at: Timestamp(0),
+            previous_delay: None,
+            error: Error::new("HTTP 503", ""),
+            attributes,
+            random: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_sender_can_neither_flood_a_policy_with_attributes_nor_push_one_out_with_another() {
+        let attribute = |name: &str, size: usize| (name.to_owned(), "y".repeat(size - name.len()));
+        let tenant = attribute("tenant", 20);
+        let most = attribute("zz", ATTRIBUTE_BYTES - 20);
+        for (given, expected) in [
+            (
+                vec![most.clone(), tenant.clone()],
+                vec![most.clone(), tenant.clone()],
+            ),
+            (
+                vec![attribute("a", 400_000), tenant.clone(), most.clone()],
+                vec![tenant.clone(), most.clone()],
+            ),
+            (
+                vec![attribute("zz", ATTRIBUTE_BYTES - 19), tenant.clone()],
+                vec![tenant.clone()],
+            ),
+            // Of two that are as long, the one whose name comes first stays, wherever it stands.
+            (
+                vec![attribute("b", 9_000), tenant.clone(), attribute("a", 9_000)],
+                vec![tenant.clone(), attribute("a", 9_000)],
+            ),
+        ] {
+            let failure = failure(given);
+            let bounded = failure.within_bounds();
+            assert!(bounded.attributes == expected);
+            assert_eq!(bounded.within_bounds(), bounded);
+        }
+        let many = failure((0..5_000).map(|n| (n.to_string(), String::new())).collect());
+        assert_eq!(many.within_bounds().attributes.len(), PAIRS);
+    }
+
+    #[test]
+    fn a_long_id_is_told_by_its_digest_and_a_long_source_is_cut() {
+        let of = |id: &str| Failure {
+            message_id: id.to_owned(),
+            source: "é".repeat(SOURCE_BYTES),
+            ..failure(Vec::new())
+        };
+        let id = |text: &str| of(text).within_bounds().message_id.clone();
+        let long = "x".repeat(ID_BYTES);
+        assert_eq!(id(&long), long);
+        let (one, other) = (id(&format!("{long}1")), id(&format!("{long}2")));
+        assert_ne!(one, other);
+        assert_eq!(one.len(), "sha256:".len() + 64);
+        assert_eq!(of("m").within_bounds().source.len(), SOURCE_BYTES);
+    }
+
+    #[test]
+    fn what_is_within_bounds_is_passed_as_it_is() {
+        assert!(matches!(
+            failure(Vec::new()).within_bounds(),
+            Cow::Borrowed(_)
+        ));
     }
 }

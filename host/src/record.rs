@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -35,6 +35,9 @@ pub struct DecisionRecord {
     /// What it read of the payload, by pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub payload: BTreeMap<String, Option<String>>,
+    /// How often it read something of the payload that is left out here, since the record would have grown too large.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub payload_left_out: u64,
     /// What came of it.
     #[serde(flatten)]
     pub decision: Decision,
@@ -48,6 +51,28 @@ pub struct DecisionRecord {
     /// What a shadow made of the same failure, where the queue has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Shadowed>,
+}
+
+impl DecisionRecord {
+    /// About how much it holds on to: the texts whose length a message decides.
+    pub(crate) fn size(&self) -> usize {
+        let pairs = self
+            .failure
+            .attributes
+            .iter()
+            .chain(&self.failure.error.details);
+        let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+        let parts = self.payload.iter();
+        let parts: usize = parts
+            .map(|(pointer, text)| pointer.len() + text.as_ref().map_or(0, String::len))
+            .sum();
+        self.failure.error.code.len() + self.failure.error.message.len() + pairs + parts
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Records can't be written.
@@ -70,6 +95,9 @@ pub trait Observer: Send + Sync {
 /// How many records may wait to be written.
 const WAITING: usize = 10_000;
 
+/// How many bytes of them, together.
+const WAITING_BYTES: usize = 64 << 20;
+
 /// How long the end waits for the last records to be written.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -85,6 +113,8 @@ enum Entry {
 #[derive(Debug)]
 pub struct Recorder {
     lines: Option<SyncSender<Entry>>,
+    /// The bytes of the lines that wait.
+    waiting: Arc<AtomicUsize>,
     ended: Mutex<Receiver<()>>,
     dropping: AtomicBool,
 }
@@ -131,19 +161,37 @@ impl Recorder {
     }
 
     fn to(writer: impl Write + Send + 'static, torn: bool) -> io::Result<Arc<Self>> {
-        let (lines, waiting) = sync_channel(WAITING);
+        let (lines, entries) = sync_channel(WAITING);
         let (done, ended) = sync_channel(1);
+        let waiting = Arc::<AtomicUsize>::default();
+        let bytes = Arc::clone(&waiting);
         thread::Builder::new()
             .name("records".to_owned())
             .spawn(move || {
-                write(writer, torn, &waiting);
+                write(writer, torn, &entries, &bytes);
                 let _ = done.send(());
             })?;
         Ok(Arc::new(Self {
             lines: Some(lines),
+            waiting,
             ended: Mutex::new(ended),
             dropping: AtomicBool::new(false),
         }))
+    }
+
+    /// Puts a line at the end of those that wait to be written, if there is room for it.
+    fn add(&self, line: Vec<u8>) -> bool {
+        let Some(lines) = &self.lines else {
+            return false;
+        };
+        let size = line.len();
+        let waiting = self.waiting.fetch_add(size, Ordering::Relaxed);
+        let has_room = waiting.saturating_add(size) <= WAITING_BYTES;
+        let taken = has_room && lines.try_send(Entry::Line(line)).is_ok();
+        if !taken {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+        }
+        taken
     }
 }
 
@@ -157,10 +205,7 @@ impl Observer for Recorder {
             }
         };
         line.push(b'\n');
-        let taken = self
-            .lines
-            .as_ref()
-            .is_some_and(|lines| lines.try_send(Entry::Line(line)).is_ok());
+        let taken = self.add(line);
         let was_dropping = self.dropping.swap(!taken, Ordering::Relaxed);
         if !taken && !was_dropping {
             tracing::error!("decision records are not read: they are dropped until they are");
@@ -177,7 +222,7 @@ impl Drop for Recorder {
 }
 
 /// Writes whole lines, one at a time. A full disk or a closed pipe is said once, and the line that it cut short is ended before the next.
-fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>) {
+fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>, waiting: &AtomicUsize) {
     let mut failing = false;
     for entry in entries {
         let line = match entry {
@@ -192,6 +237,7 @@ fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>) {
             .write_all(end)
             .and_then(|()| writer.write_all(&line))
             .and_then(|()| writer.flush());
+        waiting.fetch_sub(line.len(), Ordering::Relaxed);
         torn = written.is_err();
         match written {
             Ok(()) => failing = false,
@@ -232,6 +278,38 @@ mod tests {
         }
     }
 
+    /// A reader that has stopped reading: until it is let go on.
+    struct Stalled(Receiver<()>, Arc<AtomicUsize>);
+
+    impl Write for Stalled {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            self.1.fetch_add(bytes.len(), Ordering::Relaxed);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn records_that_wait_for_a_reader_hold_so_many_bytes_at_most() {
+        let (go_on, stalled) = sync_channel(0);
+        let written = Arc::<AtomicUsize>::default();
+        let recorder = Recorder::to(Stalled(stalled, Arc::clone(&written)), false).unwrap();
+        let line = |size: usize| vec![b'x'; size];
+        let taken = (0..100).filter(|_| recorder.add(line(1 << 20))).count();
+        assert_eq!(taken, 64);
+        assert!(!recorder.add(line(1)));
+        assert_eq!(recorder.waiting.load(Ordering::Relaxed), WAITING_BYTES);
+        // Once it reads again there is room again.
+        drop(go_on);
+        recorder.flush(LAST);
+        assert_eq!(written.load(Ordering::Relaxed), WAITING_BYTES);
+        assert!(recorder.add(line(1)));
+    }
+
     #[test]
     fn a_line_that_a_full_disk_cut_short_spoils_no_other() {
         let disk = Arc::new(Mutex::new(Vec::new()));
@@ -240,7 +318,9 @@ mod tests {
             lines.send(Entry::Line(line.as_bytes().to_vec())).unwrap();
         }
         drop(lines);
-        write(FullOnce(Arc::clone(&disk), 0), false, &waiting);
+        let bytes = AtomicUsize::new(24);
+        write(FullOnce(Arc::clone(&disk), 0), false, &waiting, &bytes);
+        assert_eq!(bytes.into_inner(), 0);
         assert_eq!(
             String::from_utf8_lossy(&disk.lock().unwrap()),
             "{\"a\":1}\n{\"b\"\n{\"c\":3}\n"

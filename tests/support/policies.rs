@@ -3,6 +3,9 @@
 /// The interfaces, as a core module names them.
 const PREFIX: &str = "backstop:policy";
 
+/// Whether a failure given to `judge` or `delay` is none of the probe's, whose ids begin with `probe`; those of messages are made of hexadecimal digits.
+pub const AT_WORK: &str = "(i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.const 112))";
+
 /// A policy whose functions have these bodies; a function without one is not exported.
 ///
 /// `delay` returns an `i32`. `classify`, `judge` and `configure` return the address of their answer; see [`Rule::FIRST`] and its like. `start` runs when an instance is made.

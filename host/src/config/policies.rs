@@ -133,7 +133,7 @@ impl raw::Policies {
         if roll_back.broken > 1_000 || roll_back.within.is_zero() {
             return Err(value(
                 at("roll-back"),
-                "expected at most 1000 broken decisions (0 for never) within more than 0s, such as { broken = 5, within = \"1m\" }",
+                "expected at most 1000 messages with broken decisions (0 for never) within more than 0s, such as { broken = 5, within = \"1m\" }",
             ));
         }
         Ok(Policies {

@@ -33,10 +33,10 @@ pub struct Catalog {
     pub roll_back: RollBack,
 }
 
-/// When a version that breaks at work is taken back: at so many broken decisions within the time.
+/// When a version that breaks at work is taken back: at broken decisions on so many messages within the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollBack {
-    /// Broken decisions; 0 is never.
+    /// Messages with broken decisions; 0 is never.
     pub broken: u32,
     /// The time in which they happen.
     pub within: Duration,

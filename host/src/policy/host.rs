@@ -1,13 +1,13 @@
 //! What the host keeps for one instance during one decision, and the two interfaces that it offers to it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wasmtime::bail;
 
 use super::bindings::{log, payload, types};
 use super::limits::{Limits, Meter};
-use super::payload::Payload;
+use super::looked_at::LookedAt;
+use super::payload::{Lookups, Payload};
 
 /// One line that a policy wrote.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -21,6 +21,12 @@ pub struct LogLine {
 /// What a call to the host costs of [`Limits::payload`] besides the bytes it moves, so that their number is bounded too.
 const CALL: usize = 64;
 
+/// What a look into the payload costs more: so many may be as a decision can have sense of, 15,000 and not a quarter of a million.
+const LOOK: usize = 1024;
+
+/// How many lines are kept of a decision, however short they are.
+const LINES: usize = 256;
+
 /// The store's data.
 pub(super) struct Host {
     limits: Limits,
@@ -32,7 +38,8 @@ pub(super) struct Host {
     logged: usize,
     printed: Vec<u8>,
     log: Vec<LogLine>,
-    looked_at: BTreeMap<String, Option<String>>,
+    lookups: Lookups,
+    looked_at: LookedAt,
 }
 
 impl Host {
@@ -47,7 +54,8 @@ impl Host {
             logged: 0,
             printed: Vec::new(),
             log: Vec::new(),
-            looked_at: BTreeMap::new(),
+            lookups: Lookups::default(),
+            looked_at: LookedAt::default(),
         }
     }
 
@@ -59,7 +67,8 @@ impl Host {
         self.logged = 0;
         self.printed.clear();
         self.log.clear();
-        self.looked_at.clear();
+        self.lookups = Lookups::default();
+        self.looked_at = LookedAt::default();
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -67,13 +76,14 @@ impl Host {
     }
 
     /// What the policy wrote and what it read of the payload.
-    pub(super) fn into_traces(mut self) -> (Vec<LogLine>, BTreeMap<String, Option<String>>) {
+    pub(super) fn into_traces(mut self) -> (Vec<LogLine>, LookedAt) {
         let printed = String::from_utf8_lossy(&self.printed);
         let lines = printed.lines().filter(|line| !line.trim().is_empty());
         self.log.extend(lines.map(|line| LogLine {
             level: "stderr".to_owned(),
             message: line.to_owned(),
         }));
+        self.log.truncate(LINES);
         (self.log, self.looked_at)
     }
 
@@ -111,7 +121,7 @@ impl log::Host for Host {
     fn log(&mut self, level: log::Level, mut message: String) -> wasmtime::Result<()> {
         self.spend(message.len())?;
         crate::text::cut(&mut message, self.limits.log - self.logged);
-        if message.is_empty() {
+        if message.is_empty() || self.log.len() >= LINES {
             return Ok(());
         }
         self.logged += message.len();
@@ -131,9 +141,13 @@ impl log::Host for Host {
 
 impl payload::Host for Host {
     fn get(&mut self, pointer: String) -> wasmtime::Result<Option<String>> {
-        let found = self.payload.get(&pointer);
-        self.spend(pointer.len() + found.as_ref().map_or(0, String::len))?;
-        self.looked_at.insert(pointer, found.clone());
+        self.spend(LOOK + pointer.len())?;
+        let found = self.lookups.get(&self.payload, &pointer)?;
+        if !self.payload.knows(&pointer) {
+            self.looked_at.add_unknown(&pointer);
+        }
+        self.looked_at.add(pointer, found.as_deref());
+        self.spend(found.as_ref().map_or(0, String::len))?;
         Ok(found)
     }
 }

@@ -21,7 +21,7 @@ pub struct Limits {
     pub log: usize,
     /// Bytes that one call may hand to the host: every string of an answer.
     pub strings: usize,
-    /// Bytes that the policy may read through `payload.get`, together.
+    /// Bytes that calls to the host may move, together: 64 more are counted for each call, and 1088 for each `payload.get`.
     pub payload: usize,
     /// The file in bytes.
     pub component: usize,

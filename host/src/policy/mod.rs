@@ -6,6 +6,7 @@ pub mod builtin;
 mod catalog;
 mod compiled;
 mod component;
+mod document;
 mod encoding;
 mod engine;
 mod folders;
@@ -14,6 +15,7 @@ mod host;
 mod instance;
 mod limits;
 mod live;
+mod looked_at;
 mod payload;
 mod probe;
 mod registry;
@@ -51,6 +53,7 @@ pub use host::LogLine;
 pub use instance::{Broken, Phase};
 pub use limits::Limits;
 pub use live::{Check, LivePolicy, NoneBefore, Passes, Reload, RolledBack, Status};
+pub use looked_at::LookedAt;
 pub use payload::Payload;
 pub use probe::ProbeError;
 pub(crate) use probe::{failures, ordinary_failure, run as probe};
@@ -140,10 +143,10 @@ impl std::fmt::Debug for Policy {
 pub struct Asked {
     /// The answer, or how the policy broke.
     pub answer: Result<Answer, Broken>,
-    /// What the policy wrote, at most [`Limits::log`] bytes for each part.
+    /// What the policy wrote, at most [`Limits::log`] bytes and 256 lines for each part.
     pub log: Vec<LogLine>,
-    /// What it read of the payload, by pointer: with the failure, the whole input of the decision.
-    pub looked_at: BTreeMap<String, Option<String>>,
+    /// What it read of the payload.
+    pub looked_at: LookedAt,
     /// Fuel burnt by all of its parts.
     pub fuel: u64,
     /// Linear memory in bytes, of all of its parts.
@@ -302,7 +305,7 @@ impl Policy {
         let mut asked = Asked {
             answer,
             log: Vec::new(),
-            looked_at: BTreeMap::new(),
+            looked_at: LookedAt::default(),
             fuel: 0,
             memory: 0,
             took: Duration::ZERO,
@@ -349,12 +352,13 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Classify, judge; then, on `retry`, delay.
+    /// Classify, judge; then, on `retry`, delay. The one place where a policy is told of a failure: never of more than the contract allows.
     fn answer(&mut self, failure: &Failure) -> Result<Answer, Broken> {
         if let Some(why) = &self.policy.absent {
             return Err(Broken::NotLoaded(why.clone()));
         }
         let roles = &self.policy.roles;
+        let failure = &*failure.within_bounds();
         let told = types::Failure::from(failure);
         let class = match &roles.classifier {
             Some((part, indices)) => self.live(*part)?.classify(indices, &told.error)?.into(),

@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use super::{Broken, LogLine, Payload, Policy};
 use crate::decision::LONGEST_DELAY;
-use crate::failure::{Error, Failure, Milliseconds, Timestamp};
+use crate::failure::{
+    ATTRIBUTE_BYTES, DETAIL_BYTES, Error, Failure, ID_BYTES, MESSAGE_BYTES, Milliseconds, PAIRS,
+    SOURCE_BYTES, Timestamp,
+};
+use crate::text::cut;
 
 /// How many of the lines that a policy wrote are told of its end.
 const LINES: usize = 12;
@@ -30,8 +34,14 @@ impl ProbeError {
         if let Broken::Settings(_) | Broken::NoSettings(_) = self.broken {
             return String::new();
         }
-        let (attempt, code) = (self.attempt, &self.code);
-        let asked = format!(", asked about attempt {attempt} with the error `{code}`");
+        let attempt = self.attempt;
+        let asked = match self.code.len() {
+            MESSAGE_BYTES => ", asked about the largest failure that there can be".to_owned(),
+            _ => format!(
+                ", asked about attempt {attempt} with the error `{}`",
+                self.code
+            ),
+        };
         let written = self.log.iter().flat_map(|line| line.message.lines());
         let lines: Vec<_> = written.filter(|line| !line.trim().is_empty()).collect();
         match lines.as_slice() {
@@ -83,8 +93,41 @@ pub(crate) fn ordinary_failure() -> Failure {
     }
 }
 
-/// The ordinary, the extreme and the odd.
-pub(crate) fn failures() -> [Failure; 6] {
+/// The largest failure that there can be: whatever a sender puts into a message, no policy at work is told of a larger one.
+fn largest_failure() -> Failure {
+    let text = |of: &str, bytes: usize| -> String {
+        let mut text = of.repeat(bytes / of.len() + 1);
+        cut(&mut text, bytes);
+        text
+    };
+    let pairs = |bytes: usize| -> Vec<_> {
+        let pair = |number: usize| {
+            let name = format!("x-{number:04}");
+            // What one language has to widen, and another to unescape.
+            let of = ["v", "é\n\""].get(number % 2).copied().unwrap_or("v");
+            let value = text(of, bytes / PAIRS - name.len());
+            (name, value)
+        };
+        (0..PAIRS).map(pair).collect()
+    };
+    Failure {
+        message_id: text("probe", ID_BYTES),
+        source: text("local:probe", SOURCE_BYTES),
+        error: Error {
+            status: Some(503),
+            details: pairs(DETAIL_BYTES),
+            ..Error::new(
+                text("Code", MESSAGE_BYTES),
+                text("service unavailable ", MESSAGE_BYTES),
+            )
+        },
+        attributes: pairs(ATTRIBUTE_BYTES),
+        ..ordinary_failure()
+    }
+}
+
+/// The ordinary, the extreme, the odd and the largest.
+pub(crate) fn failures() -> [Failure; 7] {
     let ordinary = ordinary_failure();
     let throttled = Error {
         status: Some(429),
@@ -124,6 +167,31 @@ pub(crate) fn failures() -> [Failure; 6] {
             attributes: vec![("tenant".to_owned(), "é\n\"".to_owned()); 10],
             ..ordinary.clone()
         },
+        largest_failure(),
         ordinary,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_failure_is_at_every_bound() {
+        let failure = largest_failure();
+        assert_eq!(*failure.within_bounds(), failure);
+        assert_eq!(failure.message_id.len(), ID_BYTES);
+        assert_eq!(failure.source.len(), SOURCE_BYTES);
+        assert_eq!(failure.error.code.len(), MESSAGE_BYTES);
+        assert_eq!(failure.error.message.len(), MESSAGE_BYTES);
+        for (pairs, most) in [
+            (&failure.error.details, DETAIL_BYTES),
+            (&failure.attributes, ATTRIBUTE_BYTES),
+        ] {
+            let sizes = pairs.iter().map(|(name, value)| name.len() + value.len());
+            let total: usize = sizes.sum();
+            assert_eq!(pairs.len(), PAIRS);
+            assert!((most - 4 * PAIRS..=most).contains(&total), "{total}");
+        }
+    }
 }

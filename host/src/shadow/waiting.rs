@@ -14,7 +14,7 @@ use crate::record::{DecisionRecord, Observer};
 /// How many decisions may wait.
 const CASES: usize = 1_000;
 
-/// What their messages' bodies may hold on to, together, in bytes.
+/// What their messages' bodies and their records may hold on to, together, in bytes.
 const BYTES: usize = 64 << 20;
 
 /// For how long a decision may wait before the shadow is asked about it.
@@ -55,6 +55,11 @@ impl Case {
             observers,
             since: clock::instant(),
         }
+    }
+
+    /// How much it holds on to.
+    fn size(&self) -> usize {
+        self.payload.len() + self.record.size()
     }
 
     fn question(&self) -> Question {
@@ -116,7 +121,7 @@ impl Waiting {
     /// Puts a case at the end of the line, or gives it back where there is no room.
     pub(super) fn offer(&self, case: Case) -> Option<Case> {
         let mut state = self.lock();
-        let bytes = state.bytes + case.payload.len();
+        let bytes = state.bytes + case.size();
         if state.is_closed || state.cases.len() >= CASES || bytes > BYTES {
             return Some(case);
         }
@@ -137,7 +142,7 @@ impl Waiting {
             return None;
         }
         let case = state.cases.pop_front()?;
-        state.bytes -= case.payload.len();
+        state.bytes -= case.size();
         if case.since.elapsed() >= PATIENCE {
             state.worker = Worker::Telling;
             return Some(Next::Late(Box::new(case)));
@@ -230,6 +235,7 @@ mod tests {
             policy: Vec::new(),
             failure,
             payload: Default::default(),
+            payload_left_out: 0,
             decision: Decision {
                 class: ErrorClass::Transient,
                 action: Action::Retry {
@@ -255,8 +261,9 @@ mod tests {
         }
         assert!(waiting.offer(case(0)).is_some());
         assert_eq!(waiting.take_all(Duration::ZERO).len(), CASES);
-        assert!(waiting.offer(case(BYTES)).is_none());
-        assert!(waiting.offer(case(1)).is_some());
+        let empty = case(0).size();
+        assert!(waiting.offer(case(BYTES - empty)).is_none());
+        assert!(waiting.offer(case(0)).is_some());
     }
 
     #[test]

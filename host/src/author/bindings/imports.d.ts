@@ -1,11 +1,11 @@
 // What a policy may import, for TypeScript. bindings/wit/policy.wit is the source of it.
 
 declare module 'backstop:policy/payload@0.1.0' {
-  /** The JSON text at an RFC 6901 pointer into the message that failed, or none where it is not JSON or has nothing there. */
+  /** The JSON text at an RFC 6901 pointer into the message that failed, as it stands there; none where the message is not JSON or has nothing there. */
   export function get(pointer: string): string | undefined;
 }
 
 declare module 'backstop:policy/log@0.1.0' {
-  /** One line in the host's log, which keeps at most 4 KiB for each decision. */
+  /** One line in the host's log, which keeps at most 4 KiB and 256 lines for each decision. */
   export function log(level: 'debug' | 'info' | 'warn' | 'error', message: string): void;
 }

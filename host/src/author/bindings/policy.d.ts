@@ -8,7 +8,7 @@ export type Timestamp = number;
 
 /** What went wrong in one attempt. */
 export interface Error {
-  /** The error's type or code as its source reports it: `ThrottlingException`, `Sandbox.Timedout`, `ECONNRESET`, `HTTP 503`, `exit 3`. */
+  /** The error's type or code as its source reports it: `ThrottlingException`, `Sandbox.Timedout`, `ECONNRESET`, `HTTP 503`, `exit 3`. Cut at 4 KiB by the host. */
   code: string;
   /** The error's text, cut at 4 KiB by the host. */
   message: string;
@@ -16,7 +16,7 @@ export interface Error {
   status?: number;
   /** How long the failing service asked to be left alone (`Retry-After`, `x-amz-retry-after`). */
   retryAfter?: Milliseconds;
-  /** What else the source reports, by name: the headers of an HTTP answer (names in lower case), the `requestId` of a function. */
+  /** What else the source reports, by name: the headers of an HTTP answer (names in lower case), the `requestId` of a function. At most 4 KiB in all: the host leaves the largest out. */
   details: Array<[string, string]>;
 }
 
@@ -25,7 +25,7 @@ export type ErrorClass = { tag: 'transient' } | { tag: 'throttled' } | { tag: 'p
 
 /** One failed attempt of one message. */
 export interface Failure {
-  /** Identifies the message through all of its attempts. */
+  /** Identifies the message through all of its attempts. At most 128 bytes. */
   messageId: string;
   /** The ARN of the queue or the function that the message belongs to; `local:NAME` for a queue in the host's own memory. */
   source: string;
@@ -39,7 +39,7 @@ export interface Failure {
   previousDelay?: Milliseconds;
   /** Why it failed. */
   error: Error;
-  /** The message's attributes, as text (a binary one in base64). */
+  /** The message's attributes, as text (a binary one in base64), in no order that means anything. At most 16 KiB in all: the host leaves the largest out. */
   attributes: Array<[string, string]>;
   /** A uniformly random number in [0, 1): the only randomness that a policy has. */
   random: number;

@@ -110,7 +110,7 @@ impl Replay<'_> {
 /// Two policies asked about the same failure.
 fn between(old: &Policy, new: &Policy, failure: &Failure, payload: &Arc<Payload>) -> Judged {
     let asked = [old, new].map(|policy| policy.ask(failure, payload));
-    if let Some(apart) = incomparable(payload, &asked) {
+    if let Some(apart) = incomparable(&asked) {
         return apart;
     }
     let [old, answer] = asked.map(|asked| Said::from(asked.answer));
@@ -123,7 +123,7 @@ fn since(decision: Decision, new: &Policy, failure: &Failure, payload: &Arc<Payl
         return Judged::Apart(apart, BTreeSet::new());
     }
     let asked = new.ask(failure, payload);
-    if let Some(apart) = incomparable(payload, std::slice::from_ref(&asked)) {
+    if let Some(apart) = incomparable(std::slice::from_ref(&asked)) {
         return apart;
     }
     if asked.answer.is_err() && !tells_of_breaking(&decision, failure) {
@@ -133,12 +133,9 @@ fn since(decision: Decision, new: &Policy, failure: &Failure, payload: &Arc<Payl
 }
 
 /// Why answers can't be compared, if they can't.
-fn incomparable(payload: &Payload, asked: &[Asked]) -> Option<Judged> {
-    let pointers = asked.iter().flat_map(|asked| asked.looked_at.keys());
-    let unknown: BTreeSet<_> = pointers
-        .filter(|pointer| !payload.knows(pointer))
-        .cloned()
-        .collect();
+fn incomparable(asked: &[Asked]) -> Option<Judged> {
+    let unknown = asked.iter().flat_map(|asked| &asked.looked_at.unknown);
+    let unknown: BTreeSet<_> = unknown.cloned().collect();
     if !unknown.is_empty() {
         return Some(Judged::Apart(Apart::LookedElsewhere, unknown));
     }

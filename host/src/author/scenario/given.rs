@@ -85,7 +85,7 @@ impl Given {
         replace(&mut failure.message_id, layer.message_id.clone());
         replace(&mut failure.source, layer.source.clone());
         put(&mut failure.attributes, &layer.attributes);
-        failure.error = std::mem::take(&mut failure.error).within_bounds();
+        given.failure = given.failure.within_bounds().into_owned();
         given.random = layer.random.map(|Fraction(it)| it).or(given.random);
         given
     }

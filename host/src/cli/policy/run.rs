@@ -168,7 +168,8 @@ fn as_json(policy: &Policy, failure: &Failure, asked: &Asked) -> Value {
     let mut found = json!({
         "policy": parts,
         "failure": failure,
-        "payload": asked.looked_at,
+        "payload": asked.looked_at.parts,
+        "payload-left-out": asked.looked_at.left_out,
         "log": asked.log,
         "fuel": asked.fuel,
         "memory": asked.memory,
@@ -203,11 +204,18 @@ fn explain(policy: &Policy, failure: &Failure, asked: &Asked) {
             line("fallback", verdict(&fallback::decide(failure).action));
         }
     }
-    for (pointer, value) in &asked.looked_at {
+    for (pointer, value) in &asked.looked_at.parts {
         line(
             "read",
             format!("{pointer}: {}", value.as_deref().unwrap_or("nothing there")),
         );
+    }
+    if asked.looked_at.left_out > 0 {
+        let more = format!(
+            "{} times more, beyond what is kept",
+            asked.looked_at.left_out
+        );
+        line("read", more);
     }
     for said in &asked.log {
         line("log", format!("{}: {}", said.level, said.message));

@@ -32,12 +32,12 @@ pub struct NoneBefore {
 }
 
 impl LivePolicy {
-    /// A decision on this version broke: after so many in a time, the version before comes back by itself.
-    pub(crate) fn broke(self: &Arc<Self>, version: &Arc<Policy>) {
+    /// A decision of this version on a message broke: after so many messages in a time, the version before comes back by itself.
+    pub(crate) fn broke(self: &Arc<Self>, version: &Arc<Policy>, message_id: &str) {
         if version.is_absent() || !Arc::ptr_eq(version, &self.current()) {
             return;
         }
-        let Some(count) = self.health.broke(clock::instant()) else {
+        let Some(count) = self.health.broke(message_id, clock::instant()) else {
             return;
         };
         // Busy: somebody takes it back already, or swaps it.
@@ -60,7 +60,7 @@ impl LivePolicy {
 
     fn take_back_broken(&self, version: &Arc<Policy>, count: u32) {
         let why = format!(
-            "{count} broken decisions within {:?}",
+            "broken decisions on {count} messages within {:?}",
             self.catalog.roll_back.within
         );
         if let Ok(RolledBack { from, to }) = self.take_back(Some(version), &why) {
@@ -99,7 +99,7 @@ impl LivePolicy {
             Before::Stored(kept) => {
                 let Some(policy) = self.restored(&kept, &now) else {
                     versions.before = Before::Stored(kept);
-                    // Tried again after as many broken decisions, and not at each.
+                    // Tried again after as many messages, and not at each.
                     self.health.begin();
                     return Err(none());
                 };

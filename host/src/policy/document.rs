@@ -1,0 +1,300 @@
+//! JSON text that pointers lead into: what is found is the text as it stands, and nothing is read twice.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// How deep arrays and objects may be nested: what is deeper is taken for no JSON, so that no sender decides how deep the readers of other languages recurse.
+const DEPTH: usize = 127;
+
+/// How much one decision may have looked through, in bytes of text: the way to a pointer leads through all of the body, and through all of every array and object on it, each of them once.
+const LOOKED_THROUGH: usize = 64 << 20;
+
+/// A decision had more looked through than 64 MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("had more than {LOOKED_THROUGH} bytes of the payload looked through")]
+pub(super) struct TooMuch;
+
+/// What is known so far of the shape of a text. The text itself comes with each call, and is always the same.
+#[derive(Debug)]
+pub(super) struct Document {
+    /// Where its value is; none where it is not JSON.
+    root: Option<Range<usize>>,
+    /// What was looked into, by its first byte.
+    containers: HashMap<usize, Container>,
+}
+
+/// Where the values are of an array or an object.
+#[derive(Debug)]
+enum Container {
+    Array(Vec<Range<usize>>),
+    /// By their names. Of several by the same name the last, as most parsers have it.
+    Object(HashMap<String, Range<usize>>),
+}
+
+impl Document {
+    /// Looks through the whole text, once. `through` counts how much was looked through.
+    pub(super) fn new(text: &str, through: &mut usize) -> Result<Self, TooMuch> {
+        spend(through, text.len())?;
+        let root = serde_json::from_str::<&RawValue>(text)
+            .ok()
+            .filter(|value| depth(value.get()) <= DEPTH)
+            .map(|value| place_of(value, text));
+        Ok(Self {
+            root,
+            containers: HashMap::new(),
+        })
+    }
+
+    /// The text at an RFC 6901 pointer; none where there is nothing, or where it is no pointer.
+    pub(super) fn at<'t>(
+        &mut self,
+        text: &'t str,
+        pointer: &str,
+        through: &mut usize,
+    ) -> Result<Option<&'t str>, TooMuch> {
+        let Some(mut place) = self.root.clone() else {
+            return Ok(None);
+        };
+        if !pointer.is_empty() && !pointer.starts_with('/') {
+            return Ok(None);
+        }
+        for token in pointer.split('/').skip(1) {
+            let container = match self.containers.get(&place.start) {
+                Some(container) => container,
+                None => {
+                    let part = text.get(place.clone()).unwrap_or_default();
+                    let Some(container) = Container::of(part, place.start, through)? else {
+                        return Ok(None);
+                    };
+                    self.containers.entry(place.start).or_insert(container)
+                }
+            };
+            match container.get(token) {
+                Some(next) => place = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(text.get(place))
+    }
+}
+
+impl Container {
+    /// The places of the values in a text that begins at `start`; none of one that is neither an array nor an object.
+    fn of(text: &str, start: usize, through: &mut usize) -> Result<Option<Self>, TooMuch> {
+        let in_whole = |value: &RawValue| {
+            let place = place_of(value, text);
+            start + place.start..start + place.end
+        };
+        match text.as_bytes().first() {
+            Some(b'[') => {
+                spend(through, text.len())?;
+                let values: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+                Ok(Some(Self::Array(
+                    values.into_iter().map(in_whole).collect(),
+                )))
+            }
+            Some(b'{') => {
+                spend(through, text.len())?;
+                let members: Members<'_> = serde_json::from_str(text).unwrap_or_default();
+                let members = members.0.into_iter();
+                let named = members.filter_map(|(name, value)| {
+                    // A name with half of a surrogate pair is none that a pointer could have.
+                    Some((serde_json::from_str(name.get()).ok()?, in_whole(value)))
+                });
+                Ok(Some(Self::Object(named.collect())))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn get(&self, token: &str) -> Option<Range<usize>> {
+        match self {
+            Self::Array(values) => values.get(index(token)?).cloned(),
+            Self::Object(members) if token.contains('~') => members
+                .get(&token.replace("~1", "/").replace("~0", "~"))
+                .cloned(),
+            Self::Object(members) => members.get(token).cloned(),
+        }
+    }
+}
+
+/// An array's index as RFC 6901 has it: digits, no zero before others.
+fn index(token: &str) -> Option<usize> {
+    let is_index = token == "0" || (!token.starts_with(['0', '+']) && !token.is_empty());
+    if is_index { token.parse().ok() } else { None }
+}
+
+fn spend(through: &mut usize, bytes: usize) -> Result<(), TooMuch> {
+    *through = through.saturating_add(bytes);
+    if *through > LOOKED_THROUGH {
+        return Err(TooMuch);
+    }
+    Ok(())
+}
+
+/// Where a value is in the text that it was read from.
+fn place_of(value: &RawValue, text: &str) -> Range<usize> {
+    let value = value.get();
+    let start = value.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+    start..start + value.len()
+}
+
+/// How deep the arrays and objects of a JSON text are nested.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b'"' => {
+                while let Some(byte) = bytes.next()
+                    && byte != b'"'
+                {
+                    if byte == b'\\' {
+                        bytes.next();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// The members of an object in their order, names and values as they stand.
+#[derive(Default)]
+struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct All;
+        impl<'de> Visitor<'de> for All {
+            type Value = Vec<(&'de RawValue, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(All).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, pointer: &str) -> Option<String> {
+        let mut through = 0;
+        let mut document = Document::new(text, &mut through).unwrap();
+        let found = document.at(text, pointer, &mut through).unwrap();
+        // Whatever was found once is found again, from what is known by then.
+        assert_eq!(document.at(text, pointer, &mut through).unwrap(), found);
+        found.map(str::to_owned)
+    }
+
+    #[test]
+    fn a_pointer_finds_the_text_as_it_stands() {
+        let text = r#" {"price": 1.10, "id": 123456789012345678901234567890, "large": -1E+400,
+            "name": "caf\u00e9 \ud83d", "list": [ 1 , [ 2, {"a" : null } ] ], "a/b": {"m~n": true},
+            "twice": {"first": 1}, "twice": 2.0, "": "nameless", "\ud83d": 4, "\u0061": 5, "0": [6] } "#;
+        for (pointer, expected) in [
+            ("/price", Some("1.10")),
+            ("/id", Some("123456789012345678901234567890")),
+            ("/large", Some("-1E+400")),
+            ("/name", Some(r#""caf\u00e9 \ud83d""#)),
+            ("/list", Some(r#"[ 1 , [ 2, {"a" : null } ] ]"#)),
+            ("/list/1/1", Some(r#"{"a" : null }"#)),
+            ("/list/1/1/a", Some("null")),
+            ("/a~1b/m~0n", Some("true")),
+            ("/twice", Some("2.0")),
+            ("/twice/first", None),
+            ("/", Some(r#""nameless""#)),
+            ("/a", Some("5")),
+            ("/0/0", Some("6")),
+            ("/list/01", None),
+            ("/list/+1", None),
+            ("/list/-", None),
+            ("/list/2", None),
+            ("/list/1x", None),
+            ("/list/18446744073709551616", None),
+            ("/price/0", None),
+            ("price", None),
+            ("/none", None),
+        ] {
+            assert_eq!(at(text, pointer).as_deref(), expected, "{pointer}");
+        }
+        assert_eq!(at(text, "").as_deref(), Some(text.trim()));
+    }
+
+    #[test]
+    fn what_is_not_json_has_nothing_anywhere() {
+        for text in [
+            "",
+            "not json",
+            "{\"a\": 1",
+            "{\"a\": 01}",
+            "1 2",
+            "{'a': 1}",
+            "NaN",
+        ] {
+            assert_eq!(at(text, ""), None, "{text}");
+            assert_eq!(at(text, "/a"), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_no_json_and_overflows_no_stack() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(at(&nested(DEPTH), "").is_some());
+        assert!(at(&nested(DEPTH), &"/0".repeat(DEPTH - 1)).is_some());
+        assert_eq!(at(&nested(DEPTH + 1), ""), None);
+        assert_eq!(at(&nested(500_000), ""), None);
+        assert_eq!(at(&"[".repeat(1_000_000), ""), None);
+        let quoted = format!("[\"{}\\\"[\"]", "[".repeat(1_000));
+        assert!(at(&quoted, "/0").is_some());
+    }
+
+    #[test]
+    fn a_large_text_is_looked_through_once_and_not_for_each_pointer() {
+        let numbers: Vec<_> = (0..100_000).map(|number| number.to_string()).collect();
+        let text = format!("{{\"items\": [{}]}}", numbers.join(","));
+        let mut through = 0;
+        let mut document = Document::new(&text, &mut through).unwrap();
+        for number in 0..100_000 {
+            let found = document.at(&text, &format!("/items/{number}"), &mut through);
+            assert_eq!(found, Ok(Some(number.to_string().as_str())));
+        }
+        assert!(through <= 3 * text.len(), "{through}");
+    }
+
+    #[test]
+    fn what_nesting_makes_of_a_large_text_is_bounded() {
+        let text = format!(
+            "{}{}{}",
+            "[".repeat(100),
+            "1".repeat(1 << 20),
+            "]".repeat(100)
+        );
+        let mut through = 0;
+        let mut document = Document::new(&text, &mut through).unwrap();
+        assert!(document.at(&text, &"/0".repeat(50), &mut through).is_ok());
+        let found = document.at(&text, &"/0".repeat(100), &mut through);
+        assert_eq!(found, Err(TooMuch));
+    }
+}
