@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use backstop::queue::{
     ReceiptHandle, VisibilityTimeout,
 };
 use backstop::record::{DecisionRecord, Observer};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Remembers every decision.
@@ -234,7 +235,7 @@ async fn the_queues_own_bounds_hold_whatever_the_policy_says() {
     trial.bounds = Bounds {
         max_attempts: NonZeroU32::new(3),
         max_age: Some(Milliseconds(60_000)),
-        retention: None,
+        ..Bounds::default()
     };
     trial.send(&["attempts"]).await;
     trial.run(|_| async { Err(unavailable()) }).await;
@@ -610,4 +611,35 @@ async fn a_long_linger_lets_no_message_come_again_while_it_is_handled() {
         })
         .await;
     assert_eq!((summary.received, summary.succeeded), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_received_while_as_many_bytes_are_in_hand_as_may_be() {
+    let mut trial = Trial::new("orders");
+    trial.options.max_bytes_in_flight = 1 << 20;
+    let bodies: Vec<_> = (0..40)
+        .map(|number| format!("{number}{}", "x".repeat(200_000)))
+        .collect();
+    for bodies in bodies.chunks(5) {
+        let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
+        trial.send(&bodies).await;
+    }
+    let (in_hand, peak) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let highest = Arc::clone(&peak);
+    let summary = trial
+        .run(move |_| {
+            let (in_hand, peak) = (Arc::clone(&in_hand), Arc::clone(&highest));
+            async move {
+                let now = in_hand.fetch_add(1, Ordering::SeqCst) + 1;
+                peak.fetch_max(now, Ordering::SeqCst);
+                sleep(Duration::from_secs(1)).await;
+                in_hand.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            }
+        })
+        .await;
+    assert_eq!(summary.succeeded, 40);
+    // Up to a megabyte, which is five of them, and one receive of ten.
+    let peak = peak.load(Ordering::SeqCst);
+    assert!((5..=15).contains(&peak), "{peak}");
 }

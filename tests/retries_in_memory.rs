@@ -24,7 +24,7 @@ fn bounds(most: u32, oldest: u32) -> Bounds {
     Bounds {
         max_attempts: Some(most.try_into().unwrap()),
         max_age: Some(Milliseconds(oldest)),
-        retention: None,
+        ..Bounds::default()
     }
 }
 

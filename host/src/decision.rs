@@ -159,8 +159,23 @@ pub struct Decision {
     pub decided_by: DecidedBy,
 }
 
-/// What the operator and the queue hold a policy to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Whose word it is that a message is dead-lettered which the policy wanted to discard.
+const NO_DISCARD: &str = "the queue's allow-discard is false";
+
+impl Decision {
+    /// The reason with which the policy wanted to discard a message that [`Bounds::allow_discard`] had dead-lettered instead.
+    pub(crate) fn kept_from_discarding(&self) -> Option<&str> {
+        match (&self.decided_by, &self.action) {
+            (DecidedBy::Bound(bound), Action::DeadLetter { reason }) if bound == NO_DISCARD => {
+                reason.strip_prefix(NO_DISCARD)?.strip_prefix(": ")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What the operator and the queue hold a policy to. By default nothing is bounded, and a policy may discard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// No message has more attempts.
     pub max_attempts: Option<NonZeroU32>,
@@ -168,12 +183,25 @@ pub struct Bounds {
     pub max_age: Option<Milliseconds>,
     /// When the queue drops a message, counted from when it was sent: it is dead-lettered before.
     pub retention: Option<Milliseconds>,
+    /// Whether a message is dropped when the policy says so; it is dead-lettered otherwise.
+    pub allow_discard: bool,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            max_attempts: None,
+            max_age: None,
+            retention: None,
+            allow_discard: true,
+        }
+    }
 }
 
 impl Bounds {
     /// The decision that `answer` comes to. `room` is the longest delay that the queue allows for this message now.
     ///
-    /// Only a retry is ever changed, into a shorter one or into a dead letter: what a policy gives up on stays given up on.
+    /// A retry may become a shorter one or a dead letter, and a discard a dead letter: what a policy gives up on stays given up on.
     pub fn keep(
         &self,
         failure: &Failure,
@@ -182,12 +210,24 @@ impl Bounds {
         room: Milliseconds,
     ) -> Decision {
         let Answer { class, action } = answer;
-        let Action::Retry { delay: asked } = action else {
-            return Decision {
-                class,
-                action,
-                decided_by,
-            };
+        let asked = match action {
+            Action::Retry { delay } => delay,
+            Action::Discard { reason } if !self.allow_discard => {
+                return Decision {
+                    class,
+                    action: Action::DeadLetter {
+                        reason: format!("{NO_DISCARD}: {reason}"),
+                    },
+                    decided_by: DecidedBy::Bound(NO_DISCARD.to_owned()),
+                };
+            }
+            Action::DeadLetter { .. } | Action::Discard { .. } => {
+                return Decision {
+                    class,
+                    action,
+                    decided_by,
+                };
+            }
         };
         let delay = asked.min(room);
         if let Some(bound) = self.crossed_by(failure, delay) {
@@ -358,6 +398,7 @@ mod tests {
             max_attempts: NonZeroU32::new(5),
             max_age: Some(Milliseconds(60_000)),
             retention: Some(Milliseconds(60_000)),
+            ..Bounds::default()
         };
         let room = Milliseconds(40_000);
         for (attempt, age, asked, expected) in [
@@ -407,6 +448,37 @@ mod tests {
                 }
             );
         }
+    }
+
+    #[test]
+    fn a_discard_is_dead_lettered_where_the_operator_allows_none() {
+        let discard = |allow_discard| {
+            let answer = Answer {
+                action: Action::Discard {
+                    reason: "too late".to_owned(),
+                },
+                ..retry(0)
+            };
+            let bounds = Bounds {
+                allow_discard,
+                ..Bounds::default()
+            };
+            bounds.keep(&failure(1, 0), answer, DecidedBy::Policy, Milliseconds(0))
+        };
+        let allowed = discard(true);
+        assert!(matches!(allowed.action, Action::Discard { .. }));
+        assert_eq!(allowed.decided_by, DecidedBy::Policy);
+        assert_eq!(allowed.kept_from_discarding(), None);
+        let kept = discard(false);
+        let bound = "the queue's allow-discard is false";
+        assert_eq!(kept.decided_by, DecidedBy::Bound(bound.to_owned()));
+        assert_eq!(
+            kept.action,
+            Action::DeadLetter {
+                reason: format!("{bound}: too late")
+            }
+        );
+        assert_eq!(kept.kept_from_discarding(), Some("too late"));
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Default for Plan {
             bounds: Bounds {
                 max_attempts: Some(UNHINDERED_ATTEMPTS),
                 max_age: Some(LONGEST_DELAY),
-                retention: None,
+                ..Bounds::default()
             },
             retention: Duration::from_secs(14 * 86_400),
             dead_letter_queue: None,

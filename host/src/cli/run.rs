@@ -49,7 +49,7 @@ SIGTERM, SIGINT and SIGHUP let what is in hand finish (see --grace) and hand the
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Serve the queues that this file names (host/docs/configuration.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "max_in_flight", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "messages"])]
     pub(super) config: Option<PathBuf>,
 
     /// Serve this one queue, set by flags: its URL, or local:NAME for a queue in memory
@@ -115,6 +115,10 @@ pub(super) struct Args {
     /// No message is tried again from this age, whatever the policy says (3d, 12h)
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     max_age: Option<Duration>,
+
+    /// Whether the policy may drop messages: where not, what it wants to discard is dead-lettered [default: true]
+    #[arg(long, value_name = "true|false", hide_possible_values = true)]
+    allow_discard: Option<bool>,
 
     /// Messages in hand at once
     #[arg(long, value_name = "N")]
@@ -266,6 +270,7 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
                 .map(|span| config::max_age("--max-age", span))
                 .transpose()?,
             retention: None,
+            allow_discard: args.allow_discard.unwrap_or(true),
         },
         options: Options {
             max_in_flight: config::max_in_flight(

@@ -41,7 +41,7 @@ pub struct LambdaConfig {
     pub scenarios: Option<PathBuf>,
     /// What is asked beside it, and acts on nothing.
     pub shadow: Option<PolicySpec>,
-    /// What holds whatever the policy says. Both are always set.
+    /// What holds whatever the policy says. The most attempts and the highest age are always set.
     pub bounds: Bounds,
     /// What is kept of an invocation's time.
     pub margin: Duration,
@@ -93,6 +93,7 @@ impl raw::Lambda {
                 max_attempts: Some(most.unwrap_or(UNHINDERED_ATTEMPTS)),
                 max_age: Some(oldest.unwrap_or(LONGEST_DELAY)),
                 retention: None,
+                allow_discard: self.allow_discard.unwrap_or(true),
             },
             margin,
             handler: self.handler,
@@ -134,6 +135,15 @@ impl raw::Lambda {
                 )
             })?;
             self.max_attempts = Some(most.get());
+        }
+        if let Some(allow) = text("BACKSTOP_ALLOW_DISCARD") {
+            let allow = allow.trim().parse().map_err(|_| {
+                value(
+                    "BACKSTOP_ALLOW_DISCARD",
+                    format!("`{allow}` is neither true nor false"),
+                )
+            })?;
+            self.allow_discard = Some(allow);
         }
         for (name, span) in [
             ("BACKSTOP_MAX_AGE", &mut self.max_age),

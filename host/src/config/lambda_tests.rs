@@ -69,6 +69,7 @@ fn the_environment_comes_before_the_file_of_the_package() {
         ("BACKSTOP_SETTINGS", "base=30s, cap=6h"),
         ("BACKSTOP_MAX_ATTEMPTS", "20"),
         ("BACKSTOP_MAX_AGE", "12h"),
+        ("BACKSTOP_ALLOW_DISCARD", "false"),
         (
             "BACKSTOP_DEAD_LETTER_QUEUE_URL",
             "https://sqs.eu-west-1.amazonaws.com/1/dead",
@@ -80,6 +81,7 @@ fn the_environment_comes_before_the_file_of_the_package() {
     let settings = [("base", "30s"), ("cap", "6h")].map(|(a, b)| (a.to_owned(), b.to_owned()));
     assert_eq!(part(&both.policy).settings, settings);
     assert_eq!(both.bounds.max_attempts.unwrap().get(), 20);
+    assert!(of_file.bounds.allow_discard && !both.bounds.allow_discard);
     assert_eq!(
         both.bounds.max_age.unwrap().as_duration(),
         Duration::from_secs(43_200)
@@ -144,6 +146,11 @@ fn what_makes_no_sense_is_refused_by_its_name() {
             "lambda.max-age: expected more than 0s and at most 14d",
         ),
         ("BACKSTOP_MAX_AGE", "soon", "BACKSTOP_MAX_AGE"),
+        (
+            "BACKSTOP_ALLOW_DISCARD",
+            "no",
+            "BACKSTOP_ALLOW_DISCARD: `no` is neither true nor false",
+        ),
         ("BACKSTOP_MARGIN", "0s", "lambda.margin: expected 1s to 60s"),
         (
             "BACKSTOP_SETTINGS",

@@ -18,7 +18,7 @@ use crate::consumer::{Options, longest_linger};
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
 use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
-use crate::queue::VisibilityTimeout;
+use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 
 use policy::policy;
 
@@ -253,6 +253,7 @@ impl raw::Queue {
                 .map(|span| max_age(&at("max-age"), span.0))
                 .transpose()?,
             retention: None,
+            allow_discard: self.allow_discard.unwrap_or(true),
         };
         let defaults = Options::default();
         let max_in_flight = max_in_flight(
@@ -265,6 +266,9 @@ impl raw::Queue {
             .transpose()?;
         let options = Options {
             max_in_flight,
+            max_bytes_in_flight: self
+                .max_bytes_in_flight
+                .map_or(defaults.max_bytes_in_flight, |bytes| bytes.0),
             visibility_timeout,
             attempt_timeout: self
                 .attempt_timeout
@@ -272,6 +276,12 @@ impl raw::Queue {
             linger: self.linger.map_or(defaults.linger, |span| span.0),
             grace: self.grace.map_or(defaults.grace, |span| span.0),
         };
+        if options.max_bytes_in_flight < BATCH_BYTES {
+            return Err(value(
+                at("max-bytes-in-flight"),
+                "expected at least 1MiB, the size of the largest message",
+            ));
+        }
         let longest = VisibilityTimeout::MAX.as_duration();
         if !(Duration::from_secs(1)..=longest).contains(&options.attempt_timeout) {
             return Err(value(

@@ -54,6 +54,7 @@ pub(super) struct Lambda {
     pub(super) shadow_settings: Option<Settings>,
     pub(super) max_attempts: Option<u32>,
     pub(super) max_age: Option<Span>,
+    pub(super) allow_discard: Option<bool>,
     pub(super) margin: Option<Span>,
     pub(super) handler: Option<String>,
     #[serde(default)]
@@ -93,7 +94,9 @@ pub(super) struct Queue {
     pub(super) shadow_settings: Option<Settings>,
     pub(super) max_attempts: Option<u32>,
     pub(super) max_age: Option<Span>,
+    pub(super) allow_discard: Option<bool>,
     pub(super) max_in_flight: Option<usize>,
+    pub(super) max_bytes_in_flight: Option<Bytes>,
     pub(super) visibility_timeout: Option<Span>,
     pub(super) attempt_timeout: Option<Span>,
     pub(super) linger: Option<Span>,

@@ -52,7 +52,9 @@ fn every_key_is_read() {
         settings = { base = "2s", max-attempts = 5, respect-retry-after = false }
         max-attempts = 9
         max-age = "3d"
+        allow-discard = false
         max-in-flight = 7
+        max-bytes-in-flight = "32MiB"
         visibility-timeout = "45s"
         attempt-timeout = "1m"
         linger = "20ms"
@@ -90,8 +92,10 @@ fn every_key_is_read() {
     );
     assert_eq!(queue.bounds.max_attempts.map(NonZeroU32::get), Some(9));
     assert_eq!(queue.bounds.max_age, Some(Milliseconds(259_200_000)));
+    assert!(!queue.bounds.allow_discard);
     let options = Options {
         max_in_flight: 7,
+        max_bytes_in_flight: 32 << 20,
         visibility_timeout: Some(VisibilityTimeout::rounded_up(Duration::from_secs(45))),
         attempt_timeout: Duration::from_secs(60),
         linger: Duration::from_millis(20),

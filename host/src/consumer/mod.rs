@@ -3,6 +3,7 @@
 //! [`Consumer::run`] is the loop; `lane` does the work and keeps messages invisible meanwhile; `apply` carries out what was decided.
 
 mod apply;
+mod budget;
 mod heartbeat;
 mod held;
 mod history;
@@ -24,6 +25,7 @@ use crate::decider::Decider;
 use crate::handler::Handler;
 use crate::queue::{Queue, VisibilityTimeout};
 use apply::Applier;
+use budget::Budget;
 use held::Held;
 use history::History;
 
@@ -39,6 +41,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(4);
 pub struct Options {
     /// Messages in hand at once, from receive to the end of their handling.
     pub max_in_flight: usize,
+    /// Bytes of the messages in hand, bodies and attributes together, at which no more are received; one receive may go beyond.
+    pub max_bytes_in_flight: usize,
     /// How long a message stays invisible; a heartbeat renews it at each third of that. The queue's own by default.
     pub visibility_timeout: Option<VisibilityTimeout>,
     /// The longest that one attempt may take.
@@ -53,6 +57,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             max_in_flight: 100,
+            max_bytes_in_flight: 256 << 20,
             visibility_timeout: None,
             attempt_timeout: Duration::from_secs(15 * 60),
             linger: Duration::from_millis(100),
@@ -171,6 +176,7 @@ impl Consumer {
         });
         let lanes = TaskTracker::new();
         let room = Arc::new(Semaphore::new(shared.options.max_in_flight.max(1)));
+        let budget = Budget::new(shared.options.max_bytes_in_flight);
         // Grace counts from the stop, for the last poll as for what is in hand.
         let grace_is_over = async {
             stop.cancelled().await;
@@ -182,7 +188,7 @@ impl Consumer {
             shared.held.released().await;
         };
         let ended = async {
-            receive::run(&shared, &lanes, &room).await;
+            receive::run(&shared, &lanes, &room, &budget).await;
             shared.received_all.cancel();
             in_hand().await;
         };

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
+use super::budget::Budget;
 use super::{Shared, lane};
 use crate::queue::{BATCH_ENTRIES, Message};
 
@@ -29,10 +30,15 @@ const BASE: u32 = 200;
 const CAP: u32 = 20_000;
 
 /// Receives until told to stop and the poll under way has come back: dropped, it would go on at the other side and take messages to nobody.
-pub(super) async fn run(shared: &Arc<Shared>, lanes: &TaskTracker, room: &Arc<Semaphore>) {
+pub(super) async fn run(
+    shared: &Arc<Shared>,
+    lanes: &TaskTracker,
+    room: &Arc<Semaphore>,
+    budget: &Arc<Budget>,
+) {
     let mut failures = 0;
     while !shared.stop.is_cancelled() {
-        let Some(places) = some_room(shared, room).await else {
+        let Some(places) = some_room(shared, room, budget).await else {
             return;
         };
         let longest = if lanes.is_empty() {
@@ -65,7 +71,7 @@ pub(super) async fn run(shared: &Arc<Shared>, lanes: &TaskTracker, room: &Arc<Se
                     .stats
                     .received
                     .add(messages.len().try_into().unwrap_or(u64::MAX));
-                start(shared, lanes, messages, places);
+                start(shared, lanes, messages, places, budget);
             }
             Err(error) => {
                 failures += 1;
@@ -87,10 +93,18 @@ pub(super) async fn run(shared: &Arc<Shared>, lanes: &TaskTracker, room: &Arc<Se
     }
 }
 
-/// Places for up to ten messages: at least one, and more when they become free soon. None when it is time to stop.
-async fn some_room(shared: &Shared, room: &Arc<Semaphore>) -> Option<Vec<OwnedSemaphorePermit>> {
+/// Places for up to ten messages, once there are bytes left for them: at least one, and more when they become free soon. None when it is time to stop.
+async fn some_room(
+    shared: &Shared,
+    room: &Arc<Semaphore>,
+    budget: &Budget,
+) -> Option<Vec<OwnedSemaphorePermit>> {
+    let first = async {
+        budget.has_left().await;
+        Arc::clone(room).acquire_owned().await.ok()
+    };
     let first = tokio::select! {
-        place = Arc::clone(room).acquire_owned() => place.ok()?,
+        place = first => place?,
         () = shared.stop.cancelled() => return None,
     };
     let mut places = vec![first];
@@ -112,13 +126,15 @@ fn start(
     lanes: &TaskTracker,
     messages: Vec<Message>,
     mut places: Vec<OwnedSemaphorePermit>,
+    budget: &Arc<Budget>,
 ) {
     for messages in into_lanes(messages, shared.fifo) {
         let places: Vec<_> = messages.iter().filter_map(|_| places.pop()).collect();
+        let held = budget.hold(messages.iter().map(Message::size).sum());
         let shared = Arc::clone(shared);
         lanes.spawn(async move {
             lane::run(&shared, messages).await;
-            drop(places);
+            drop((places, held));
         });
     }
 }

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::config::{Config, LambdaConfig, QueueConfig};
 use crate::consumer;
-use crate::policy::{Catalog, LivePolicy, PolicySpec, Remotes, Sandbox};
+use crate::decision::Bounds;
+use crate::policy::{Catalog, LivePolicy, Place, PolicySpec, Remotes, Sandbox};
 use crate::queue::{Connections, short_name};
 use crate::service;
 use crate::text::chain;
@@ -130,6 +131,7 @@ async fn examine_queue(
         findings.add(Verdict::Warning, warning.to_string());
     }
     shadow(&mut findings, queue.shadow.clone(), catalog).await;
+    discards(&mut findings, &queue.policy, queue.bounds);
     findings.found
 }
 
@@ -139,6 +141,9 @@ async fn examine_lambda(
     connections: &Connections,
 ) -> Vec<Finding> {
     let mut found = vec![policy(lambda, catalog).await];
+    let mut findings = Findings::about("policy");
+    discards(&mut findings, &lambda.policy, lambda.bounds);
+    found.append(&mut findings.found);
     let mut findings = Findings::about("shadow");
     shadow(&mut findings, lambda.shadow.clone(), catalog).await;
     found.append(&mut findings.found);
@@ -179,6 +184,27 @@ async fn shadow(findings: &mut Findings, spec: Option<PolicySpec>, catalog: &Cat
             Verdict::Warning,
             format!("the shadow can't be asked: {}", chain(&error)),
         ),
+    }
+}
+
+/// A policy that is not one of the host's own may drop messages, unless the operator does not allow it.
+fn discards(findings: &mut Findings, policy: &PolicySpec, bounds: Bounds) {
+    let judge = match policy {
+        PolicySpec::Whole(whole) => Some(whole),
+        PolicySpec::Parts { dead_lettering, .. } => dead_lettering.as_ref(),
+    };
+    let Some(judge) = judge else { return };
+    if matches!(judge.source.place, Place::Builtin(_)) {
+        return;
+    }
+    if bounds.allow_discard {
+        let text = format!(
+            "{} may discard messages, which leaves nothing of them: allow-discard = false has them dead-lettered instead",
+            judge.source
+        );
+        findings.add(Verdict::Good, text);
+    } else {
+        findings.add(Verdict::Good, "what the policy discards is dead-lettered");
     }
 }
 

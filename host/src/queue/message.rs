@@ -134,6 +134,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// What SQS counts of it: the body, and each attribute's name, data type and value.
+    pub fn size(&self) -> usize {
+        size(&self.body, &self.attributes)
+    }
+
     /// Its attributes as text, as a policy is told them.
     pub fn attribute_texts(&self) -> Vec<(String, String)> {
         let attributes = self.attributes.iter();
@@ -169,12 +174,16 @@ impl Outgoing {
 
     /// What SQS counts: the body, and each attribute's name, data type and value.
     pub fn size(&self) -> usize {
-        let attributes = self
-            .attributes
-            .iter()
-            .map(|(name, value)| name.len() + value.size());
-        self.body.len() + attributes.sum::<usize>()
+        size(&self.body, &self.attributes)
     }
+}
+
+fn size(body: &str, attributes: &BTreeMap<String, Attribute>) -> usize {
+    let attributes = attributes.iter();
+    body.len()
+        + attributes
+            .map(|(name, value)| name.len() + value.size())
+            .sum::<usize>()
 }
 
 #[cfg(test)]

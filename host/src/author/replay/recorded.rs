@@ -30,9 +30,10 @@ pub(super) fn unrepeatable(decided_by: &DecidedBy) -> Option<Apart> {
         .then_some(Apart::NoPolicy)
 }
 
-/// Whether a record tells if its policy was broken. Where a bound decided it does not, unless the class is another than the fallback's.
+/// Whether a record tells if its policy was broken. Where a bound decided it does not, unless the policy wanted to discard the message, which the fallback never does, or the class is another than the fallback's.
 pub(super) fn tells_of_breaking(decision: &Decision, failure: &Failure) -> bool {
     !matches!(decision.decided_by, DecidedBy::Bound(_))
+        || decision.kept_from_discarding().is_some()
         || decision.class != fallback::class(&failure.error)
 }
 

@@ -41,6 +41,12 @@ pub enum Said {
 impl Said {
     /// What a decision tells of the policy's answer: a delay that was cut is known as it was asked for, one that a bound came before is not.
     pub(super) fn recorded(decision: Decision) -> Self {
+        if let Some(reason) = decision.kept_from_discarding() {
+            return Self::Discard {
+                reason: reason.to_owned(),
+                class: decision.class,
+            };
+        }
         let Decision {
             class,
             action,
@@ -154,6 +160,14 @@ mod tests {
                 letter("the queue's max-attempts of 3 reached"),
                 DecidedBy::Bound("the queue's max-attempts of 3 reached".to_owned()),
                 said(None),
+            ),
+            (
+                letter("the queue's allow-discard is false: enough"),
+                DecidedBy::Bound("the queue's allow-discard is false".to_owned()),
+                Said::Discard {
+                    class: class(),
+                    reason: "enough".to_owned(),
+                },
             ),
             (
                 letter("enough"),

@@ -73,6 +73,7 @@ impl Args {
                 max_attempts: self.max_attempts,
                 max_age: self.max_age.map(Milliseconds::from_duration),
                 retention: Some(retention),
+                ..Bounds::default()
             },
             attempt_takes: Milliseconds::from_duration(self.attempt_takes),
             horizon: HORIZON,
