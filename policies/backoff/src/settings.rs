@@ -23,7 +23,7 @@ const NAMES: [&str; 6] = [
 pub struct Settings {
     /// The delay that backoff starts from; 1 s by default.
     pub base: Milliseconds,
-    /// The longest delay; 12 h by default.
+    /// The longest delay by a policy's formula; 12 h by default.
     pub cap: Milliseconds,
     /// The shortest delay; 0 by default.
     pub floor: Milliseconds,
@@ -31,7 +31,7 @@ pub struct Settings {
     pub max_attempts: Option<NonZeroU32>,
     /// From what age a failed message is dead-lettered; never by default.
     pub max_age: Option<Milliseconds>,
-    /// Whether a delay is at least what the failing service asked for, beyond the cap too; yes by default.
+    /// Whether a delay is at least what the failing service asked for, beyond the cap too and up to 14 days; yes by default.
     pub respect_retry_after: bool,
 }
 

@@ -36,7 +36,7 @@ impl<D: Delay> Policy for Standard<D> {
         })
     }
 
-    /// The formula's delay, or what the failing service asked for where that is longer, up to 14 days.
+    /// The formula's delay, or what the failing service asked for where that is longer: beyond `cap` too, which bounds the formula alone, and up to 14 days. The host then cuts it to what the queue allows.
     fn delay(&self, failure: &Failure, _class: &ErrorClass) -> Duration {
         let asked_for = failure
             .error
