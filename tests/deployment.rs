@@ -39,7 +39,7 @@ const ATTEMPTS: &str = r#"
 import app
 
 def envelope(attempt):
-    return {"_retry_metadata": {"attempt": attempt, "initial_timestamp": 1767225600}, "_original_payload": {"succeed_at": 3}}
+    return {"_retry_metadata": {"attempt": attempt, "initial_timestamp": 1767225600, "id": "r-1"}, "_original_payload": {"succeed_at": 3}}
 
 assert app.handler({"order": 1}, None) == {"attempt": 1}
 assert app.handler(envelope(3), None) == {"attempt": 3}
@@ -49,6 +49,19 @@ for event in ({"succeed_at": 3}, envelope(2)):
     except ConnectionError:
         continue
     raise SystemExit(f"{event} did not fail")
+"#;
+
+/// Each event of the table that all who open envelopes are tested by.
+const TABLE: &str = r#"
+import app, json
+
+with open("../../../tests/corpus/envelopes.json", encoding="utf-8") as file:
+    cases = json.load(file)
+for case in cases:
+    event, envelope = json.loads(case["event"]), case["envelope"]
+    expected = (event, 1) if envelope is None else (json.loads(envelope["payload"]), envelope["attempt"])
+    assert app.opened(event) == expected, case["name"]
+assert cases
 "#;
 
 const DAY: u64 = 24 * 60 * 60;
@@ -373,7 +386,9 @@ fn the_readme_names_every_alarm_and_every_parameter() {
 
 #[test]
 fn the_example_function_takes_the_envelope_off() {
-    let mut attempts = python();
-    attempts.current_dir(example().join("function"));
-    run(attempts.args(["-c", ATTEMPTS]));
+    for script in [ATTEMPTS, TABLE] {
+        let mut function = python();
+        function.current_dir(example().join("function"));
+        run(function.args(["-c", script]));
+    }
 }

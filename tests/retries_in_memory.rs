@@ -70,6 +70,40 @@ async fn an_event_is_held_until_it_is_due_and_invoked_until_it_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_of_the_future_is_held_no_longer_than_one_of_now() {
+    let world = Plan::default().build();
+    let start = world.queue.now();
+    let year = Duration::from_secs(365 * 86_400);
+    let body = record(FUNCTION, "r-0", start.plus(year), &json!(1), "Upstream");
+    world.put(body).await;
+    world.run().await;
+    assert_eq!(minutes(&world, start), [60]);
+    assert!(world.dead_letters.is_empty());
+}
+
+/// As Node writes it when a message was cut through an emoji.
+#[tokio::test(start_paused = true)]
+async fn a_permanent_error_with_half_of_a_surrogate_pair_is_not_retried_to_the_end() {
+    let world = Plan::default().build();
+    let error = "ValidationException";
+    let body = record(FUNCTION, "r-0", world.queue.now(), &json!("CUT"), error);
+    let body = body
+        .replace("as told", r"cut \ud83d")
+        .replace("CUT", r"\ude00");
+    world.put(body.clone()).await;
+    world.run().await;
+    assert!(world.invocations().is_empty());
+    let dead = world.take_dead().await;
+    let (reason, letter) = dead.first_key_value().unwrap();
+    assert_eq!(reason, "permanent: ValidationException");
+    assert_eq!(*letter.body, *body);
+    assert_eq!(
+        letter.attributes["BackstopError"].to_text(),
+        "ValidationException: cut \u{fffd}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delay_of_days_is_waited_for_in_steps_and_never_cut_short() {
     let world = Plan {
         settings: vec![("base", "30h"), ("cap", "14d")],

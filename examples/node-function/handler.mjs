@@ -1,12 +1,18 @@
 // Charges an order: an asynchronous Lambda function that Backstop invokes again when it fails.
 // PAYMENTS_URL is a payment service that makes one payment for each Idempotency-Key.
 
+const LATEST = 253_402_300_799_999; // the end of the year 9999, in milliseconds
+
+/** What an envelope is, host/docs/lambda.md says: all who open one go by the same rule. */
 function isEnvelope(event) {
-  const metadata = event?._retry_metadata;
+  const { attempt, initial_timestamp: firstSeen } = event?._retry_metadata ?? {};
   return (
-    Number.isInteger(metadata?.attempt) &&
-    metadata.attempt >= 1 &&
-    typeof metadata.initial_timestamp === "number" &&
+    Number.isInteger(attempt) &&
+    attempt >= 1 &&
+    attempt < 2 ** 31 &&
+    typeof firstSeen === "number" &&
+    firstSeen >= 0 &&
+    firstSeen <= LATEST &&
     Object.hasOwn(event, "_original_payload") &&
     Object.keys(event).length === 2
   );
@@ -20,8 +26,12 @@ function isEnvelope(event) {
  */
 export function retryContext(event, lambdaContext) {
   if (!isEnvelope(event)) return [event, { attempt: 1, firstSeen: null, id: lambdaContext.awsRequestId }];
-  const { attempt, initial_timestamp: firstSeen, id } = event._retry_metadata;
-  return [event._original_payload, { attempt, firstSeen, id: typeof id === "string" ? id : lambdaContext.awsRequestId }];
+  const { attempt, initial_timestamp: first, id } = event._retry_metadata;
+  const firstSeen = first > 1e11 ? first / 1000 : first; // a larger number is one of milliseconds
+  const isOurs = typeof id === "string" && /^[!-~]{1,128}$/.test(id);
+  // Without an id it counts retries: 1 is the second attempt.
+  const retry = isOurs ? { attempt, firstSeen, id } : { attempt: attempt + 1, firstSeen, id: lambdaContext.awsRequestId };
+  return [event._original_payload, retry];
 }
 
 /** The name of an error reaches the policy as its code. */

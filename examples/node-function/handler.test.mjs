@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { test } from "node:test";
 
@@ -15,76 +16,25 @@ const METADATA = {
   last_error: { code: "ECONNRESET", message: "the peer hung up" },
   policy: "sha256:0123",
 };
-const RETRY = { attempt: 2, firstSeen: 1767225600, id: "first-invocation" };
 
-const envelope = (payload, changes) => ({
-  _retry_metadata: { ...METADATA, ...changes },
-  _original_payload: payload,
-});
+const envelope = (payload) => ({ _retry_metadata: METADATA, _original_payload: payload });
 
-const without = (name) => {
-  const { [name]: _, ...metadata } = METADATA;
-  return { _retry_metadata: metadata, _original_payload: {} };
-};
+// What the retry handler and the functions in other languages are tested by, too.
+const ENVELOPES = new URL("../../tests/corpus/envelopes.json", import.meta.url);
 
-// What the envelope carries, and the context that comes with it.
-const RETRIES = {
-  "an object": [envelope({ id: "o-1" }), { id: "o-1" }, RETRY],
-  "an array": [envelope([1, 2]), [1, 2], RETRY],
-  "a string": [envelope("order"), "order", RETRY],
-  "null": [envelope(null), null, RETRY],
-  "a payload with those keys by itself": [envelope(envelope("inner")), envelope("inner"), RETRY],
-  "a payload with one of those keys": [envelope({ _original_payload: 1 }), { _original_payload: 1 }, RETRY],
-  "an unknown field": [envelope({}, { colour: "blue" }), {}, RETRY],
-  "an attempt of 1": [envelope({}, { attempt: 1 }), {}, { ...RETRY, attempt: 1 }],
-  "a fraction of a second": [
-    envelope({}, { initial_timestamp: 1767225600.5 }),
-    {},
-    { ...RETRY, firstSeen: 1767225600.5 },
-  ],
-  "no id": [without("id"), {}, { ...RETRY, id: "this-invocation" }],
-  "an id that is a number": [envelope({}, { id: 7 }), {}, { ...RETRY, id: "this-invocation" }],
-};
-
-// Each is the event itself.
-const EVENTS = {
-  "an object": { id: "o-1" },
-  "an empty object": {},
-  "an array": [METADATA, {}],
-  "a string": "_retry_metadata",
-  "a number": 7,
-  "a boolean": true,
-  "null": null,
-  "those keys without their meaning": { _retry_metadata: "mine", _original_payload: "mine" },
-  "the metadata alone": { _retry_metadata: METADATA },
-  "the payload alone": { _original_payload: {} },
-  "the metadata beside another key": { _retry_metadata: METADATA, payload: {} },
-  "the payload beside another key": { metadata: METADATA, _original_payload: {} },
-  "an extra key": { ...envelope({}), more: 1 },
-  "metadata that is null": { _retry_metadata: null, _original_payload: {} },
-  "metadata that is an array": { _retry_metadata: [METADATA], _original_payload: {} },
-  "no attempt": without("attempt"),
-  "an attempt that is a boolean": envelope({}, { attempt: true }),
-  "an attempt that is a string": envelope({}, { attempt: "2" }),
-  "an attempt that is null": envelope({}, { attempt: null }),
-  "an attempt of 0": envelope({}, { attempt: 0 }),
-  "an attempt below 0": envelope({}, { attempt: -1 }),
-  "an attempt that is not whole": envelope({}, { attempt: 1.5 }),
-  "no timestamp": without("initial_timestamp"),
-  "a timestamp that is a string": envelope({}, { initial_timestamp: "2026-01-01T00:00:00Z" }),
-  "a timestamp that is a boolean": envelope({}, { initial_timestamp: true }),
-  "a timestamp that is null": envelope({}, { initial_timestamp: null }),
-};
-
-test("an envelope gives the payload and the attempt", async (t) => {
-  for (const [name, [event, payload, context]] of Object.entries(RETRIES)) {
-    await t.test(name, () => assert.deepEqual(retryContext(event, LAMBDA), [payload, context]));
-  }
-});
-
-test("anything else is the event itself at its first attempt", async (t) => {
-  for (const [name, event] of Object.entries(EVENTS)) {
-    await t.test(name, () => assert.deepEqual(retryContext(event, LAMBDA), [event, FIRST]));
+test("each event of the table is taken for what it is", async (t) => {
+  for (const { name, event: text, envelope: expected } of JSON.parse(await readFile(ENVELOPES, "utf8"))) {
+    await t.test(name, () => {
+      const event = JSON.parse(text);
+      const [payload, retry] = retryContext(event, LAMBDA);
+      if (expected === null) {
+        assert.equal(payload, event);
+        return assert.deepEqual(retry, FIRST);
+      }
+      const { attempt, first_seen: firstSeen, id } = expected;
+      assert.deepEqual(payload, JSON.parse(expected.payload));
+      assert.deepEqual({ ...retry, firstSeen: Math.floor(retry.firstSeen) + 0 }, { attempt, firstSeen, id: id ?? LAMBDA.awsRequestId });
+    });
   }
 });
 

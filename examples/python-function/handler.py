@@ -5,6 +5,7 @@ PAYMENTS_URL is a payment service that makes one payment for each Idempotency-Ke
 
 import json
 import os
+import re
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -17,16 +18,37 @@ class RetryContext:
     id: str  # the same for every attempt at an event
 
 
+LATEST = 253402300799999  # the end of the year 9999, in milliseconds
+
+
 def retry_context(event, lambda_context):
-    """The payload as it was first sent, and which attempt at it this is."""
-    # A bool is an int in Python; in JSON it is no number.
+    """The payload as it was first sent, and which attempt at it this is.
+
+    What an envelope is, host/docs/lambda.md says: all who open one go by the same rule.
+    """
     match event:
         case {
-            "_retry_metadata": {"attempt": int(attempt), "initial_timestamp": int() | float() as first_seen} as metadata,
+            "_retry_metadata": {
+                "attempt": int() | float() as attempt,
+                "initial_timestamp": int() | float() as first_seen,
+            } as metadata,
             "_original_payload": payload,
-        } if len(event) == 2 and attempt >= 1 and bool not in (type(attempt), type(first_seen)):
-            id = metadata.get("id")
-            return payload, RetryContext(attempt, first_seen, id if isinstance(id, str) else lambda_context.aws_request_id)
+        } if (
+            len(event) == 2
+            # A bool is an int in Python; in JSON it is no number.
+            and bool not in (type(attempt), type(first_seen))
+            and 1 <= attempt < 2**31
+            and attempt % 1 == 0
+            and 0 <= first_seen <= LATEST
+        ):
+            attempt = int(attempt)
+            if first_seen > 1e11:  # in milliseconds
+                first_seen /= 1000
+            match metadata.get("id"):
+                case str(id) if re.fullmatch(r"[!-~]{1,128}", id):
+                    return payload, RetryContext(attempt, first_seen, id)
+            # Without an id it counts retries: 1 is the second attempt.
+            return payload, RetryContext(attempt + 1, first_seen, lambda_context.aws_request_id)
     return event, RetryContext(1, None, lambda_context.aws_request_id)
 
 

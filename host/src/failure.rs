@@ -180,6 +180,7 @@ pub struct Failure {
     pub failed_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_delay: Option<Milliseconds>,
+    #[serde(deserialize_with = "backstop_json::only_object")]
     pub error: Error,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<(String, String)>,
@@ -278,6 +279,9 @@ mod tests {
         let text = r#"{"message-id":"m","source":"s","attempt":1,"age":0,"failed-at":0,"error":{"code":"c"},"random":"0.5"}"#;
         let wrong = serde_json::from_str::<Failure>(text).unwrap_err();
         assert!(wrong.to_string().contains("is not a number"), "{wrong}");
+        let array = text.replace(r#"{"code":"c"}"#, r#"["c"]"#);
+        let wrong = serde_json::from_str::<Failure>(&array).unwrap_err();
+        assert!(wrong.to_string().contains("expected an object"), "{wrong}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub struct DecisionRecord {
     /// The parts of the policy that was asked, with their settings.
     pub policy: Vec<PartName>,
     /// What the policy was told.
+    #[serde(deserialize_with = "backstop_json::only_object")]
     pub failure: Failure,
     /// What it read of the payload, by pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

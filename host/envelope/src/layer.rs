@@ -41,25 +41,22 @@ impl RetryContext {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// The context of an invocation and, where its event is an envelope, the original payload.
-    fn of(invocation: &LambdaInvocation) -> (Self, Option<Vec<u8>>) {
-        let request_id = &invocation.context.request_id;
-        let opened = str::from_utf8(&invocation.body)
-            .ok()
-            .and_then(Envelope::open);
+    /// The context of an event and, where it is an envelope, the original payload.
+    fn of(event: &[u8], request_id: &str) -> (Self, Option<Vec<u8>>) {
+        let opened = str::from_utf8(event).ok().and_then(Envelope::open);
         match opened {
             Some(Envelope { metadata, payload }) => {
                 let first_seen = Duration::from_secs(metadata.initial_timestamp);
                 let context = Self {
                     attempt: metadata.ordinal(),
                     first_seen: UNIX_EPOCH.checked_add(first_seen),
-                    id: metadata.id.unwrap_or_else(|| request_id.clone()),
+                    id: metadata.id.unwrap_or_else(|| request_id.to_owned()),
                 };
                 (context, Some(payload.get().as_bytes().to_vec()))
             }
             None => {
                 let context = Self {
-                    id: request_id.clone(),
+                    id: request_id.to_owned(),
                     ..Self::default()
                 };
                 (context, None)
@@ -94,12 +91,60 @@ impl<S: Service<LambdaInvocation>> Service<LambdaInvocation> for Unwrap<S> {
     }
 
     fn call(&mut self, mut invocation: LambdaInvocation) -> Self::Future {
-        let (context, payload) = RetryContext::of(&invocation);
+        let (context, payload) = RetryContext::of(&invocation.body, &invocation.context.request_id);
         if let Some(payload) = payload {
             invocation.body = payload.into();
         }
         // A handler may ask before its first await, too.
         let future = CURRENT.sync_scope(context.clone(), || self.0.call(invocation));
         CURRENT.scope(context, future)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// The table that the retry handler and the functions in Python and Node.js are tested by too.
+    #[test]
+    fn each_event_of_the_table_is_taken_for_what_it_is() {
+        let table = include_str!("../../../tests/corpus/envelopes.json");
+        let cases: Vec<Value> = serde_json::from_str(table).unwrap();
+        for case in cases {
+            let event = case["event"].as_str().unwrap();
+            let (found, payload) = RetryContext::of(event.as_bytes(), "this-invocation");
+            let envelope = &case["envelope"];
+            if envelope.is_null() {
+                assert_eq!(
+                    (payload, found.attempt.get()),
+                    (None, 1),
+                    "{}",
+                    case["name"]
+                );
+                assert_eq!(found.first_seen, None);
+                continue;
+            }
+            let payload = payload.map(|payload| String::from_utf8(payload).unwrap());
+            assert_eq!(
+                payload.as_deref(),
+                envelope["payload"].as_str(),
+                "{}",
+                case["name"]
+            );
+            let first_seen = Duration::from_secs(envelope["first_seen"].as_u64().unwrap());
+            let expected = RetryContext {
+                attempt: u32::try_from(envelope["attempt"].as_u64().unwrap())
+                    .ok()
+                    .and_then(NonZeroU32::new)
+                    .unwrap(),
+                first_seen: UNIX_EPOCH.checked_add(first_seen),
+                id: envelope["id"]
+                    .as_str()
+                    .unwrap_or("this-invocation")
+                    .to_owned(),
+            };
+            assert_eq!(found, expected, "{}", case["name"]);
+        }
     }
 }

@@ -3,12 +3,26 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use backstop_json::{Object, number, text, whole};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// A number of seconds above this is one of milliseconds: it would be in the year 5138.
 const SECONDS: f64 = 1e11;
+
+/// The latest time, in milliseconds: the end of the year 9999.
+const LATEST: f64 = 253_402_300_799_999.0;
+
+/// The largest `attempt` of an envelope: whatever language a function is in, it and the next number are whole ones there.
+pub const LARGEST_ATTEMPT: u32 = i32::MAX as u32;
+
+/// The longest `id`, in bytes.
+pub const LONGEST_ID: usize = 128;
+
+/// Whether a text can be an event's id: 1 to [`LONGEST_ID`] characters of ASCII that can be seen, as a request id is. It may stand in a header, a key and a log.
+pub fn is_id(text: &str) -> bool {
+    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
 
 /// The metadata of one retried event.
 #[derive(Debug, Clone)]
@@ -31,17 +45,17 @@ pub struct Metadata {
 }
 
 /// An error, in short.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LastError {
     /// Its type or code.
     pub code: String,
     /// The start of its text.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
 /// The last time that the event was moved back from the dead-letter queue: its policy counts from here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Redriven {
     /// How many attempts had been made by then.
     pub attempts: u32,
@@ -78,35 +92,32 @@ impl Metadata {
         }
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut others: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).ok()?;
-        let attempt = take(&mut others, "attempt")?;
-        let first: f64 = take(&mut others, "initial_timestamp")?;
-        if first < 0.0 {
-            return None;
-        }
-        let first = if first > SECONDS { first / 1e3 } else { first };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "not negative, and cut to whole seconds on purpose"
-        )]
-        let initial_timestamp = first as u64;
+    /// The metadata of an envelope; none of anything else. A field of ours that can't be what it says it is counts as one that is not there.
+    pub(crate) fn of(mut fields: Object<'_>) -> Option<Self> {
+        let attempt = NonZeroU32::new(whole(fields.take("attempt")?, LARGEST_ATTEMPT)?)?;
+        let initial_timestamp = seconds(fields.take("initial_timestamp")?)?;
+        let id = fields.take("id").and_then(text).filter(|id| is_id(id));
+        let delay = fields.take("previous_delay_ms");
+        let last_error = fields.take("last_error").and_then(Object::of);
+        let redriven = fields.take("redriven").and_then(Object::of);
         Some(Self {
             attempt,
             initial_timestamp,
-            id: take(&mut others, "id"),
-            previous_delay_ms: take(&mut others, "previous_delay_ms"),
-            last_error: take(&mut others, "last_error"),
-            policy: take(&mut others, "policy"),
-            redriven: take(&mut others, "redriven"),
-            others,
+            id,
+            previous_delay_ms: delay.and_then(|delay| whole(delay, u32::MAX)),
+            last_error: last_error.and_then(|error| LastError::of(&error)),
+            policy: fields.take("policy").and_then(text),
+            redriven: redriven.and_then(|redriven| Redriven::of(&redriven)),
+            others: fields
+                .into_iter()
+                .map(|(name, value)| (name, value.to_owned()))
+                .collect(),
         })
     }
 
     pub(crate) fn to_json(&self) -> String {
         let mut fields = vec![
-            format!("\"attempt\":{}", self.attempt),
+            format!("\"attempt\":{}", self.attempt.get().min(LARGEST_ATTEMPT)),
             format!("\"initial_timestamp\":{}", self.initial_timestamp),
         ];
         let ours = [
@@ -126,12 +137,35 @@ impl Metadata {
     }
 }
 
-/// The value of this name, if it is of the kind that is expected; gone from the rest in any case.
-fn take<T: DeserializeOwned>(
-    fields: &mut BTreeMap<String, Box<RawValue>>,
-    name: &str,
-) -> Option<T> {
-    serde_json::from_str(fields.remove(name)?.get()).ok()
+impl LastError {
+    fn of(fields: &Object<'_>) -> Option<Self> {
+        Some(Self {
+            code: fields.text("code")?,
+            message: fields.text("message").unwrap_or_default(),
+        })
+    }
+}
+
+impl Redriven {
+    fn of(fields: &Object<'_>) -> Option<Self> {
+        Some(Self {
+            attempts: fields.whole("attempts", LARGEST_ATTEMPT)?,
+            timestamp: seconds(fields.get("timestamp")?)?,
+        })
+    }
+}
+
+/// A time in whole seconds since 1970, of a number of seconds or milliseconds. None before 1970 and none after the year 9999.
+fn seconds(value: &RawValue) -> Option<u64> {
+    let given = number(value).filter(|given| (0.0..=LATEST).contains(given))?;
+    let seconds = if given > SECONDS { given / 1e3 } else { given };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and cut to whole seconds on purpose"
+    )]
+    let whole = seconds as u64;
+    Some(whole)
 }
 
 fn json<T: Serialize>(value: Option<&T>) -> Option<String> {

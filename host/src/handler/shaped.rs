@@ -1,27 +1,18 @@
 //! Errors in the shape that Lambda functions report them in, wherever they turn up: an HTTP body, a command's output, a function's payload.
 
-use serde::Deserialize;
+use backstop_json::{Object, shown};
 
 use crate::failure::Error;
 
-/// `{"errorType": "...", "errorMessage": "...", "requestId": "..."}`; other fields (`stackTrace`, Node's `trace`) are left aside.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Shaped {
-    error_type: String,
-    #[serde(default)]
-    error_message: Option<String>,
-    #[serde(default)]
-    request_id: Option<String>,
-}
-
-/// The error that a text describes, if it is such a JSON object.
+/// The error that a text describes, if it is `{"errorType": "...", "errorMessage": "...", "requestId": "..."}`: an object whose `errorType` is text. Other fields (`stackTrace`, Node's `trace`) are left aside.
 pub(super) fn error(text: &str) -> Option<Error> {
-    let shaped: Shaped = serde_json::from_str(text.trim()).ok()?;
-    let mut error = Error::new(shaped.error_type, shaped.error_message.unwrap_or_default());
+    let fields = Object::parse(text).ok()?;
+    let message = fields.get("errorMessage").map_or_else(String::new, shown);
+    let mut error = Error::new(fields.text("errorType")?, message);
+    let request_id = fields.text("requestId");
     error
         .details
-        .extend(shaped.request_id.map(|id| ("requestId".to_owned(), id)));
+        .extend(request_id.map(|id| ("requestId".to_owned(), id)));
     Some(error)
 }
 
@@ -43,10 +34,20 @@ mod tests {
                 .message,
             ""
         );
+        // Half of a surrogate pair, as Node writes a text that was cut; a number that no double holds; a field of another kind.
+        let odd =
+            r#"{"errorType": "Odd", "errorMessage": "cut \ud83d", "order": 1e400, "requestId": 5}"#;
+        let odd = error(odd).unwrap();
+        assert_eq!(
+            (odd.code.as_str(), odd.message.as_str()),
+            ("Odd", "cut \u{fffd}")
+        );
         for text in [
             "",
             "no json",
             "{}",
+            r#"["done"]"#,
+            r#"["Odd", "message", "r-1"]"#,
             r#"{"errorMessage": "x"}"#,
             "[1]",
             r#"{"errorType": 5}"#,

@@ -20,7 +20,7 @@ fn record(event: &str, count: u32, seconds_later: u64) -> Record {
         r#"{{"version": "1.0", "timestamp": "{time}", "requestContext": {{"requestId": "r-1", "functionArn": "arn:aws:lambda:eu-west-1:1:function:f:live", "condition": "{condition}", "approximateInvokeCount": {count}}},
             "requestPayload": {event}, "responsePayload": {{"errorType": "OutOfStock", "errorMessage": "none left"}}}}"#
     );
-    Record::parse(&body, "m-1", Timestamp(0)).unwrap()
+    Record::parse(&body, "m-1", Timestamp(u64::MAX)).unwrap()
 }
 
 fn message() -> Message {
@@ -215,5 +215,39 @@ fn what_a_sender_writes_on_an_event_does_not_lift_the_bounds() {
         let event = Event::of(record(&event, 1, 0));
         assert_eq!(event.failure(&message()).attempt.get(), 3, "{metadata}");
         assert!(event.first_failed <= event.record.failed_at);
+    }
+}
+
+/// The table that the functions in Python, Node.js and Rust are tested by too.
+#[test]
+fn each_event_of_the_table_is_taken_for_what_it_is() {
+    let table = include_str!("../../../tests/corpus/envelopes.json");
+    let cases: Vec<Value> = serde_json::from_str(table).unwrap();
+    for case in cases {
+        let text = case["event"].as_str().unwrap();
+        let event = Event::of(record(text, 1, 0));
+        let made = event.next_attempt().get() - 1;
+        match case["envelope"].as_object() {
+            Some(envelope) => {
+                let id = envelope["id"].as_str().unwrap_or("r-1");
+                let attempt = u64::from(made);
+                assert_eq!(envelope["payload"], event.payload(), "{}", case["name"]);
+                assert_eq!(envelope["attempt"], attempt, "{}", case["name"]);
+                assert_eq!(event.id, id, "{}", case["name"]);
+                // No first failure is later than this one.
+                let first = envelope["first_seen"].as_u64().unwrap() * 1_000;
+                let first = Timestamp(first).min(event.record.failed_at);
+                assert_eq!(event.first_failed, first, "{}", case["name"]);
+            }
+            None => {
+                assert_eq!((event.payload(), made), (text, 1), "{}", case["name"]);
+                assert_eq!(event.id, "r-1");
+            }
+        }
+        // What goes out is an envelope for everybody, and holds the same.
+        let next = retried(&event, 0);
+        let opened = Envelope::open(&next).unwrap();
+        assert_eq!(opened.payload.get(), event.payload(), "{}", case["name"]);
+        assert_eq!(opened.metadata.id.as_deref(), Some(event.id.as_str()));
     }
 }

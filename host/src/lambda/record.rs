@@ -1,13 +1,14 @@
 //! The destination record: what Lambda writes of a failed asynchronous invocation, read into what the policy is told.
 //!
-//! The shape is that of Lambda's documentation ("Capturing records of Lambda asynchronous invocations"), as recorded from AWS in November 2025. What only some runtimes write is optional, and what is unknown is left aside.
+//! The shape is that of Lambda's documentation ("Capturing records of Lambda asynchronous invocations"), as recorded from AWS in November 2025. What only some runtimes write is optional, and what is unknown is left aside. Each field is read by itself: what a function answered may be any JSON, and must not cost the record its error.
 
+use backstop_envelope::is_id;
+use backstop_json::{Object, shown};
 use jiff::Timestamp as Instant;
-use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::failure::{Error, Timestamp};
+use crate::text::cut;
 
 /// The longest stack trace that is kept among the details, in bytes.
 const TRACE: usize = 2 * 1024;
@@ -15,11 +16,11 @@ const TRACE: usize = 2 * 1024;
 /// One failed asynchronous invocation.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The request id: the same for every record of one invocation.
+    /// The request id: the same for every record of one invocation. That of the message where the record has none, or one that can't be an id.
     pub request_id: String,
     /// The function as it was invoked, with its version or alias.
     pub function: String,
-    /// When the record was written: when the attempt failed.
+    /// When the record was written: when the attempt failed. Never later than its message was sent.
     pub failed_at: Timestamp,
     /// Whether the function ran at all: an event may grow too old while it waits for its first attempt.
     pub ran: bool,
@@ -50,101 +51,62 @@ pub enum NoRecord {
     Success(String),
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// The fields of a record that say why the attempt failed.
 struct Shape<'a> {
-    #[serde(default)]
-    timestamp: Option<String>,
-    request_context: RequestContext,
-    #[serde(default, borrow, deserialize_with = "present")]
-    request_payload: Option<&'a RawValue>,
-    #[serde(default)]
-    response_context: Option<ResponseContext>,
-    #[serde(default, borrow)]
-    response_payload: Option<&'a RawValue>,
-    #[serde(default)]
-    delivery_error: Option<DeliveryError>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RequestContext {
-    #[serde(default)]
     request_id: String,
-    function_arn: String,
-    #[serde(default)]
     condition: String,
-    #[serde(default)]
-    approximate_invoke_count: Option<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResponseContext {
-    #[serde(default)]
-    status_code: Option<u16>,
-    #[serde(default)]
-    executed_version: Option<String>,
-    #[serde(default)]
-    function_error: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DeliveryError {
-    #[serde(default)]
-    status_code: Option<u16>,
-    #[serde(default)]
-    error_code: Option<Value>,
-    #[serde(default)]
-    error_message: Option<Value>,
-}
-
-/// `null` is a payload too.
-fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+    invoke_count: Option<u32>,
+    response_context: Object<'a>,
+    /// What the function answered; none where that is `null`.
+    response: Option<&'a RawValue>,
+    delivery_error: Option<Object<'a>>,
 }
 
 impl Record {
-    /// Reads a message's body. What identifies the message and when it was sent stand in for a request id and a time that a record does not have: both are the same at every receive.
+    /// Reads a message's body. What identifies the message and when it was sent stand in for a request id and a time that a record does not have: both are the same at every receive. A record that says it is of the future is of when its message was sent.
     pub fn parse(body: &str, message_id: &str, sent: Timestamp) -> Result<Self, NoRecord> {
-        let shape: Shape =
-            serde_json::from_str(body).map_err(|error| NoRecord::Shape(error.to_string()))?;
-        let error = shape.error();
-        let RequestContext {
-            request_id,
-            function_arn: function,
-            condition,
-            approximate_invoke_count,
-        } = shape.request_context;
-        if function.is_empty() {
-            let shape = "requestContext.functionArn is empty";
-            return Err(NoRecord::Shape(shape.to_owned()));
-        }
-        if condition == "Success" {
+        let no_shape = |what: &str| NoRecord::Shape(what.to_owned());
+        let fields = Object::parse(body).map_err(|error| NoRecord::Shape(error.to_string()))?;
+        let context = fields
+            .object("requestContext")
+            .ok_or_else(|| no_shape("it has no requestContext"))?;
+        let function = context
+            .text("functionArn")
+            .filter(|function| !function.is_empty())
+            .ok_or_else(|| no_shape("it has no requestContext.functionArn"))?;
+        let shape = Shape {
+            request_id: context.text("requestId").unwrap_or_default(),
+            condition: context.text("condition").unwrap_or_default(),
+            invoke_count: context.whole("approximateInvokeCount", u32::MAX),
+            response_context: fields.object("responseContext").unwrap_or_default(),
+            response: fields
+                .get("responsePayload")
+                .filter(|response| response.get() != "null"),
+            delivery_error: fields.object("deliveryError"),
+        };
+        if shape.condition == "Success" {
             return Err(NoRecord::Success(function));
         }
-        let failed_at = shape
-            .timestamp
+        let failed_at = fields
+            .text("timestamp")
             .and_then(|time| time.parse().ok())
             .and_then(|time: Instant| u64::try_from(time.as_millisecond()).ok())
             .map_or(sent, Timestamp);
-        let Some(event) = shape.request_payload else {
+        let Some(event) = fields.get("requestPayload") else {
             return Err(NoRecord::NoPayload(function));
         };
         Ok(Self {
             // Only where Lambda itself has waited: with a reserved concurrency of 0 it hands every event over at once, for ever.
-            ran: approximate_invoke_count != Some(0) || condition != "EventAgeExceeded",
+            ran: shape.invoke_count != Some(0) || shape.condition != "EventAgeExceeded",
             event: event.to_owned(),
-            request_id: match request_id.as_str() {
-                "" => message_id.to_owned(),
-                _ => request_id,
+            error: shape.error(),
+            request_id: if is_id(&shape.request_id) {
+                shape.request_id
+            } else {
+                message_id.to_owned()
             },
             function,
-            failed_at,
-            error,
+            failed_at: failed_at.min(sent),
         })
     }
 }
@@ -152,108 +114,75 @@ impl Record {
 impl Shape<'_> {
     /// What the policy is told: the function's own error where there is one, else the error of the delivery, else the condition.
     fn error(&self) -> Error {
-        let response = self
-            .response_payload
-            .and_then(|payload| serde_json::from_str::<Value>(payload.get()).ok());
-        let condition = match self.request_context.condition.as_str() {
+        let fields = self.response.and_then(Object::of);
+        let show =
+            |fields: &Object<'_>, name: &str| fields.get(name).map_or_else(String::new, shown);
+        let condition = match self.condition.as_str() {
             "" => "Unknown",
             condition => condition,
         };
-        let function_error = self
-            .response_context
-            .as_ref()
-            .and_then(|context| context.function_error.clone());
-        let mut error = match (&response, &self.delivery_error) {
-            (Some(Value::Object(fields)), _) if fields.contains_key("errorType") => Error::new(
-                text(fields.get("errorType")),
-                text(fields.get("errorMessage")),
-            ),
-            (_, Some(delivery)) => Error::new(
-                match text(delivery.error_code.as_ref()) {
-                    code if code.is_empty() => condition.to_owned(),
-                    code => code,
-                },
-                text(delivery.error_message.as_ref()),
-            ),
+        let function_error = || {
+            let error = self.response_context.text("functionError");
+            error.unwrap_or_else(|| condition.to_owned())
+        };
+        let mut error = match (&fields, &self.delivery_error, self.response) {
+            (Some(fields), _, _) if fields.get("errorType").is_some() => {
+                Error::new(show(fields, "errorType"), show(fields, "errorMessage"))
+            }
+            (_, Some(delivery), _) => {
+                Error::new(show(delivery, "errorCode"), show(delivery, "errorMessage"))
+            }
             // A function may fail with anything: what there is of it is the text.
-            (Some(Value::Object(fields)), None) if fields.contains_key("errorMessage") => {
-                let code = function_error.unwrap_or_else(|| condition.to_owned());
-                Error::new(code, text(fields.get("errorMessage")))
+            (Some(fields), None, _) if fields.get("errorMessage").is_some() => {
+                Error::new(function_error(), show(fields, "errorMessage"))
             }
-            (Some(other), None) => {
-                let code = function_error.unwrap_or_else(|| condition.to_owned());
-                Error::new(code, text(Some(other)))
-            }
-            (None, None) => {
-                let code = function_error.unwrap_or_else(|| condition.to_owned());
-                Error::new(code, self.without_response())
-            }
+            (_, None, Some(other)) => Error::new(function_error(), shown(other)),
+            (_, None, None) => Error::new(function_error(), self.without_response()),
         };
         if error.code.is_empty() {
             condition.clone_into(&mut error.code);
         }
         error.status = self.status();
-        error.details = self.details(response.as_ref());
+        error.details = self.details(fields.as_ref());
         error.within_bounds()
     }
 
-    fn without_response(&self) -> String {
-        match self.request_context.approximate_invoke_count {
-            Some(0) => "the function did not run".to_owned(),
-            _ => "the record has no response".to_owned(),
+    fn without_response(&self) -> &'static str {
+        match self.invoke_count {
+            Some(0) => "the function did not run",
+            _ => "the record has no response",
         }
     }
 
     /// The HTTP status, where it says more than that the function was run: Lambda writes 200 for a function that failed.
     fn status(&self) -> Option<u16> {
-        let of_delivery = self
-            .delivery_error
-            .as_ref()
-            .and_then(|error| error.status_code);
-        let of_response = self
-            .response_context
-            .as_ref()
-            .and_then(|context| context.status_code);
-        of_delivery.or(of_response).filter(|status| *status >= 400)
+        let status = |fields: &Object<'_>| {
+            let status = fields.whole("statusCode", u16::MAX.into())?;
+            u16::try_from(status).ok()
+        };
+        let of_delivery = self.delivery_error.as_ref().and_then(status);
+        of_delivery
+            .or_else(|| status(&self.response_context))
+            .filter(|status| *status >= 400)
     }
 
-    fn details(&self, response: Option<&Value>) -> Vec<(String, String)> {
-        let context = self.response_context.as_ref();
-        let count = self.request_context.approximate_invoke_count;
-        let mut details = vec![
-            ("requestId", self.request_context.request_id.clone()),
-            ("condition", self.request_context.condition.clone()),
+    fn details(&self, response: Option<&Object<'_>>) -> Vec<(String, String)> {
+        let of_context = |name: &str| self.response_context.text(name).unwrap_or_default();
+        let count = self.invoke_count;
+        // `stackTrace` of Python, Java and Ruby, `trace` of Node.
+        let trace = response
+            .and_then(|response| response.get("stackTrace").or_else(|| response.get("trace")));
+        let details = [
+            ("requestId", self.request_id.clone()),
+            ("condition", self.condition.clone()),
             (
                 "approximateInvokeCount",
                 count.map_or_else(String::new, |count| count.to_string()),
             ),
-            (
-                "executedVersion",
-                context
-                    .and_then(|context| context.executed_version.clone())
-                    .unwrap_or_default(),
-            ),
-            (
-                "functionError",
-                context
-                    .and_then(|context| context.function_error.clone())
-                    .unwrap_or_default(),
-            ),
+            ("executedVersion", of_context("executedVersion")),
+            ("functionError", of_context("functionError")),
+            ("stackTrace", trace.map_or_else(String::new, lines)),
         ];
-        // `stackTrace` of Python, Java and Ruby, `trace` of Node.
-        let trace = response.and_then(|response| {
-            let lines = response
-                .get("stackTrace")
-                .or_else(|| response.get("trace"))?;
-            let Some(lines) = lines.as_array() else {
-                return Some(text(Some(lines)));
-            };
-            let lines: Vec<_> = lines.iter().map(|line| text(Some(line))).collect();
-            Some(lines.join("\n"))
-        });
-        let mut trace = trace.unwrap_or_default();
-        crate::text::cut(&mut trace, TRACE);
-        details.push(("stackTrace", trace));
         details
             .into_iter()
             .filter(|(_, value)| !value.is_empty())
@@ -262,13 +191,14 @@ impl Shape<'_> {
     }
 }
 
-/// A string as it is, nothing for `null`, everything else as JSON.
-fn text(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    }
+/// A stack trace: the lines of an array, or whatever else it is, as far as [`TRACE`] goes.
+fn lines(trace: &RawValue) -> String {
+    let mut text = match serde_json::from_str::<Vec<&RawValue>>(trace.get()) {
+        Ok(lines) => lines.into_iter().map(shown).collect::<Vec<_>>().join("\n"),
+        Err(_) => shown(trace),
+    };
+    cut(&mut text, TRACE);
+    text
 }
 
 #[cfg(test)]

@@ -1,4 +1,9 @@
+use serde_json::Value;
+
 use super::*;
+
+/// When the messages were sent.
+const SENT: Timestamp = Timestamp(1_800_000_000_000);
 
 /// A record as Lambda writes it, with these fields in place of the usual ones.
 fn record(changes: &[(&str, &str)]) -> String {
@@ -23,7 +28,7 @@ fn record(changes: &[(&str, &str)]) -> String {
 }
 
 fn parse(body: &str) -> Result<Record, NoRecord> {
-    Record::parse(body, "m-1", Timestamp(7))
+    Record::parse(body, "m-1", SENT)
 }
 
 fn error(changes: &[(&str, &str)]) -> (String, String, Option<u16>) {
@@ -283,8 +288,96 @@ fn a_record_without_a_time_or_a_request_id_has_those_of_its_message() {
         "",
     ] {
         let record = parse(&record(&[("timestamp", time)])).unwrap();
-        assert_eq!(record.failed_at, Timestamp(7), "{time}");
+        assert_eq!(record.failed_at, SENT, "{time}");
+    }
+    for id in [
+        "",
+        "r 1",
+        "\u{e9}",
+        &"r".repeat(129),
+        &"r".repeat(400 << 10),
+    ] {
+        let context = format!(r#"{{"functionArn": "f", "requestId": "{id}"}}"#);
+        let record = parse(&record(&[("requestContext", &context)])).unwrap();
+        assert_eq!(record.request_id, "m-1", "{} bytes", id.len());
     }
     let record = parse(&record(&[("requestContext", r#"{"functionArn": "f"}"#)])).unwrap();
     assert_eq!(record.request_id, "m-1");
+}
+
+#[test]
+fn a_record_of_the_future_is_of_when_its_message_was_sent() {
+    for (time, expected) in [
+        ("2026-12-31T00:00:00Z", 1_798_675_200_000),
+        ("2027-01-15T08:00:00Z", SENT.0),
+        ("2027-01-15T08:00:00.001Z", SENT.0),
+        ("9999-12-30T00:00:00Z", SENT.0),
+    ] {
+        let record = parse(&record(&[("timestamp", &format!("\"{time}\""))])).unwrap();
+        assert_eq!(record.failed_at, Timestamp(expected), "{time}");
+    }
+}
+
+/// What `serde_json::Value` refuses, and Node, Python or a function of one's own may write.
+#[test]
+fn an_odd_answer_costs_nothing_but_itself() {
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    let error = |response: &str| {
+        let body = record(&[("responsePayload", "0")]).replace(
+            "\"responsePayload\":0",
+            &format!("\"responsePayload\": {response}"),
+        );
+        parse(&body).unwrap()
+    };
+    for (more, message) in [
+        (r#""errorMessage": "cut \ud83d""#.to_owned(), "cut \u{fffd}"),
+        (r#""errorMessage": "m", "order": 1e400"#.to_owned(), "m"),
+        (format!(r#""errorMessage": "m", "cause": {deep}"#), "m"),
+        (r#""errorMessage": "m", "note \udead": 1"#.to_owned(), "m"),
+        (r#""errorMessage": "m", "requestId": 5"#.to_owned(), "m"),
+    ] {
+        let found = error(&format!(
+            r#"{{"errorType": "ValidationException", {more}}}"#
+        ));
+        let error = &found.error;
+        assert_eq!(
+            (error.code.as_str(), error.message.as_str()),
+            ("ValidationException", message),
+            "{more}"
+        );
+    }
+    let traced = error(r#"{"errorType": "E", "trace": ["at \ud83d", 1e400]}"#);
+    assert_eq!(detail(&traced, "stackTrace"), Some("at \u{fffd}\n1e400"));
+    assert_eq!(error(&deep).error.message, deep);
+    assert_eq!(error("1e400").error.message, "1e400");
+}
+
+#[test]
+fn a_field_of_the_wrong_kind_costs_nothing_but_itself() {
+    for (name, value) in [
+        ("responseContext", r#"["Unhandled"]"#),
+        (
+            "responseContext",
+            r#"{"statusCode": "200", "executedVersion": 1}"#,
+        ),
+        ("deliveryError", "[500]"),
+        ("deliveryError", "5"),
+        ("version", "[]"),
+        (
+            "requestContext",
+            r#"{"functionArn": "f", "requestId": 5, "condition": [], "approximateInvokeCount": -1}"#,
+        ),
+    ] {
+        let record = parse(&record(&[(name, value)])).unwrap();
+        let error = &record.error;
+        assert_eq!(error.code, "OutOfStock", "{value}");
+        assert_eq!(error.status, None, "{value}");
+    }
+    // What it takes to invoke the function is an object's, and text.
+    for context in [r#"["r-1", "f"]"#, r#"{"functionArn": ["f"]}"#, r#""f""#] {
+        let body = record(&[("requestContext", context)]);
+        assert!(matches!(parse(&body), Err(NoRecord::Shape(_))), "{context}");
+    }
+    let array = format!("[{}]", record(&[]));
+    assert!(matches!(parse(&array), Err(NoRecord::Shape(_))));
 }

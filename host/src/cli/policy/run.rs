@@ -132,6 +132,7 @@ impl Args {
 /// A decision record, as far as it is asked about again.
 #[derive(Deserialize)]
 struct Recorded {
+    #[serde(deserialize_with = "backstop_json::only_object")]
     failure: Failure,
     #[serde(default)]
     payload: BTreeMap<String, Option<String>>,
@@ -155,7 +156,7 @@ fn read(path: &Path) -> anyhow::Result<(Failure, Option<Payload>)> {
     let found: Value = serde_json::from_str(&text).with_context(wrong)?;
     // Read from the text once more: a `Value` has no fraction to the last bit.
     if found.get("failure").is_none() {
-        let failure = serde_json::from_str(&text).with_context(wrong)?;
+        let failure = backstop_json::object(&text).with_context(wrong)?;
         return Ok((failure, None));
     }
     let Recorded { failure, payload } = serde_json::from_str(&text).with_context(wrong)?;
