@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use backstop_tests::aws::Queues;
-use backstop_tests::backstop::{Running, read_records, serve};
+use backstop_tests::backstop::{Running, command, read_records, serve};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function};
@@ -56,6 +56,36 @@ async fn the_worker_is_sent_the_headers_of_the_worker_daemon() {
         of("x-aws-sqsd-first-received-at").ends_with('Z')
             && of("user-agent").starts_with("backstop/")
     );
+}
+
+/// One that answers 200 for the worker would have the message deleted, unhandled.
+#[tokio::test]
+async fn no_proxy_stands_before_the_worker_unless_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let messages = folder.path().join("messages");
+    std::fs::write(&messages, "fine\n").unwrap();
+    let (worker, proxy) = (Worker::by_name().await, Worker::by_name().await);
+    let proxied = ["--http-proxy", proxy.url.as_str()];
+    for (asked, expected) in [(&[][..], (1, 0)), (&proxied, (1, 1))] {
+        let arguments = [
+            "run",
+            "--queue-url",
+            "local:try",
+            "--http",
+            &worker.url,
+            "--messages",
+            messages.to_str().unwrap(),
+        ];
+        let mut run = command(&[&arguments, asked].concat());
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+            run.env(name, &proxy.url);
+        }
+        run.env_remove("NO_PROXY").env_remove("no_proxy");
+        let output = run.output().await.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let seen = (worker.attempts().len(), proxy.attempts().len());
+        assert_eq!(seen, expected, "{asked:?}");
+    }
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ SIGTERM, SIGINT and SIGHUP let what is in hand finish (see --grace) and hand the
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Serve the queues that this file names (host/docs/configuration.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "messages"])]
     pub(super) config: Option<PathBuf>,
 
     /// Serve this one queue, set by flags: its URL, or local:NAME for a queue in memory
@@ -95,6 +95,10 @@ pub(super) struct Args {
     /// POST each message to this URL; 2xx is success
     #[arg(long, value_name = "URL")]
     http: Option<String>,
+
+    /// Send what --http posts through this proxy [default: none; HTTP_PROXY and the like are not heeded]
+    #[arg(long, value_name = "URL", requires = "http")]
+    http_proxy: Option<String>,
 
     /// Run this command for each message, the body on its standard input; exit 0 is success. Quote it as one: --exec './work.sh --fast'
     #[arg(long, value_name = "COMMAND", value_parser = parse_command)]
@@ -248,7 +252,10 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
             .map(|url| config::queue_url("--dead-letter-queue", url))
             .transpose()?,
         handler: match (args.http, args.exec, args.lambda) {
-            (Some(url), _, _) => HandlerConfig::Http(url),
+            (Some(url), _, _) => HandlerConfig::Http {
+                url,
+                proxy: args.http_proxy,
+            },
             (None, Some(Command { program, arguments }), _) => {
                 HandlerConfig::Exec(program, arguments)
             }

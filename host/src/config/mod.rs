@@ -82,7 +82,12 @@ pub struct QueueConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandlerConfig {
     /// A POST to this URL.
-    Http(String),
+    Http {
+        /// Where to.
+        url: String,
+        /// The proxy that it goes through; straight to the URL where none is given, whatever the environment says.
+        proxy: Option<String>,
+    },
     /// A program and its arguments.
     Exec(String, Vec<String>),
     /// A function's name or ARN.
@@ -319,8 +324,15 @@ impl raw::Queue {
 
 impl raw::Handler {
     fn convert(self, place: &str, folder: &Path) -> Result<HandlerConfig, ConfigError> {
+        if self.proxy.is_some() && self.http.is_none() {
+            return Err(value(
+                format!("{place}.proxy"),
+                "expected beside `http` alone: no other handler has a proxy",
+            ));
+        }
+        let proxy = self.proxy;
         match (self.http, self.exec, self.lambda) {
-            (Some(url), None, None) => Ok(HandlerConfig::Http(url)),
+            (Some(url), None, None) => Ok(HandlerConfig::Http { url, proxy }),
             (None, Some(command), None) => {
                 let mut words = command.0.into_iter();
                 let program = words.next().filter(|program| !program.is_empty());

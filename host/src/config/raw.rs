@@ -107,6 +107,7 @@ pub(super) struct Queue {
 #[serde(deny_unknown_fields)]
 pub(super) struct Handler {
     pub(super) http: Option<String>,
+    pub(super) proxy: Option<String>,
     pub(super) exec: Option<Command>,
     pub(super) lambda: Option<String>,
 }

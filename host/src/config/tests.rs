@@ -105,6 +105,28 @@ fn every_key_is_read() {
 }
 
 #[test]
+fn a_proxy_goes_with_http_alone() {
+    let of = |handler: &str| {
+        let config = format!("[queues.orders]\nurl = \"local:orders\"\nhandler = {handler}\n");
+        parse(&config)
+    };
+    let config =
+        of(r#"{ http = "http://worker:8080/", proxy = "http://proxy.internal:3128" }"#).unwrap();
+    assert_eq!(
+        config.queues.first().unwrap().handler,
+        HandlerConfig::Http {
+            url: "http://worker:8080/".to_owned(),
+            proxy: Some("http://proxy.internal:3128".to_owned()),
+        }
+    );
+    let error = of(r#"{ exec = "cat", proxy = "http://proxy.internal:3128" }"#).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "queues.orders.handler.proxy: expected beside `http` alone: no other handler has a proxy"
+    );
+}
+
+#[test]
 fn a_policy_may_be_put_together_from_parts_with_settings_of_their_own() {
     let config = parse(&format!(
         "{ORDERS}policy = {{ classifier = \"./c.wasm\", backoff = {{ use = \"linear\", settings = {{ base = \"2s\" }} }} }}"

@@ -273,7 +273,7 @@ async fn handler(
     connections: &Connections,
 ) -> Result<Arc<dyn Handler>, QueueFault> {
     Ok(match handler {
-        HandlerConfig::Http(to) => Arc::new(Http::new(to, url)?),
+        HandlerConfig::Http { url: to, proxy } => Arc::new(Http::new(to, proxy.as_deref(), url)?),
         HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
         HandlerConfig::Lambda(function) => Arc::new(Lambda::new(connections.sdk().await, function)),
     })

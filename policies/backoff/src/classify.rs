@@ -122,6 +122,7 @@ pub const CODES: &[Row] = &[
             "EHOSTUNREACH",
             "ENETUNREACH",
             "ENETDOWN",
+            "EPROTO",
             "UND_ERR_CONNECT_TIMEOUT",
             "UND_ERR_HEADERS_TIMEOUT",
             "UND_ERR_BODY_TIMEOUT",
@@ -270,11 +271,11 @@ pub fn classify(code: &str, status: Option<u16>) -> Class {
 
 /// The class of an HTTP status; none below 400.
 ///
-/// 408, 425 and 5xx may pass (RFC 9110, RFC 8470); 429 (RFC 6585) and 509 ask for less load; every other 4xx says that the request is wrong.
+/// 408, 425 and 5xx may pass (RFC 9110, RFC 8470), and so may 431 (RFC 6585): how many headers a server takes is its own setting, and says nothing of the message. 429 (RFC 6585) and 509 ask for less load; every other 4xx says that the request is wrong.
 pub fn classify_status(status: u16) -> Option<Class> {
     match status {
         429 | 509 => Some(Class::Throttled),
-        408 | 425 | 500..=599 => Some(Class::Transient),
+        408 | 425 | 431 | 500..=599 => Some(Class::Transient),
         400..=499 => Some(Class::Permanent),
         _ => None,
     }

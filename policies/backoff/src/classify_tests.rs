@@ -117,7 +117,7 @@ fn each_source_is_classified_as_it_documents() {
         ),
         (
             Transient,
-            "ENETUNREACH UND_ERR_CONNECT_TIMEOUT UND_ERR_SOCKET",
+            "ENETUNREACH EPROTO UND_ERR_CONNECT_TIMEOUT UND_ERR_SOCKET",
         ),
         (
             Transient,
@@ -158,6 +158,7 @@ fn a_status_decides_where_the_code_is_unknown() {
         (422, Permanent),
         (425, Transient),
         (429, Throttled),
+        (431, Transient),
         (500, Transient),
         (501, Transient),
         (503, Transient),
