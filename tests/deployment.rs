@@ -357,6 +357,7 @@ fn an_alarm_watches_what_may_go_wrong_unseen() {
         "AWS/SQS ApproximateNumberOfMessagesNotVisible of retries.QueueName: Maximum from 100000 for 1 x 300 s",
         "AWS/SQS ApproximateNumberOfMessagesVisible of dead letters.QueueName: Maximum from 1 for 1 x 300 s",
         "AWS/SQS ApproximateNumberOfMessagesVisible of retries.QueueName: Minimum from 100 for 3 x 300 s",
+        "Backstop retries.QueueName-error-lines: Sum from 1 for 1 x 300 s",
     ];
     for template in both() {
         let alarms = template.alarms();
@@ -367,6 +368,20 @@ fn an_alarm_watches_what_may_go_wrong_unseen() {
         json!({"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]});
     for alarm in sam().of_kind("AWS::CloudWatch::Alarm") {
         assert_eq!(alarm["AlarmActions"], topic);
+    }
+}
+
+/// As the handler writes them (`src/bin/lambda.rs`): each line is an object with its level.
+#[test]
+fn the_lines_of_the_handler_that_report_an_error_are_counted_for_an_alarm() {
+    for template in both() {
+        let filter = template.only("AWS::Logs::MetricFilter");
+        assert_eq!(filter["FilterPattern"], r#"{ $.level = "ERROR" }"#);
+        assert_eq!(template.text(&filter["LogGroupName"]), "logs of handler");
+        let counted = &filter["MetricTransformations"][0];
+        assert_eq!(template.text(&counted["MetricValue"]), "1");
+        let name = template.text(&counted["MetricName"]);
+        assert_eq!(name, "retries.QueueName-error-lines");
     }
 }
 

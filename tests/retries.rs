@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -517,6 +518,52 @@ async fn every_record_of_the_corpus_goes_through_against_another_emulator() {
             assert!(reason.starts_with(&case.reason), "{}: {reason}", case.name);
         }
     }
+}
+
+/// A batch that is given up comes again only after the queue's visibility timeout, and what is due needs no dead-letter queue.
+#[tokio::test]
+async fn a_cold_start_outlasts_a_refusal_and_waits_for_no_dead_letter_queue_that_hangs() {
+    let endpoint = &moto().endpoint;
+    let function = simple_function(endpoint, "cold").await;
+    let queues = Queues::standard(endpoint, &[]).await;
+    queues.redrive_after(1_000).await;
+    let looks = AtomicU32::new(0);
+    let proxy = Proxy::start(endpoint, move |operation, _| match operation {
+        "GetQueueAttributes" if looks.fetch_add(1, Ordering::Relaxed) == 0 => Fault::ServerError,
+        // The dead-letter queue is found by the ARN in the redrive policy.
+        "GetQueueUrl" => Fault::Hanging,
+        _ => Fault::None,
+    })
+    .await;
+    let name = function.rsplit(':').next().unwrap();
+    let variable = |variable: &str| match variable {
+        "BACKSTOP_RETRY_QUEUE_URL" => Some(queues.url.clone()),
+        "BACKSTOP_FUNCTIONS" => Some(name.to_owned()),
+        _ => None,
+    };
+    let config = Config::of_lambda(&variable).unwrap();
+    let connections = Arc::new(Connections::with_sdk(aws::config(&proxy.endpoint).await));
+    let started = start(&config, Compiled::default(), None, connections);
+    let started = started.await.unwrap();
+
+    let yesterday = Timestamp(clock::now().0 - 86_400_000);
+    let of = |code: &str| record(&function, "r-0", yesterday, &json!({"order": code}), code);
+    let dead = of("ValidationException");
+    queues.send([of("Upstream"), dead.clone()]).await;
+    let arn = queues.arn().await;
+    let batch = receive(&queues, &arn).await;
+    let stays = batch
+        .records
+        .iter()
+        .find(|it| it.body.as_ref() == Some(&dead));
+    let stays = stays.unwrap().message_id.clone().unwrap();
+    assert_eq!(batch.records.len(), 2);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let response = started.handler.handle(batch, deadline).await.unwrap();
+    let kept = response.batch_item_failures.into_iter();
+    let kept: Vec<_> = kept.map(|failure| failure.item_identifier).collect();
+    assert_eq!(kept, [stays]);
+    assert_eq!((queues.held().await, queues.dead().await), (1, 0));
 }
 
 /// A function that answers without running, and its ARN.

@@ -11,7 +11,7 @@ use backstop::decision::Bounds;
 use backstop::failure::{Error, Milliseconds};
 use backstop::lambda::BatchError;
 use backstop::policy::Reload;
-use backstop::queue::{Outgoing, Queue};
+use backstop::queue::{Attribute, Outgoing, Queue};
 use backstop_tests::policies::waits;
 use backstop_tests::retries::{corpus, event, record};
 use backstop_tests::retry_world::{FUNCTION, Outcome, Plan, World};
@@ -299,6 +299,76 @@ async fn an_invocation_that_can_never_be_made_is_dead_lettered() {
         reason,
         "arn:aws:lambda:eu-west-1:123456789012:function:orders can't be invoked: ResourceNotFoundException: function not found"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_that_is_missing_is_waited_for_and_not_for_ever() {
+    let denied = || Error {
+        status: Some(403),
+        ..Error::new("AccessDeniedException", "not authorized")
+    };
+    for (is_mended, longest) in [(true, 5), (false, 13)] {
+        let mended = Instant::now() + Duration::from_secs(5 * 3_600);
+        let world = Plan {
+            refusal: Box::new(move |_| match is_mended && Instant::now() >= mended {
+                true => Ok(()),
+                false => Err(denied()),
+            }),
+            ..Plan::default()
+        }
+        .build();
+        let start = world.queue.now();
+        world.fail("r-0", &json!(1), "Upstream").await;
+        world.run().await;
+        // Due after an hour; then for twelve more, every five minutes at the latest.
+        let hours = world.queue.now().since(start).as_secs_f64() / 3_600.0;
+        assert!(
+            (0.0..0.1).contains(&(hours - f64::from(longest))),
+            "{hours}"
+        );
+        assert!(world.tries() > 40, "{}", world.tries());
+        let reasons: Vec<_> = world.take_dead().await.into_keys().collect();
+        if is_mended {
+            assert_eq!((world.invocations().len(), reasons.len()), (1, 0));
+        } else {
+            assert_eq!(
+                reasons,
+                [
+                    "arn:aws:lambda:eu-west-1:123456789012:function:orders can't be invoked: AccessDeniedException: not authorized"
+                ]
+            );
+        }
+    }
+}
+
+/// Whoever may send to the retry queue may name any function.
+#[tokio::test(start_paused = true)]
+async fn no_function_is_invoked_that_is_not_on_the_list() {
+    let other = "arn:aws:lambda:eu-west-1:123456789012:function:transfer-money";
+    let world = Plan {
+        functions: vec!["orders".to_owned()],
+        ..Plan::default()
+    }
+    .build();
+    let now = world.queue.now();
+    world
+        .put(record(other, "r-0", now, &json!(1), "Upstream"))
+        .await;
+    world.fail("r-1", &json!(2), "Upstream").await;
+    // Nor by a message that looks as if it was moved back from the dead-letter queue.
+    let redriven = Outgoing {
+        attributes: [("BackstopReason".to_owned(), Attribute::string("any"))].into(),
+        ..Outgoing::new(record(other, "r-2", now, &json!(3), "Upstream"))
+    };
+    world.queue.send(&[redriven]).await.unwrap();
+    world.run().await;
+    let made = world.invocations();
+    assert_eq!((made.len(), made[0].function.as_str()), (1, FUNCTION));
+    let dead = world.take_dead().await;
+    let reason = format!(
+        "{other} is none of the functions that may be invoked: name it in functions (BACKSTOP_FUNCTIONS) if it is to be"
+    );
+    assert_eq!(dead.keys().collect::<Vec<_>>(), [&reason]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -181,11 +181,12 @@ impl Template {
                 assert_eq!(alarm["ComparisonOperator"], "GreaterThanOrEqualToThreshold");
                 assert_eq!(alarm["TreatMissingData"], "notBreaching");
                 let part = |name: &str| self.text(&alarm[name]);
+                let of = alarm["Dimensions"][0].get("Value");
+                let of = of.map_or_else(String::new, |of| format!(" of {}", self.text(of)));
                 format!(
-                    "{} {} of {}: {} from {} for {} x {} s",
+                    "{} {}{of}: {} from {} for {} x {} s",
                     part("Namespace"),
                     part("MetricName"),
-                    self.text(&alarm["Dimensions"][0]["Value"]),
                     part("Statistic"),
                     part("Threshold"),
                     part("EvaluationPeriods"),

@@ -37,6 +37,8 @@ pub enum Fault {
     ThrottledInPart,
     /// Carried out, but half of a batch stands in neither list of the answer.
     Unanswered,
+    /// Never answered, and not carried out.
+    Hanging,
 }
 
 /// The faults that a batch can have.
@@ -121,6 +123,7 @@ async fn forward(
     match (shared.plan)(&operation, number) {
         Fault::Throttled => error(400, "RequestThrottled"),
         Fault::Denied => error(403, "AccessDeniedException"),
+        Fault::Hanging => std::future::pending().await,
         Fault::ServerError => error(500, "InternalFailure"),
         Fault::None => to.carry_out(&headers, body).await,
         Fault::Slow => {

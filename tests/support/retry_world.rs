@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use backstop::decider::Decider;
 use backstop::decision::{Bounds, LONGEST_DELAY};
 use backstop::failure::{Error, Timestamp};
-use backstop::lambda::{Functions, Options, RetryHandler, UNHINDERED_ATTEMPTS};
+use backstop::lambda::{Allowed, Functions, Options, RetryHandler, UNHINDERED_ATTEMPTS};
 use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
 use backstop::queue::{
     Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
@@ -126,6 +126,8 @@ pub struct Plan {
     pub retention: Duration,
     /// The dead-letter queue's URL, if not that of the redrive policy.
     pub dead_letter_queue: Option<String>,
+    /// The functions that may be invoked; any where there are none.
+    pub functions: Vec<String>,
     /// Whether recursion detection is on.
     pub detects_recursion: bool,
     /// What a function does.
@@ -153,6 +155,7 @@ impl Default for Plan {
             },
             retention: Duration::from_secs(14 * 86_400),
             dead_letter_queue: None,
+            functions: vec![],
             detects_recursion: false,
             outcome: Box::new(|_| Ok(())),
             refusal: Box::new(|_| Ok(())),
@@ -203,6 +206,7 @@ impl Plan {
         let options = Options {
             retry_queue: None,
             dead_letter_queue: self.dead_letter_queue,
+            functions: Allowed::of(&self.functions),
             margin: Duration::from_secs(5),
         };
         let invoked: Arc<dyn Functions> = Arc::clone(&functions) as _;

@@ -107,7 +107,7 @@ export class RetriedFunction extends Construct {
         BACKSTOP_SETTINGS: this.props.policySettings ?? "base=30s,cap=6h",
         BACKSTOP_MAX_ATTEMPTS: String(this.props.maxAttempts ?? 12),
         BACKSTOP_MAX_AGE: this.props.maxAge ?? "14d",
-        // Looked at once, at the start, where maxAttempts is more than recursion detection lets through.
+        // No other function is invoked, whatever a record says.
         BACKSTOP_FUNCTIONS: this.props.function.functionName,
       },
     });
@@ -157,6 +157,19 @@ export class RetriedFunction extends Construct {
       alarmDescription:
         "The handler itself failed or ran out of time. Its logs say why. The records of that batch come again.",
       metric: this.handler.metricErrors(),
+    });
+    // What the handler reports and goes on with.
+    const errorLines = new logs.MetricFilter(this, "HandlerErrorLines", {
+      logGroup: this.handler.logGroup,
+      filterPattern: logs.FilterPattern.stringValue("$.level", "=", "ERROR"),
+      metricNamespace: "Backstop",
+      metricName: `${this.retryQueue.queueName}-error-lines`,
+      defaultValue: 0,
+    });
+    this.alarm("HandlerLog", {
+      alarmDescription:
+        "The handler logged an ERROR line. Its policy could not be loaded and the fallback decides, the dead-letter queue does not take a message, or a function may not be invoked. Nothing is lost meanwhile.",
+      metric: errorLines.metric({ statistic: cloudwatch.Stats.SUM }),
     });
     this.alarm("LostEvent", {
       alarmDescription:

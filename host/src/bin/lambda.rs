@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use backstop::background_writer::BackgroundWriter;
 use backstop::clock;
-use backstop::config::Config;
+use backstop::config::{Config, unknown_variables};
 use backstop::failure::Timestamp;
 use backstop::lambda::start::{Started, compiled_folders, start};
 use backstop::log::EscapedFields;
@@ -47,6 +47,13 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
         "this is the Lambda retry handler: Lambda runs it. `backstop run` serves queues anywhere else"
     );
     let config = Config::of_lambda(&|name| env::var(name).ok())?;
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in unknown_variables(names) {
+        tracing::warn!(
+            variable = name,
+            "no such setting: it is not heeded; see host/docs/lambda.md for those that there are"
+        );
+    }
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
     let package = env::var("LAMBDA_TASK_ROOT").ok();
     let memory = env::var("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").ok();

@@ -9,12 +9,39 @@ use super::{
     queue_url, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
-use crate::lambda::UNHINDERED_ATTEMPTS;
+use crate::lambda::{UNHINDERED_ATTEMPTS, is_function};
 use crate::policy::{Place, PolicySpec, Source};
 use raw::{Settings, Span};
 
 /// The environment: what a variable is set to.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Every variable that is read here, but for those of Lambda itself.
+const VARIABLES: [&str; 16] = [
+    "BACKSTOP_RETRY_QUEUE_URL",
+    "BACKSTOP_DEAD_LETTER_QUEUE_URL",
+    "BACKSTOP_POLICY",
+    "BACKSTOP_SETTINGS",
+    "BACKSTOP_SHADOW",
+    "BACKSTOP_SHADOW_SETTINGS",
+    "BACKSTOP_MAX_ATTEMPTS",
+    "BACKSTOP_MAX_AGE",
+    "BACKSTOP_MARGIN",
+    "BACKSTOP_FUNCTIONS",
+    "BACKSTOP_CACHE",
+    "BACKSTOP_REFRESH",
+    "BACKSTOP_REQUIRE_SIGNATURE",
+    "BACKSTOP_PLAIN_HTTP",
+    "BACKSTOP_DECISIONS",
+    "BACKSTOP_CONFIG",
+];
+
+/// Those of these variables that begin like ours and are none of them: a setting that is not heeded.
+pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let is_unknown =
+        |name: &String| name.starts_with("BACKSTOP") && !VARIABLES.contains(&name.as_str());
+    names.into_iter().filter(is_unknown).collect()
+}
 
 /// Where layers are unpacked.
 const LAYERS: &str = "/opt";
@@ -47,7 +74,7 @@ pub struct LambdaConfig {
     pub margin: Duration,
     /// The handler's own function, for `backstop doctor`.
     pub handler: Option<String>,
-    /// The functions whose failures come here, for `backstop doctor` and for the check at the start.
+    /// The functions whose failures come here, and no other is invoked; any function where there are none. `backstop doctor` looks at them, and so does the check at the start.
     pub functions: Vec<String>,
 }
 
@@ -75,6 +102,14 @@ impl raw::Lambda {
         let margin = self.margin.map_or(MARGIN, |span| span.0);
         if !(Duration::from_secs(1)..=Duration::from_secs(60)).contains(&margin) {
             return Err(value(at("margin"), "expected 1s to 60s"));
+        }
+        if let Some(other) = self.functions.iter().find(|name| !is_function(name)) {
+            return Err(value(
+                at("functions"),
+                format!(
+                    "`{other}` is not a function: expected a name or an ARN, with a version or an alias or without"
+                ),
+            ));
         }
         let live = shadow::settings_of(self.policy.as_ref(), self.settings.as_ref());
         Ok(LambdaConfig {

@@ -159,6 +159,11 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         ),
         ("BACKSTOP_POLICY", "fulljitter", "lambda.policy"),
         (
+            "BACKSTOP_FUNCTIONS",
+            "orders, arn:aws:sqs:eu-west-1:1:orders",
+            "lambda.functions: `arn:aws:sqs:eu-west-1:1:orders` is not a function: expected a name or an ARN",
+        ),
+        (
             "BACKSTOP_CONFIG",
             "/no/such/file.toml",
             "can't read the configuration",
@@ -172,6 +177,24 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         lambda(&[("BACKSTOP_MAX_AGE", ""), ("BACKSTOP_POLICY", "")]),
         lambda(&[])
     );
+}
+
+#[test]
+fn a_variable_that_is_none_of_ours_is_known_for_it() {
+    let set = [
+        "BACKSTOP_POLICY",
+        "BACKSTOP_POLICI",
+        "backstop_policy",
+        "BACKSTOP",
+        "AWS_REGION",
+        "PATH",
+    ];
+    let unknown = unknown_variables(set.map(str::to_owned));
+    assert_eq!(unknown, ["BACKSTOP_POLICI", "BACKSTOP"]);
+    for name in VARIABLES {
+        // An empty one is not set: whatever each expects, it is known by its name.
+        assert!(config(&[(name, " ")]).is_ok(), "{name}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 
 use policy::policy;
 
-pub use lambda::{LambdaConfig, Variables};
+pub use lambda::{LambdaConfig, Variables, unknown_variables};
 pub use policies::{Cache, Policies, refresh, required_keys};
 pub(crate) use values::Settings;
 pub use values::{parse_settings, parse_span};

@@ -1,13 +1,12 @@
-//! Whether Lambda would cut a long chain of invocations off: looked up for each function, and remembered.
+//! Whether Lambda would cut a long chain of invocations off: looked up for each function, once for all of a batch, and remembered.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::Functions;
 use super::invoke::unqualified;
+use super::lookup::Lookup;
 
 /// For how long an answer holds that somebody may be about to change: that a chain is cut off, or that nobody may ask.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -15,7 +14,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// What is known of each function.
 pub(super) struct Chains {
     functions: Arc<dyn Functions>,
-    known: Mutex<BTreeMap<String, (Chain, Instant)>>,
+    known: Mutex<BTreeMap<String, Arc<Lookup<Chain>>>>,
 }
 
 /// What becomes of a long chain of invocations.
@@ -40,21 +39,22 @@ impl Chains {
     /// What becomes of a long chain of this function. Asked once where it goes on, at most once a minute where not.
     pub(super) async fn of(&self, function: &str) -> Chain {
         let function = unqualified(function);
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((chain, asked)) = known().get(function)
-            && (*chain == Chain::Whole || asked.elapsed() < AGAIN)
-        {
-            return *chain;
-        }
-        let chain = match self.functions.detects_recursion(function).await {
+        let lookup = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(known.entry(function.to_owned()).or_default())
+        };
+        let holds = |chain: &Chain| (*chain != Chain::Whole).then_some(AGAIN);
+        lookup.get(holds, self.look(function)).await
+    }
+
+    async fn look(&self, function: &str) -> Chain {
+        match self.functions.detects_recursion(function).await {
             Ok(false) => Chain::Whole,
             Ok(true) => Chain::Cut,
             Err(error) => {
                 tracing::warn!(%error, function, "recursion detection can't be looked up: allow lambda:GetFunctionRecursionConfig");
                 Chain::Unknown
             }
-        };
-        known().insert(function.to_owned(), (chain, Instant::now()));
-        chain
+        }
     }
 }

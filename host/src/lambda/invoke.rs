@@ -117,20 +117,33 @@ pub(crate) fn unqualified(function: &str) -> &str {
     }
 }
 
-/// When to try an invocation again that Lambda did not take; none when it never will. `tries` counts from 1, `random` is in [0, 1).
-pub(super) fn again(error: &Error, tries: u32, random: f64) -> Option<Milliseconds> {
-    let is_own = OWN.contains(&error.code.as_str());
-    if classify(&error.code, error.status) == Class::Permanent && !is_own {
-        return None;
-    }
-    let base = if SLOW.contains(&error.code.as_str()) {
-        SLOW_BASE
-    } else {
-        BASE
-    };
+/// What becomes of an invocation that Lambda did not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// To be tried again after this.
+    ForNow(Milliseconds),
+    /// Somebody's permission is missing. Worth another try after this, since roles are mended.
+    Denied(Milliseconds),
+    /// It never will be.
+    ForGood,
+}
+
+/// What this error of an invocation means. `tries` counts from 1, `random` is in [0, 1).
+pub(super) fn refused(error: &Error, tries: u32, random: f64) -> Refused {
+    let code = error.code.as_str();
+    let is_denied = code.ends_with("AccessDenied") || code.ends_with("AccessDeniedException");
+    let is_slow = is_denied || SLOW.contains(&code);
+    let base = if is_slow { SLOW_BASE } else { BASE };
     let ceiling = jitter::exponential(base, CAP, tries);
     let delay = Milliseconds(jitter::full(base / 2, ceiling, random));
-    Some(delay.max(error.retry_after.unwrap_or_default()))
+    let wait = delay.max(error.retry_after.unwrap_or_default());
+    if is_denied {
+        Refused::Denied(wait)
+    } else if classify(code, error.status) == Class::Permanent && !OWN.contains(&code) {
+        Refused::ForGood
+    } else {
+        Refused::ForNow(wait)
+    }
 }
 
 #[cfg(test)]
@@ -164,13 +177,17 @@ mod tests {
             "ExpiredTokenException 403",
             "InvalidSignatureException 403",
         ];
+        let denied = [
+            "AccessDenied 403",
+            "AccessDeniedException 403",
+            "EC2AccessDeniedException 502",
+            "KMSAccessDeniedException 502",
+        ];
         let permanent = [
             "InvalidRuntimeException 502",
             "InvalidZipFileException 502",
             "InvalidSubnetIDException 502",
             "InvalidSecurityGroupIDException 502",
-            "EC2AccessDeniedException 502",
-            "KMSAccessDeniedException 502",
             "KMSDisabledException 502",
             "KMSInvalidStateException 502",
             "KMSNotFoundException 502",
@@ -184,7 +201,6 @@ mod tests {
             "ServiceQuotaExceededException 402",
             "EFSMountFailureException 403",
             "S3FilesMountFailureException 403",
-            "AccessDeniedException 403",
             "RuntimeAliasDeletedException 409",
             "RuntimeVersionDeletedException 409",
             "CodeArtifactUserFailedException 409",
@@ -200,33 +216,41 @@ mod tests {
                 status: status.parse().ok().filter(|status| *status > 0),
                 ..Error::new(code, "")
             };
-            again(&error, 1, 0.0)
+            refused(&error, 1, 0.0)
         };
         for row in throttled.iter().chain(&transient) {
-            assert_eq!(when(row), Some(Milliseconds(BASE / 2)), "{row}");
+            assert_eq!(when(row), Refused::ForNow(Milliseconds(BASE / 2)), "{row}");
         }
         for code in SLOW {
             assert_eq!(
                 when(&format!("{code} 502")),
-                Some(Milliseconds(SLOW_BASE / 2)),
+                Refused::ForNow(Milliseconds(SLOW_BASE / 2)),
                 "{code}"
             );
         }
+        for row in denied {
+            let wait = Milliseconds(SLOW_BASE / 2);
+            assert_eq!(when(row), Refused::Denied(wait), "{row}");
+        }
         for row in permanent {
-            assert_eq!(when(row), None, "{row}");
+            assert_eq!(when(row), Refused::ForGood, "{row}");
         }
     }
 
     #[test]
     fn the_wait_grows_to_five_minutes_and_is_no_shorter_than_asked_for() {
         let error = Error::new("TooManyRequestsException", "");
-        let longest = |tries| again(&error, tries, 0.999_999).unwrap().0.div_ceil(1_000);
+        let longest = |tries| match refused(&error, tries, 0.999_999) {
+            Refused::ForNow(wait) => wait.0.div_ceil(1_000),
+            other @ (Refused::Denied(_) | Refused::ForGood) => panic!("{other:?}"),
+        };
         assert_eq!([1, 2, 3, 20].map(longest), [2, 4, 8, 300]);
         let asked = Error {
             retry_after: Some(Milliseconds(90_000)),
             ..error
         };
-        assert_eq!(again(&asked, 1, 0.0), Some(Milliseconds(90_000)));
+        let wait = Refused::ForNow(Milliseconds(90_000));
+        assert_eq!(refused(&asked, 1, 0.0), wait);
     }
 
     #[test]

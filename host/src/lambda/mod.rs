@@ -2,9 +2,11 @@
 //!
 //! [`RetryHandler::handle`] takes one batch of an event source mapping. For each message, by time and not by receive count: `record` reads it, `event` knows which attempt at what it is, the decider decides, and `settle` holds it, invokes its function or dead-letters it. One bad record never fails the batch.
 
+mod allowed;
 mod chains;
 mod event;
 mod invoke;
+mod lookup;
 mod message;
 mod open;
 mod record;
@@ -30,6 +32,8 @@ use chains::Chains;
 use open::{Open, OpenQueues};
 use settle::Gone;
 
+pub use allowed::Allowed;
+pub(crate) use allowed::is_function;
 pub(crate) use invoke::unqualified;
 pub use invoke::{Functions, LambdaApi};
 pub use record::{NoRecord, Record};
@@ -49,6 +53,8 @@ pub struct Options {
     pub retry_queue: Option<String>,
     /// The dead-letter queue's URL; that of the retry queue's redrive policy where none is given.
     pub dead_letter_queue: Option<String>,
+    /// Which functions may be invoked.
+    pub functions: Allowed,
     /// What is kept of an invocation's time: no message is begun any more when no more is left.
     pub margin: Duration,
 }

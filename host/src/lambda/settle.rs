@@ -8,13 +8,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::chains::Chain;
 use super::event::Event;
+use super::invoke::Refused;
 use super::open::Open;
 use super::record::{NoRecord, Record};
 use super::{RetryHandler, UNHINDERED_ATTEMPTS, invoke};
 use crate::dead_letter::{Cause, dead_letter, is_redriven};
 use crate::decider::Decided;
 use crate::decision::Action;
-use crate::failure::{Failure, Milliseconds};
+use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::policy::Payload;
 use crate::queue::{BATCH_BYTES, GaveUp, Message, VisibilityTimeout};
 
@@ -26,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// When a message is tried again whose dead letter was not taken.
 const SOON: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
+
+/// For how long an invocation is tried again that the handler may not make, from when it was due: until somebody has mended the role. A queue that is full of retries is not emptied into the dead letters meanwhile.
+const DENIED: Duration = Duration::from_secs(12 * 3_600);
 
 /// The largest event that Lambda takes for an asynchronous invocation, in bytes.
 const EVENT_BYTES: usize = 1 << 20;
@@ -74,6 +78,18 @@ impl RetryHandler {
                 return case.dead_letter(&cause).await;
             }
         };
+        let function = &event.record.function;
+        if !self
+            .options
+            .functions
+            .allows(function, &open.description.arn)
+        {
+            let reason = format!(
+                "{function} is none of the functions that may be invoked: name it in functions (BACKSTOP_FUNCTIONS) if it is to be"
+            );
+            tracing::warn!(event = event.id, reason, "dead-letter");
+            return case.bury(&event, &reason, None).await;
+        }
         if is_redriven(message) {
             tracing::info!(
                 event = event.id,
@@ -85,7 +101,7 @@ impl RetryHandler {
                 tracing::warn!(event = event.id, reason, "dead-letter");
                 return case.bury(&event, &reason, None).await;
             }
-            return self.invoke(&case, &event, next, None).await;
+            return self.invoke(&case, &event, next, None, message.sent).await;
         }
         let failure = event.failure(message);
         let payload = Arc::new(Payload::new(event.payload()));
@@ -116,7 +132,7 @@ impl RetryHandler {
                         .await;
                     return;
                 }
-                self.invoke(&case, &event, next, said).await;
+                self.invoke(&case, &event, next, said, due).await;
             }
         }
     }
@@ -151,13 +167,14 @@ impl RetryHandler {
         })
     }
 
-    /// Invokes the event's function. Only what Lambda has taken leaves the queue.
+    /// Invokes the event's function, as was due at `due`. Only what Lambda has taken leaves the queue.
     async fn invoke(
         &self,
         case: &Case<'_>,
         event: &Event,
         next: String,
         decided: Option<(&Failure, &Decided)>,
+        due: Timestamp,
     ) {
         let (function, attempt) = (&event.record.function, event.next_attempt());
         let error = match self.functions.invoke(function, next).await {
@@ -174,15 +191,23 @@ impl RetryHandler {
             Err(error) => error,
         };
         let tries = case.message.receive_count.get();
-        let Some(wait) = invoke::again(&error, tries, rand::random()) else {
-            tracing::warn!(event = event.id, function, %error, "the function can't be invoked: dead-letter");
-            let reason = format!(
-                "{} can't be invoked: {error}",
-                invoke::unqualified(function)
-            );
-            return case.bury(event, &reason, decided).await;
+        let now = case.open.queue.now();
+        let wait = match invoke::refused(&error, tries, rand::random()) {
+            Refused::ForNow(wait) => wait,
+            Refused::Denied(wait) if now < due.max(case.message.sent).plus(DENIED) => {
+                tracing::error!(event = event.id, function, %error, "the function may not be invoked: allow lambda:InvokeFunction on it; tried again for 12 hours");
+                wait
+            }
+            Refused::Denied(_) | Refused::ForGood => {
+                tracing::warn!(event = event.id, function, %error, "the function can't be invoked: dead-letter");
+                let reason = format!(
+                    "{} can't be invoked: {error}",
+                    invoke::unqualified(function)
+                );
+                return case.bury(event, &reason, decided).await;
+            }
         };
-        if case.open.queue.now().plus(wait.as_duration()) >= case.open.expires(case.message) {
+        if now.plus(wait.as_duration()) >= case.open.expires(case.message) {
             tracing::warn!(event = event.id, function, %error, "not invoked before the retry queue's retention is over: dead-letter");
             let reason =
                 format!("not invoked before the retry queue's retention was over: {error}");
@@ -246,15 +271,26 @@ impl Case<'_> {
 
     /// Sends the message to the dead-letter queue; it leaves this one only once that has it.
     async fn dead_letter(&self, cause: &Cause<'_>) {
-        let Some(queue) = &self.open.dead_letters else {
-            tracing::error!(
-                reason = cause.reason,
-                "there is no dead-letter queue: the message stays; set dead-letter-queue, or give the retry queue a redrive policy"
-            );
-            return self.hide(SOON).await;
+        let queue = match timeout_at(self.end, self.open.dead_letters()).await {
+            Ok(Ok(Some(queue))) => queue,
+            Ok(Ok(None)) => {
+                tracing::error!(
+                    reason = cause.reason,
+                    "there is no dead-letter queue: the message stays; set dead-letter-queue, or give the retry queue a redrive policy"
+                );
+                return self.hide(SOON).await;
+            }
+            // It was told what is wrong with it.
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!(
+                    reason = cause.reason,
+                    "the dead-letter queue is not known yet: the message stays and is tried again soon"
+                );
+                return self.hide(SOON).await;
+            }
         };
-        let letter = dead_letter(self.message, cause, queue);
-        if let Err(error) = self.open.requests.send(letter, self.end).await {
+        let letter = dead_letter(self.message, cause, &queue.description);
+        if let Err(error) = queue.requests.send(letter, self.end).await {
             tracing::error!(%error, "a message could not be dead-lettered: it stays and is tried again soon");
             return self.hide(SOON).await;
         }

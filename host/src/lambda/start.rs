@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refresh::Refresh;
-use super::{Functions, LambdaApi, Options, RetryHandler, UNHINDERED_ATTEMPTS};
+use super::{Allowed, Functions, LambdaApi, Options, RetryHandler, UNHINDERED_ATTEMPTS};
 use crate::author::scenario::ScenarioError;
 use crate::clock;
 use crate::config::{Config, LambdaConfig};
@@ -148,7 +148,10 @@ pub async fn start(
     }
     let functions = Arc::new(LambdaApi::new(connections.sdk().await));
     check_recursion(lambda, functions.as_ref()).await?;
+    let allowed = Allowed::of(&lambda.functions);
+    allowed.log();
     let options = Options {
+        functions: allowed,
         retry_queue: lambda.retry_queue.clone(),
         dead_letter_queue: lambda.dead_letter_queue.clone(),
         margin: lambda.margin,

@@ -1,0 +1,197 @@
+//! Which functions may be invoked again. A record names its function, and whoever may send to the retry queue writes records: an operator's list says whose are meant.
+
+use super::invoke::unqualified;
+
+/// The functions of an operator's list; any function where there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowed(Vec<String>);
+
+impl Allowed {
+    /// Those of a list of names and ARNs, each with a version or alias or without; any where it is empty.
+    pub fn of(functions: &[String]) -> Self {
+        Self(functions.to_vec())
+    }
+
+    /// Whether the function of a record may be invoked. What a name leaves out is that of the retry queue with the ARN `queue`: its region and its account.
+    pub(super) fn allows(&self, function: &str, queue: &str) -> bool {
+        let is_of = |listed: &String| match (Name::parse(listed), Name::parse(function)) {
+            (Some(listed), Some(function)) => listed.at(queue).covers(&function.at(queue)),
+            _ => false,
+        };
+        self.0.is_empty() || self.0.iter().any(is_of)
+    }
+
+    /// Tells at each start what may be invoked.
+    pub(super) fn log(&self) {
+        if self.0.is_empty() {
+            tracing::warn!(
+                "any function that a record names is invoked, as far as the role allows it, and whoever may send to the retry queue writes records: name those that are meant in functions (BACKSTOP_FUNCTIONS)"
+            );
+        } else {
+            tracing::info!(
+                functions = self.0.join(", "),
+                "no other functions are invoked"
+            );
+        }
+    }
+}
+
+/// Whether a text can name a function, as Lambda's `Invoke` has it: a name, an ARN, or the end of one from the account on.
+pub(crate) fn is_function(text: &str) -> bool {
+    Name::parse(text).is_some()
+}
+
+/// A function's name in its parts. What is not said is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Name<'a> {
+    region: Option<&'a str>,
+    account: Option<&'a str>,
+    name: &'a str,
+    /// The version or alias.
+    qualifier: Option<&'a str>,
+}
+
+impl<'a> Name<'a> {
+    /// `arn:aws:lambda:REGION:ACCOUNT:function:NAME`, `ACCOUNT:function:NAME` or `NAME`, each with `:QUALIFIER` or without.
+    fn parse(text: &'a str) -> Option<Self> {
+        let plain = unqualified(text);
+        let qualifier = match text.strip_prefix(plain)? {
+            "" => None,
+            rest => Some(rest.strip_prefix(':')?),
+        };
+        let parts: Vec<_> = plain.split(':').collect();
+        let (region, account, name) = match parts[..] {
+            ["arn", _, "lambda", region, account, "function", name] => {
+                (Some(region), Some(account), name)
+            }
+            [account, "function", name] => (None, Some(account), name),
+            [name] => (None, None, name),
+            _ => return None,
+        };
+        let is_word = |word: &str| {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || "-_$.".contains(c);
+            !word.is_empty() && word.chars().all(is_part)
+        };
+        let mut words = [region, account, Some(name), qualifier]
+            .into_iter()
+            .flatten();
+        words.all(is_word).then_some(Self {
+            region,
+            account,
+            name,
+            qualifier,
+        })
+    }
+
+    /// The same with the region and the account of a queue for those that are not said. A queue in memory has none.
+    fn at(self, queue: &'a str) -> Self {
+        let mut parts = queue.split(':').skip(3);
+        let mut part = || parts.next().filter(|part| !part.is_empty());
+        let (region, account) = (part(), part());
+        Self {
+            region: self.region.or(region),
+            account: self.account.or(account),
+            ..self
+        }
+    }
+
+    /// Whether `function` is this one, at the version or alias that this one says: at any where it says none. One that is invoked without is at `$LATEST`.
+    fn covers(&self, function: &Self) -> bool {
+        let is_same = |ours: Option<&str>, other: Option<&str>| {
+            ours.zip(other).is_none_or(|(ours, other)| ours == other)
+        };
+        let qualifier = function.qualifier.unwrap_or("$LATEST");
+        self.name == function.name
+            && is_same(self.region, function.region)
+            && is_same(self.account, function.account)
+            && self.qualifier.is_none_or(|ours| ours == qualifier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUE: &str = "arn:aws:sqs:eu-west-1:1:retries";
+
+    fn allows(listed: &str, function: &str) -> bool {
+        Allowed::of(&[listed.to_owned()]).allows(function, QUEUE)
+    }
+
+    #[test]
+    fn a_function_is_the_same_however_it_is_named() {
+        let names = [
+            "orders",
+            "1:function:orders",
+            "arn:aws:lambda:eu-west-1:1:function:orders",
+        ];
+        for listed in names {
+            for function in names {
+                assert!(allows(listed, function), "{listed} {function}");
+                for version in ["$LATEST", "live", "7"] {
+                    // Any version, where the list says none.
+                    assert!(allows(listed, &format!("{function}:{version}")));
+                }
+                // None but that, where it says one.
+                let live = format!("{listed}:live");
+                assert!(allows(&live, &format!("{function}:live")));
+                assert!(!allows(&live, &format!("{function}:7")));
+                assert!(!allows(&live, function));
+                assert!(allows(&format!("{listed}:$LATEST"), function));
+            }
+        }
+    }
+
+    #[test]
+    fn another_function_is_another_one() {
+        for listed in [
+            "orders",
+            "1:function:orders",
+            "arn:aws:lambda:eu-west-1:1:function:orders",
+        ] {
+            for function in [
+                "order",
+                "orders2",
+                "Orders",
+                "2:function:orders",
+                "arn:aws:lambda:eu-west-1:2:function:orders",
+                "arn:aws:lambda:eu-west-2:1:function:orders",
+                "arn:aws:lambda:eu-west-1:1:function:other:orders",
+                "arn:aws:lambda:eu-west-1:1:layer:orders",
+                "arn:aws:sqs:eu-west-1:1:function:orders",
+                "arn:aws:lambda:eu-west-1:1:function:orders:live:7",
+                "orders ",
+                "orders\n",
+                "orders/../other",
+                "",
+                ":",
+                ":orders",
+                "orders:",
+            ] {
+                assert!(!allows(listed, function), "{listed} {function:?}");
+            }
+        }
+        // Named in full, one of another account or region is meant.
+        let elsewhere = "arn:aws:lambda:us-east-1:2:function:orders";
+        assert!(allows(elsewhere, &format!("{elsewhere}:live")));
+        assert!(!allows(elsewhere, "orders"));
+    }
+
+    #[test]
+    fn without_a_list_any_function_is_allowed() {
+        for function in [
+            "orders",
+            "arn:aws:lambda:eu-west-1:2:function:f:live",
+            "x y",
+        ] {
+            assert!(Allowed::default().allows(function, QUEUE));
+        }
+    }
+
+    #[test]
+    fn the_queue_in_memory_is_of_no_account() {
+        let allowed = Allowed::of(&["orders".to_owned()]);
+        let function = "arn:aws:lambda:eu-west-1:1:function:orders:live";
+        assert!(allowed.allows(function, "local:retries"));
+    }
+}
