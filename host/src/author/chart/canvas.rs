@@ -4,9 +4,9 @@ use plotters::coord::Shift;
 use plotters::element::{Circle, PathElement, Polygon, Rectangle, Text};
 use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle, WHITE};
+use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle};
 
-use super::style::{FONT, GRID};
+use super::style::{FONT, GRID, GROUND, Mark};
 use super::{ChartError, SCALE, drawing};
 
 /// A place in points, from the top left.
@@ -40,7 +40,7 @@ where
 
     /// Leaves nothing of what was there.
     pub(super) fn clear(&self) -> Result<(), ChartError> {
-        self.area.fill(&WHITE).map_err(drawing)
+        self.area.fill(&GROUND).map_err(drawing)
     }
 
     /// A thin line in the colour of the grid.
@@ -100,6 +100,22 @@ where
         self.area
             .draw(&Circle::new(units(place), unit(radius), colour.filled()))
             .map_err(drawing)
+    }
+
+    /// A mark of about this radius.
+    pub(super) fn mark(
+        &self,
+        (x, y): Place,
+        radius: f64,
+        mark: Mark,
+        colour: RGBColor,
+    ) -> Result<(), ChartError> {
+        if mark.is_empty() {
+            return self.dot((x, y), radius, colour);
+        }
+        let corner = |(across, down): &Place| (x + radius * across, y + radius * down);
+        let corners: Vec<_> = mark.iter().map(corner).collect();
+        self.area(&corners, colour, 1.0)
     }
 
     pub(super) fn text(

@@ -4,7 +4,7 @@ use plotters::prelude::DrawingBackend;
 
 use super::axis::{grouped, round_marks, steep_marks};
 use super::canvas::{Canvas, Stands};
-use super::style::{INK, QUIET, colour};
+use super::style::{INK, QUIET, colour, mark};
 use super::{Chart, ChartError};
 use crate::author::simulate::Spread;
 use crate::author::simulate::contention::Cell;
@@ -72,7 +72,7 @@ impl Chart for ContentionChart<'_> {
         canvas.text(&under, (MARGIN, 64.0), Stands::After, 12.5, QUIET)?;
         for (number, (label, (x, y))) in self.legend().into_iter().enumerate() {
             canvas.line(&[(x, y), (x + 22.0, y)], colour(number), 2.0)?;
-            canvas.dot((x + 11.0, y), 3.0, colour(number))?;
+            canvas.mark((x + 11.0, y), 4.0, mark(number), colour(number))?;
             canvas.text(label, (x + 30.0, y), Stands::After, 12.5, INK)?;
         }
         let [left, right] = PLOTS;
@@ -162,7 +162,7 @@ impl ContentionChart<'_> {
             let means: Vec<_> = means.collect();
             canvas.line(&means, colour(number), 1.5)?;
             for mean in means {
-                canvas.dot(mean, 2.5, colour(number))?;
+                canvas.mark(mean, 3.2, mark(number), colour(number))?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Charts as SVG and PNG, from the same drawing: text in the SVG is text, and the PNG has twice the points.
 //!
-//! Drawn by plotters with a font that the program carries; nothing of the system's fonts is asked for. Colours are those of Okabe and Ito, which people tell apart whatever their eyes.
+//! Drawn by plotters with a font that the program carries; nothing of the system's fonts is asked for. Colours are those of Okabe and Ito, which people tell apart whatever their eyes; lines differ by their marks too. An SVG follows a reader's dark mode, with a ground of its own; a PNG is light.
 
 mod axis;
 mod canvas;
@@ -60,11 +60,12 @@ pub fn svg(chart: &impl Chart) -> Result<String, ChartError> {
     finished(chart, backend, 0.0)?;
     let body = drawn.split_once('\n').map_or("", |(_, body)| body);
     Ok(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">{}</title>\n<desc id=\"description\">{}</desc>\n{body}",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">{}</title>\n<desc id=\"description\">{}</desc>\n{}{body}",
         width * SCALE,
         height * SCALE,
         escaped(&chart.title()),
         escaped(&chart.description()),
+        style::dark_rules(),
     ))
 }
 

@@ -1,4 +1,4 @@
-//! The font and the colours of the charts.
+//! The font, the colours and the marks of the charts.
 
 use plotters::style::{FontStyle, RGBColor};
 
@@ -25,6 +25,68 @@ const PALETTE: [RGBColor; 8] = [
     RGBColor(0x56, 0xb4, 0xe9),
 ];
 
+/// The ground that a chart is drawn on.
+pub(super) const GROUND: RGBColor = RGBColor(0xff, 0xff, 0xff);
+
+/// What each colour is where the reader prefers a dark ground: as far from it as the colour is from white. Grey is as far from both.
+const DARK: [(RGBColor, &str); 11] = [
+    (GROUND, "#0d1117"),
+    (INK, "#e6edf3"),
+    (QUIET, "#9198a1"),
+    (GRID, "#30363d"),
+    (BLUE, "#4aa8e8"),
+    (ORANGE, "#f0b429"),
+    (RGBColor(0x00, 0x00, 0x00), "#ffffff"),
+    (RGBColor(0xd5, 0x5e, 0x00), "#ff8a4c"),
+    (RGBColor(0x00, 0x9e, 0x73), "#3fcf9f"),
+    (RGBColor(0xcc, 0x79, 0xa7), "#e6a3c7"),
+    (RGBColor(0x56, 0xb4, 0xe9), "#9ad4ff"),
+];
+
+/// The rules of an SVG for a dark ground. They win over the attributes of the shapes.
+pub(super) fn dark_rules() -> String {
+    let rules = DARK.iter().map(|(RGBColor(red, green, blue), dark)| {
+        let light = format!("#{red:02X}{green:02X}{blue:02X}");
+        format!("[fill=\"{light}\"] {{ fill: {dark} }} [stroke=\"{light}\"] {{ stroke: {dark} }}\n")
+    });
+    let rules: String = rules.collect();
+    format!("<style>\n@media (prefers-color-scheme: dark) {{\n{rules}}}\n</style>\n")
+}
+
+/// The corners of a mark, within 1 of its middle; none is a dot.
+pub(super) type Mark = &'static [(f64, f64)];
+
+/// Marks that are told apart without their colours.
+const MARKS: [Mark; 8] = [
+    &[],
+    &[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)],
+    &[(0.0, -1.1), (1.1, 0.8), (-1.1, 0.8)],
+    &[(0.0, -1.2), (1.2, 0.0), (0.0, 1.2), (-1.2, 0.0)],
+    &[(0.0, 1.1), (1.1, -0.8), (-1.1, -0.8)],
+    &[
+        (-0.35, -1.2),
+        (0.35, -1.2),
+        (0.35, -0.35),
+        (1.2, -0.35),
+        (1.2, 0.35),
+        (0.35, 0.35),
+        (0.35, 1.2),
+        (-0.35, 1.2),
+        (-0.35, 0.35),
+        (-1.2, 0.35),
+        (-1.2, -0.35),
+        (-0.35, -0.35),
+    ],
+    &[(-1.1, -1.1), (1.1, -1.1), (-1.1, 1.1), (1.1, 1.1)],
+    &[(-1.3, -0.45), (1.3, -0.45), (1.3, 0.45), (-1.3, 0.45)],
+];
+
+/// The mark of a series. Where colours begin again, each has another mark.
+pub(super) fn mark(series: usize) -> Mark {
+    let place = (series + series / PALETTE.len()) % MARKS.len();
+    MARKS.get(place).copied().unwrap_or_default()
+}
+
 /// The colour of a series; those after the eighth begin again.
 pub(super) fn colour(series: usize) -> RGBColor {
     PALETTE.get(series % PALETTE.len()).copied().unwrap_or(INK)
@@ -34,4 +96,34 @@ pub(super) fn colour(series: usize) -> RGBColor {
 pub(super) fn register_font() -> Result<(), ChartError> {
     let font = epaint_default_fonts::UBUNTU_LIGHT;
     plotters::style::register_font(FONT, FontStyle::Normal, font).map_err(|_| ChartError::Font)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_colour_but_grey_has_a_counterpart_on_a_dark_ground() {
+        let rules = dark_rules();
+        for RGBColor(red, green, blue) in PALETTE.into_iter().chain([GROUND, INK, QUIET, GRID]) {
+            let light = format!("#{red:02X}{green:02X}{blue:02X}");
+            assert!(light == "#8C8C8C" || rules.contains(&light), "{light}");
+        }
+    }
+
+    #[test]
+    fn no_two_series_of_one_colour_have_the_same_mark() {
+        let looks = |series| {
+            let RGBColor(red, green, blue) = colour(series);
+            let corners: Vec<_> = mark(series)
+                .iter()
+                .map(|(x, y)| (x.to_bits(), y.to_bits()))
+                .collect();
+            (red, green, blue, corners)
+        };
+        let all: std::collections::HashSet<_> = (0..64).map(looks).collect();
+        assert_eq!(all.len(), 64);
+        let marks: std::collections::HashSet<_> = (0..8).map(|series| looks(series).3).collect();
+        assert_eq!(marks.len(), 8);
+    }
 }
