@@ -1,5 +1,6 @@
 //! What a component is made of, and whether it still is: every file of the policy's folder by its place, size and time, put down when it is built.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -18,6 +19,9 @@ const NOT_SOURCES: [&str; 7] = [
     "scenarios.toml",
     "README.md",
 ];
+
+/// How the names of reports and charts end that commands write: no policy is made of them.
+const WRITTEN: [&str; 3] = ["xml", "svg", "png"];
 
 impl Project {
     /// Whether the component is there, and made of what is in the folder now by this program. Looks at places, sizes and times, so that a file that is put back, or taken away, counts too.
@@ -61,6 +65,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         if is_hidden || NOT_SOURCES.iter().any(|other| name == *other) {
             continue;
         }
+        let is_written = |ending: &OsStr| WRITTEN.iter().any(|it| ending == *it);
+        if Path::new(&name).extension().is_some_and(is_written) {
+            continue;
+        }
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => collect(&entry.path(), files),
             _ => files.push(entry.path()),
@@ -88,6 +96,7 @@ mod tests {
         // Neither what it must answer nor what is made anew counts.
         std::fs::write(folder.join("scenarios.toml"), "").unwrap();
         std::fs::write(folder.join("bindings/more"), "").unwrap();
+        std::fs::write(folder.join("report.xml"), "").unwrap();
         assert!(project.is_built());
 
         let policy = folder.join("policy.js");

@@ -29,7 +29,7 @@ const MADE: [&str; 7] = [
 /// Tests, waits for a change, and so on until the process is ended. What can't be tested is told, and waiting goes on.
 pub(super) fn run(args: &Args, test: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let target = Target::find(&args.policy, args.scenarios.as_deref())?;
-    let watched = Watched::of(&target)?;
+    let watched = Watched::of(&target, args.junit.clone())?;
     let (changes, _watching) = watched.watch()?;
     loop {
         if std::io::stdout().is_terminal() {
@@ -58,14 +58,17 @@ struct Watched {
     files: BTreeSet<PathBuf>,
     /// A policy's folder, without what is made in it.
     project: Option<PathBuf>,
+    /// The report, which each round of tests writes, wherever it is.
+    report: Option<PathBuf>,
 }
 
 impl Watched {
-    fn of(target: &Target) -> Result<Self, UsageError> {
+    fn of(target: &Target, report: Option<PathBuf>) -> Result<Self, UsageError> {
         let scenarios = target.scenarios.clone().or(target.expected_at.clone());
         let watched = Self {
             files: target.file.clone().into_iter().chain(scenarios).collect(),
             project: target.folder.clone(),
+            report,
         };
         if watched.files.is_empty() {
             return Err(UsageError(
@@ -102,6 +105,9 @@ impl Watched {
                 matches!(part, Component::Normal(name) if MADE.iter().any(|made| name == *made))
             })
         };
+        if self.report.iter().any(same) {
+            return false;
+        }
         self.files.iter().any(same) || self.project.as_ref().is_some_and(is_source)
     }
 
@@ -145,5 +151,27 @@ fn folder_of(file: &Path) -> &Path {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_tests_write_themselves_is_no_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        let watched = Watched {
+            files: BTreeSet::from([place("scenarios.toml")]),
+            project: Some(folder.path().to_owned()),
+            report: Some(place("report.xml")),
+        };
+        for name in ["policy.c", "scenarios.toml", "src/rules.js", "other.xml"] {
+            assert!(watched.has(&place(name)), "{name}");
+        }
+        for name in ["report.xml", "build/raw.wasm", "bindings/entry.js"] {
+            assert!(!watched.has(&place(name)), "{name}");
+        }
     }
 }
