@@ -35,8 +35,8 @@ async fn the_four_policies_do_what_their_scenarios_say_and_stand_the_checks() {
         ];
         let (code, said) = test(&arguments).await;
         assert_eq!((code, failed(&said)), (0, Vec::new()), "{name}: {said:#?}");
-        assert_eq!(said.len(), count + 6 + 1, "{name}");
-        assert_eq!(said.last().unwrap()["summary"]["passed"], count + 6);
+        assert_eq!(said.len(), count + 7 + 1, "{name}");
+        assert_eq!(said.last().unwrap()["summary"]["passed"], count + 7);
         assert!(said.iter().all(|test| test["warnings"].is_null()));
     }
 }
@@ -200,4 +200,64 @@ async fn a_longer_delay_is_allowed_where_the_scenarios_say_so() {
     let (code, said) = test(&[&path, "--cases", "50"]).await;
     assert_eq!(code, 0, "{said:#?}");
     assert_eq!(of(&said, "no delay is longer than 3d")["passed"], true);
+}
+
+/// Attributes have no order: on one host they come sorted, on another as SQS has them.
+#[tokio::test]
+async fn a_policy_that_depends_on_the_order_of_attributes_is_found() {
+    // A second, and as many milliseconds as the first of two names has bytes.
+    let first_name = "(if (result i32) (i32.ge_u (i32.load offset=80 (local.get 0)) (i32.const 2)) (then (i32.add (i32.const 1000) (i32.load offset=4 (i32.load offset=76 (local.get 0))))) (else (i32.const 1000)))";
+    let (_folder, path) = folder(&delays(first_name), "");
+    let (code, said) = test(&[&path, "--cases", "100"]).await;
+    let check = "the order of attributes changes nothing";
+    assert_eq!((code, failed(&said)), (7, vec![check]));
+    let found = of(&said, check);
+    assert!(found["found"]["scenario"].is_null(), "{found:#}");
+    let attributes = found["told"]["failure"]["attributes"].to_string();
+    assert!(
+        ["[[\"a\",\"\"],[\"\",\"\"]]", "[[\"\",\"\"],[\"a\",\"\"]]"].contains(&attributes.as_str()),
+        "{attributes}"
+    );
+    let row = &found["rows"][0];
+    assert_eq!(row["what"], "the other way round");
+    assert_ne!(row["expected"], row["got"]);
+}
+
+/// What a policy may mean and hardly does is warned of; `--strict` fails it.
+#[tokio::test]
+async fn throttles_that_are_given_up_and_late_attempts_made_at_once_are_warned_of() {
+    let by_status = format!(
+        "(if (result i32) (i32.eq (local.get 5) (i32.const 400)) (then {}) (else {}))",
+        Rule::PERMANENT,
+        Rule::FIRST
+    );
+    let by_status = Rule {
+        classify: Some(&by_status),
+        delay: Some("(i32.const 1000)"),
+        ..Rule::default()
+    };
+    let from_31 = format!(
+        "(if (result i32) (i32.ge_u {ATTEMPT} (i32.const 31)) (then (i32.const 0)) (else (i32.const 5000)))"
+    );
+    for (policy, warning) in [
+        (
+            by_status.text(),
+            "it gives up on throttled calls at the first attempt: Throttling (HTTP 400), ThrottlingException (HTTP 400), ThrottledException (HTTP 400) and 17 more",
+        ),
+        (waits(0), "it tries again 0s after attempt 10 has failed"),
+        (
+            delays(&from_31),
+            "it tries again 0s after attempt 31 has failed",
+        ),
+    ] {
+        let (_folder, path) = folder(&policy, "");
+        let arguments = [path.as_str(), "--filter", "makes sense", "--cases", "20"];
+        let (code, said) = test(&arguments).await;
+        let warnings = said[0]["warnings"].as_array().unwrap();
+        assert_eq!((code, warnings.len()), (0, 1), "{said:#?}");
+        let told = warnings[0].as_str().unwrap();
+        assert!(told.starts_with(warning), "{told}");
+        let (code, said) = test(&[&arguments[..], &["--strict"]].concat()).await;
+        assert_eq!((code, said[0]["passed"].clone()), (7, false.into()));
+    }
 }

@@ -16,6 +16,14 @@ const ADAPTER: &str = include_str!("adapter.wat");
 /// The module that WASI preview 1 is imported from.
 const PREVIEW_1: &str = "wasi_snapshot_preview1";
 
+/// What the adapter asks of WASI 0.2: only so that the host sees it asked.
+const WALL_CLOCK: &str = "package wasi:clocks@0.2.6;
+interface wall-clock {
+  record datetime { seconds: u64, nanoseconds: u32 }
+  now: func() -> datetime;
+}
+";
+
 /// The functions of WASI preview 1 that answer `ENOTSUP`, with the types of their parameters.
 const NOT_SUPPORTED: [(&str, &str); 30] = [
     ("fd_advise", "i32 i64 i64 i32"),
@@ -164,7 +172,10 @@ fn adapter(language: Language) -> anyhow::Result<Vec<u8>> {
         .replace("(i32.const WHOLE)", &format!("(i32.const {whole})"));
     let mut adapter = wat::parse_str(format!("{text}{})", others.concat()))?;
     let mut resolve = Resolve::default();
-    let world = format!("{CONTRACT}\nworld adapter {{ import log; }}\n");
+    resolve.push_str("wall-clock.wit", WALL_CLOCK)?;
+    let world = format!(
+        "{CONTRACT}\nworld adapter {{ import log; import wasi:clocks/wall-clock@0.2.6; }}\n"
+    );
     let package = resolve.push_str("adapter.wit", &world)?;
     let world = resolve.select_world(&[package], Some("adapter"))?;
     embed_component_metadata(&mut adapter, &resolve, world, StringEncoding::UTF8, false)?;

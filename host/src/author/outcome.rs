@@ -64,8 +64,9 @@ pub struct Found {
     pub case: u32,
     /// What the generated failures were made of.
     pub seed: u64,
-    /// A scenario that fails for the same reason, as TOML.
-    pub scenario: String,
+    /// A scenario that fails for the same reason, as TOML; none where a scenario can't tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
 }
 
 /// How one test ended.

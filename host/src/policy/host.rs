@@ -40,6 +40,8 @@ pub(super) struct Host {
     log: Vec<LogLine>,
     lookups: Lookups,
     looked_at: LookedAt,
+    is_asked: bool,
+    read_clock: bool,
 }
 
 impl Host {
@@ -56,6 +58,8 @@ impl Host {
             log: Vec::new(),
             lookups: Lookups::default(),
             looked_at: LookedAt::default(),
+            is_asked: false,
+            read_clock: false,
         }
     }
 
@@ -69,10 +73,26 @@ impl Host {
         self.log.clear();
         self.lookups = Lookups::default();
         self.looked_at = LookedAt::default();
+        self.read_clock = false;
     }
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// From now on it is asked: what a runtime does at its start is over.
+    pub(super) fn begin_questions(&mut self) {
+        self.is_asked = true;
+    }
+
+    /// The policy looks at the clock, which stands still.
+    pub(super) fn note_clock(&mut self) {
+        self.read_clock |= self.is_asked;
+    }
+
+    /// Whether it looked at the clock since it was asked.
+    pub(super) fn read_clock(&self) -> bool {
+        self.read_clock
     }
 
     /// What the policy wrote and what it read of the payload.

@@ -191,6 +191,7 @@ impl<'a> Live<'a> {
         let instance = self
             .instance
             .ok_or_else(|| Broken::Trapped("it was not started".to_owned(), phase))?;
+        self.store.data_mut().begin_questions();
         call(&mut self.store, &instance).map_err(|error| self.broken(phase, &error))
     }
 

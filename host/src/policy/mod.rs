@@ -151,6 +151,8 @@ pub struct Asked {
     pub fuel: u64,
     /// Linear memory in bytes, of all of its parts.
     pub memory: usize,
+    /// Whether it looked at a clock, which stands at 1970.
+    pub read_clock: bool,
     /// How long it took.
     pub took: Duration,
 }
@@ -308,12 +310,14 @@ impl Policy {
             looked_at: LookedAt::default(),
             fuel: 0,
             memory: 0,
+            read_clock: false,
             took: Duration::ZERO,
         };
         for live in run.lives.into_values() {
             asked.fuel += live.fuel_used();
             let host = live.into_host();
             asked.memory += host.meter.memory();
+            asked.read_clock |= host.read_clock();
             let (log, looked_at) = host.into_traces();
             asked.log.extend(log);
             asked.looked_at.extend(looked_at);

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use proptest::strategy::ValueTree;
-
 use super::Plan;
-use super::generate::{Case, Vocabulary, trees};
-use crate::author::scenario::plain_failure;
+use super::generate::{Case, Vocabulary, cases};
+use super::shrink::smallest;
 use crate::clock;
 use crate::decision::{Action, Answer};
-use crate::failure::{Milliseconds, random};
+use crate::failure::Milliseconds;
 use crate::policy::{Asked, Broken, Policy};
 
 /// How many failures are generated, if there is time.
@@ -20,12 +18,6 @@ const LEAST: u32 = 100;
 
 /// How long failures are generated for.
 const HUNTING: Duration = Duration::from_secs(3);
-
-/// How often a policy is asked to make one failure smaller: a number and not a time, so that every machine finds the same.
-const TRIES: u32 = 400;
-
-/// Where it ends nevertheless: a policy that uses up its limits each time.
-const SHRINKING: Duration = Duration::from_secs(20);
 
 /// What is wrong with what a policy makes of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +30,8 @@ pub(super) enum Fault {
     Nonsense,
     /// A delay that is too long, and longer than what the service asked for.
     Delay,
+    /// Another answer when attributes and details come in another order.
+    Order,
 }
 
 impl Fault {
@@ -75,7 +69,10 @@ pub(super) struct Caught {
     /// Which of the generated failures it was made of, from 1.
     pub(super) number: u32,
     pub(super) case: Case,
+    /// What it made of it; of [`Fault::Order`], of the same in another order.
     pub(super) asked: Asked,
+    /// Of [`Fault::Order`], what it made of it as it was.
+    pub(super) before: Option<Asked>,
 }
 
 /// What came of asking about generated failures.
@@ -87,6 +84,8 @@ pub(super) struct Hunt {
     pub(super) fuel: u64,
     /// The most memory of one decision that ended, in bytes.
     pub(super) memory: usize,
+    /// The first of the failures on which it looked at the clock.
+    pub(super) read_clock: Option<u32>,
     caught: Vec<Caught>,
 }
 
@@ -99,32 +98,34 @@ impl Hunt {
 
 pub(super) fn hunt(policy: &Policy, plan: &Plan<'_>, progress: &mut dyn FnMut(u32, u32)) -> Hunt {
     let started = clock::instant();
-    let longest = plan.longest_delay;
-    let ask = |case: &Case| policy.ask(&case.failure, &case.payload());
     let most = plan.cases.unwrap_or(MOST);
     let mut hunt = Hunt::default();
-    for (number, tree) in (1..=most).zip(trees(plan.seed, &Vocabulary::of(plan.scenarios))) {
-        let case = tree.current();
-        let asked = ask(&case);
+    for (number, case) in (1..=most).zip(cases(plan.seed, &Vocabulary::of(plan.scenarios))) {
         hunt.cases = number;
         progress(number, most);
-        match Fault::of(&case, &asked, longest) {
+        let seen = Seen::of(policy, &case, plan.longest_delay, is_turned(number));
+        if seen.asked.read_clock {
+            hunt.read_clock.get_or_insert(number);
+        }
+        match seen.fault {
             None => {
-                hunt.fuel = hunt.fuel.max(asked.fuel);
-                hunt.memory = hunt.memory.max(asked.memory);
+                hunt.fuel = hunt.fuel.max(seen.asked.fuel);
+                hunt.memory = hunt.memory.max(seen.asked.memory);
             }
             Some(fault) if hunt.caught(fault).is_some() => {}
             Some(fault) => {
                 let still = |case: &Case| {
-                    let asked = ask(case);
-                    (Fault::of(case, &asked, longest) == Some(fault)).then_some(asked)
+                    let turned = fault == Fault::Order;
+                    let seen = Seen::of(policy, case, plan.longest_delay, turned);
+                    (seen.fault == Some(fault)).then_some(seen)
                 };
-                let (case, asked) = smallest(tree, (case, asked), &still);
+                let (case, seen) = smallest((case, seen), &still);
                 hunt.caught.push(Caught {
                     fault,
                     number,
                     case,
-                    asked,
+                    asked: seen.asked,
+                    before: seen.before,
                 });
             }
         }
@@ -136,61 +137,38 @@ pub(super) fn hunt(policy: &Policy, plan: &Plan<'_>, progress: &mut dyn FnMut(u3
     hunt
 }
 
-/// Makes a failure simpler for as long as the policy does not stand it either: whole fields at once back to the plainest of failures, then what is left of them bit by bit.
-fn smallest(
-    mut tree: impl ValueTree<Value = Case>,
-    mut found: (Case, Asked),
-    still: &dyn Fn(&Case) -> Option<Asked>,
-) -> (Case, Asked) {
-    let started = clock::instant();
-    let mut plain: Vec<fn(&mut Case)> = Vec::new();
-    for make_plain in PLAIN {
-        let mut case = found.0.clone();
-        make_plain(&mut case);
-        if case == found.0 {
-            plain.push(make_plain);
-        } else if let Some(asked) = still(&case) {
-            plain.push(make_plain);
-            found = (case, asked);
-        }
-    }
-    let mut tries = 0;
-    let mut goes_on = tree.simplify();
-    while goes_on && tries < TRIES && started.elapsed() < SHRINKING {
-        let mut case = tree.current();
-        plain.iter().for_each(|make_plain| make_plain(&mut case));
-        if case == found.0 {
-            // Only what is plain already has become simpler.
-            goes_on = tree.simplify();
-            continue;
-        }
-        tries += 1;
-        goes_on = match still(&case) {
-            Some(asked) => {
-                found = (case, asked);
-                tree.simplify()
-            }
-            None => tree.complicate(),
-        };
-    }
-    found
+/// Whether this failure is asked about in another order too: it takes as long once more.
+fn is_turned(number: u32) -> bool {
+    number.is_multiple_of(4)
 }
 
-/// Each makes one field the plainest; the random number comes last, since it follows from others.
-const PLAIN: [fn(&mut Case); 15] = [
-    |case| case.body = String::new(),
-    |case| case.failure.error = plain_failure().error,
-    |case| case.failure.error.code = plain_failure().error.code,
-    |case| case.failure.error.message = String::new(),
-    |case| case.failure.error.status = None,
-    |case| case.failure.error.retry_after = None,
-    |case| case.failure.error.details = Vec::new(),
-    |case| case.failure.attributes = Vec::new(),
-    |case| case.failure.source = plain_failure().source,
-    |case| case.failure.message_id = plain_failure().message_id,
-    |case| case.failure.failed_at = plain_failure().failed_at,
-    |case| case.failure.previous_delay = None,
-    |case| case.failure.age = plain_failure().age,
-    |case| case.failure.attempt = plain_failure().attempt,
-    |case| case.failure.random = random(&case.failure.message_id, case.failure.attempt),
-];
+/// What a policy makes of one failure.
+struct Seen {
+    fault: Option<Fault>,
+    asked: Asked,
+    before: Option<Asked>,
+}
+
+impl Seen {
+    /// `turned`: in another order too.
+    fn of(policy: &Policy, case: &Case, longest: Milliseconds, turned: bool) -> Self {
+        let asked = policy.ask(&case.failure, &case.payload());
+        let fault = Fault::of(case, &asked, longest);
+        let other = turned.then(|| case.turned()).filter(|other| other != case);
+        if let (None, Some(other)) = (fault, other) {
+            let again = policy.ask(&other.failure, &other.payload());
+            if again.answer != asked.answer {
+                return Self {
+                    fault: Some(Fault::Order),
+                    asked: again,
+                    before: Some(asked),
+                };
+            }
+        }
+        Self {
+            fault,
+            asked,
+            before: None,
+        }
+    }
+}

@@ -1,10 +1,12 @@
 //! What every policy must stand, whatever it decides: the probe of a host, the same answer to the same failure, and an answer with sense, within limits, to whatever failure comes.
 //!
-//! `generate` makes failures, `hunt` looks among them for those that a policy does not stand and makes them small, `paste` writes one down as a scenario.
+//! `generate` makes failures, `hunt` looks among them for those that a policy does not stand, `shrink` makes these small, `paste` writes one down as a scenario.
 
+mod doubt;
 mod generate;
 mod hunt;
 mod paste;
+mod shrink;
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use super::outcome::{Found, Kind, Outcome, Row, Told};
 use super::scenario::{Scenario, described};
 use super::subject::{Settings, Subject};
 use crate::clock;
-use crate::failure::Milliseconds;
+use crate::failure::{Failure, Milliseconds};
 use crate::policy::{Asked, Broken, Limits, Payload, Policy, Sandbox, probe};
 use generate::Vocabulary;
 use hunt::{Caught, Fault, Hunt};
@@ -38,6 +40,17 @@ pub struct Plan<'a> {
     pub cases: Option<u32>,
 }
 
+/// The failures that the checks are made with, without end, and the message's body of each: ordinary, extreme and odd ones. The same seed and scenarios give the same.
+pub fn failures(
+    seed: u64,
+    scenarios: &[Scenario],
+) -> impl Iterator<Item = (Failure, Arc<Payload>)> + use<> {
+    generate::cases(seed, &Vocabulary::of(scenarios)).map(|case| {
+        let payload = case.payload();
+        (case.failure, payload)
+    })
+}
+
 /// A check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Check {
@@ -47,9 +60,10 @@ enum Check {
 }
 
 impl Check {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Taken,
         Self::Same,
+        Self::Hunted(Fault::Order),
         Self::Hunted(Fault::Trap),
         Self::Hunted(Fault::Limit),
         Self::Hunted(Fault::Nonsense),
@@ -60,6 +74,7 @@ impl Check {
         match self {
             Self::Taken => "a host takes it".to_owned(),
             Self::Same => "the same failure gets the same answer".to_owned(),
+            Self::Hunted(Fault::Order) => "the order of attributes changes nothing".to_owned(),
             Self::Hunted(Fault::Trap) => "no failure makes it trap".to_owned(),
             Self::Hunted(Fault::Limit) => "it ends within its limits".to_owned(),
             Self::Hunted(Fault::Nonsense) => "every answer makes sense".to_owned(),
@@ -87,7 +102,7 @@ pub fn run(
         let outcome = Outcome::new(Kind::Check, Check::Taken.name(longest));
         return vec![taken(outcome, &policy)];
     }
-    let mut hunt = None;
+    let mut hunt: Option<Hunt> = None;
     let mut outcomes = Vec::new();
     for (check, name) in wanted {
         let started = clock::instant();
@@ -100,8 +115,27 @@ pub fn run(
                 hunted(outcome, fault, hunt, plan)
             }
         };
+        if check == Check::Hunted(Fault::Nonsense) && outcome.passed {
+            outcome.warnings.extend(doubt::doubts(&policy));
+        }
         outcome.took = started.elapsed();
         outcomes.push(outcome);
+    }
+    // On the way to its answers, whichever failure it was: told with the check that asks twice.
+    let same = Check::Same.name(longest);
+    if let (
+        Some(Hunt {
+            read_clock: Some(number),
+            ..
+        }),
+        Some(same),
+    ) = (
+        &hunt,
+        outcomes.iter_mut().find(|outcome| outcome.name == same),
+    ) {
+        same.warnings.push(format!(
+            "it reads the clock, which stands at 1970 for a policy (generated failure {number}, for one); the time that there is comes as `failed-at` and `age`"
+        ));
     }
     outcomes
 }
@@ -172,11 +206,7 @@ fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Polic
 }
 
 /// Whether the second answer in one instance differs from the first.
-fn answers_change(
-    policy: &Policy,
-    failure: &crate::failure::Failure,
-    payload: &Arc<Payload>,
-) -> bool {
+fn answers_change(policy: &Policy, failure: &Failure, payload: &Arc<Payload>) -> bool {
     let mut session = policy.session(payload);
     let first = session.ask(failure);
     let second = session.ask(failure);
@@ -196,6 +226,7 @@ fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> O
         number,
         case,
         asked,
+        before,
         ..
     }) = hunt.caught(fault)
     else {
@@ -210,8 +241,13 @@ fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> O
     let expected = match fault {
         Fault::Trap | Fault::Limit | Fault::Nonsense => "an answer".to_owned(),
         Fault::Delay => format!("at most {}", plan.longest_delay),
+        Fault::Order => before.as_ref().map_or_else(String::new, answer),
     };
-    let mut outcome = outcome.with_rows(vec![Row::new("answer", expected, answer(asked), false)]);
+    let what = match fault {
+        Fault::Order => "the other way round",
+        Fault::Trap | Fault::Limit | Fault::Nonsense | Fault::Delay => "answer",
+    };
+    let mut outcome = outcome.with_rows(vec![Row::new(what, expected, answer(asked), false)]);
     outcome.told = Some(Told {
         failure: case.failure.clone(),
         log: asked.log.clone(),
@@ -219,7 +255,8 @@ fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> O
     outcome.found = Some(Found {
         case: *number,
         seed: plan.seed,
-        scenario: paste::scenario(case, fault, plan),
+        // A scenario has one order alone.
+        scenario: (fault != Fault::Order).then(|| paste::scenario(case, fault, plan)),
     });
     outcome
 }
@@ -237,7 +274,7 @@ fn answer(asked: &Asked) -> String {
     }
 }
 
-fn told(failure: crate::failure::Failure, asked: Asked) -> Told {
+fn told(failure: Failure, asked: Asked) -> Told {
     Told {
         failure,
         log: asked.log,

@@ -15,6 +15,7 @@ pub(super) fn scenario(case: &Case, fault: Fault, plan: &Plan<'_>) -> String {
         Fault::Trap => ("does not trap", "{}".to_owned()),
         Fault::Limit => ("ends within its limits", "{}".to_owned()),
         Fault::Nonsense => ("answers with sense", "{}".to_owned()),
+        Fault::Order => ("is answered in any order", "{}".to_owned()),
         Fault::Delay => (
             "waits no longer than it may",
             format!("{{ delay = {{ max = \"{}\" }} }}", plan.longest_delay),

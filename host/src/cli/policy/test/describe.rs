@@ -63,10 +63,12 @@ pub(super) fn lines(outcome: &Outcome, again: &Again<'_>) -> Vec<String> {
         ));
     }
     if let Some(found) = &outcome.found {
-        lines.push("  the smallest such failure, as a scenario to keep:".to_owned());
-        lines.push(String::new());
-        lines.extend(found.scenario.lines().map(|line| format!("    {line}")));
-        lines.push(String::new());
+        if let Some(scenario) = &found.scenario {
+            lines.push("  the smallest such failure, as a scenario to keep:".to_owned());
+            lines.push(String::new());
+            lines.extend(scenario.lines().map(|line| format!("    {line}")));
+            lines.push(String::new());
+        }
         lines.push(format!("  again: {}", again.command(&outcome.name, found)));
     }
     lines

@@ -63,6 +63,10 @@ pub(super) struct Args {
     #[arg(long)]
     no_checks: bool,
 
+    /// Take a warning for a failure
+    #[arg(long)]
+    strict: bool,
+
     /// What random numbers and generated failures are made of
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -146,10 +150,11 @@ fn test(args: &Args, sandbox: &Sandbox) -> anyhow::Result<()> {
             seed: args.seed,
             cases: args.cases,
         };
-        let checked = check::run(&subject, &plan, &is_wanted, &mut |done, of| {
+        let mut checked = check::run(&subject, &plan, &is_wanted, &mut |done, of| {
             shown.progress(done, of);
         });
-        for outcome in &checked {
+        for outcome in &mut checked {
+            outcome.passed &= !args.strict || outcome.warnings.is_empty();
             shown.outcome(outcome);
         }
         outcomes.extend(checked);
