@@ -339,7 +339,7 @@ async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
     let written = commands_of("README.md").await;
     let expected = [
         " ended ",
-        "13 passed",
+        "18 passed",
         " ended ",
         "verdict   retry in ",
         "200 the same, none different",
@@ -353,7 +353,7 @@ async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
 #[tokio::test]
 async fn the_commands_for_authors_run_as_their_document_gives_them() {
     let written = commands_of("host/docs/write-a-policy.md").await;
-    let expected = ["13 passed", "metadata   card-payments, 0.1.0, TypeScript"];
+    let expected = ["18 passed", "metadata   card-payments, 0.1.0, TypeScript"];
     assert_eq!(written.len(), expected.len());
     for (told, expected) in written.iter().zip(expected) {
         assert!(told.contains(expected), "{expected:?} is not in:\n{told}");

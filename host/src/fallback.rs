@@ -9,7 +9,12 @@ use crate::failure::{Error, Failure, Milliseconds};
 
 /// The class of an error by the default table.
 pub fn class(error: &Error) -> ErrorClass {
-    match classify(&error.code, error.status) {
+    class_of(&error.code, error.status)
+}
+
+/// The same of what the table looks at: a code and an HTTP status.
+pub(crate) fn class_of(code: &str, status: Option<u16>) -> ErrorClass {
+    match classify(code, status) {
         Class::Transient => ErrorClass::Transient,
         Class::Throttled => ErrorClass::Throttled,
         Class::Permanent => ErrorClass::Permanent,

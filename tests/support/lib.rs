@@ -8,6 +8,8 @@
 pub mod aws;
 pub mod backstop;
 pub mod bench;
+pub mod card_payments;
+pub mod edges;
 pub mod emulator;
 pub mod exposition;
 pub mod lambda;

@@ -19,68 +19,74 @@ static bool is(const backstop_string_t *text, const char *expected) {
   return text->len == strlen(expected) && memcmp(text->ptr, expected, text->len) == 0;
 }
 
-// As printf, into a string of the contract.
-#define SAY(into, ...)                              \
-  do {                                              \
-    char said[256];                                 \
-    snprintf(said, sizeof said, __VA_ARGS__);       \
-    backstop_string_dup((into), said);              \
-  } while (0)
+// Puts a text between two others. By its length: a string of the contract may hold zeros, and must not be cut within a character.
+static void say(backstop_string_t *into, const char *before, const backstop_string_t *text, const char *after) {
+  size_t head = strlen(before), tail = strlen(after);
+  into->len = head + text->len + tail;
+  into->ptr = malloc(into->len);
+  if (into->ptr == NULL) abort();
+  memcpy(into->ptr, before, head);
+  memcpy(into->ptr + head, text->ptr, text->len);
+  memcpy(into->ptr + head + text->len, after, tail);
+}
 
-// A string of the contract as printf takes one: %.*s
-#define TEXT(string) (int)(string).len, (const char *)(string).ptr
+// A whole number from 1, in decimal digits alone; 0 where it is none.
+static uint32_t number(const backstop_string_t *text) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < text->len; i++) {
+    if (text->ptr[i] < '0' || text->ptr[i] > '9') return 0;
+    number = 10 * number + (text->ptr[i] - '0');
+    if (number > UINT32_MAX) return 0;
+  }
+  return (uint32_t)number;
+}
 
 // Called first. True accepts the settings; false refuses them: the operator reads the text.
 bool exports_backstop_policy_settings_configure(backstop_list_tuple2_string_string_t *settings, backstop_string_t *refusal) {
   for (size_t i = 0; i < settings->len; i++) {
     backstop_string_t name = settings->ptr[i].f0, value = settings->ptr[i].f1;
     if (!is(&name, "attempts")) {
-      SAY(refusal, "unknown setting `%.*s`: expected `attempts`", TEXT(name));
+      say(refusal, "unknown setting `", &name, "`: expected `attempts`");
       return false;
     }
-    uint32_t number = 0;
-    for (size_t digit = 0; digit < value.len && digit < 9 && value.ptr[digit] >= '0' && value.ptr[digit] <= '9'; digit++)
-      number = 10 * number + (value.ptr[digit] - '0');
-    if (number == 0) {
-      SAY(refusal, "setting `attempts` is `%.*s`: expected a whole number from 1", TEXT(value));
+    attempts = number(&value);
+    if (attempts == 0) {
+      say(refusal, "setting `attempts` is `", &value, "`: expected a whole number from 1");
       return false;
     }
-    attempts = number;
   }
   return true;
 }
 
-// A status that says nothing, such as none at all, may pass: a lost connection, a lock's timeout.
-static uint8_t by_status(uint16_t status) {
-  if (status == 429) return BACKSTOP_POLICY_TYPES_ERROR_CLASS_THROTTLED;
-  if (status >= 400 && status < 500 && status != 408 && status != 425) return BACKSTOP_POLICY_TYPES_ERROR_CLASS_PERMANENT;
-  return BACKSTOP_POLICY_TYPES_ERROR_CLASS_TRANSIENT;
-}
-
-// What kind of failure an error is.
+// The API's own codes; the host's own classification for everything else.
 void exports_backstop_policy_classifier_classify(exports_backstop_policy_classifier_error_t *error, exports_backstop_policy_classifier_error_class_t *class) {
   const backstop_string_t *code = &error->code;
   if (is(code, "card_declined") || is(code, "expired_card") || is(code, "invalid_number")) {
     class->tag = BACKSTOP_POLICY_TYPES_ERROR_CLASS_PERMANENT;
   } else if (is(code, "rate_limit")) {
     class->tag = BACKSTOP_POLICY_TYPES_ERROR_CLASS_THROTTLED;
+  } else if (is(code, "lock_timeout")) {
+    class->tag = BACKSTOP_POLICY_TYPES_ERROR_CLASS_TRANSIENT;
   } else if (is(code, "fraud_review")) {
     class->tag = BACKSTOP_POLICY_TYPES_ERROR_CLASS_OTHER;
     backstop_string_dup(&class->val.other, "review");
   } else {
-    class->tag = by_status(error->status.is_some ? error->status.val : 0);
+    backstop_policy_default_classifier_classify(error, class);
   }
 }
 
 // Whether there is a next attempt.
 void exports_backstop_policy_dead_lettering_judge(exports_backstop_policy_dead_lettering_failure_t *failure, exports_backstop_policy_dead_lettering_error_class_t *class, exports_backstop_policy_dead_lettering_verdict_t *verdict) {
   verdict->tag = BACKSTOP_POLICY_TYPES_VERDICT_DEAD_LETTER;
-  if (class->tag == BACKSTOP_POLICY_TYPES_ERROR_CLASS_PERMANENT)
-    SAY(&verdict->val.dead_letter, "permanent: %.*s", TEXT(failure->error.code));
-  else if (failure->attempt >= attempts)
-    SAY(&verdict->val.dead_letter, "not charged after %u attempts", (unsigned)failure->attempt);
-  else
+  if (class->tag == BACKSTOP_POLICY_TYPES_ERROR_CLASS_PERMANENT) {
+    say(&verdict->val.dead_letter, "permanent: ", &failure->error.code, "");
+  } else if (failure->attempt >= attempts) {
+    char reason[64];
+    snprintf(reason, sizeof reason, "not charged after %u attempts", (unsigned)failure->attempt);
+    backstop_string_dup(&verdict->val.dead_letter, reason);
+  } else {
     verdict->tag = BACKSTOP_POLICY_TYPES_VERDICT_RETRY;
+  }
 }
 
 // How long to wait. A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	defaults "policy/card-payments/bindings/imports/backstop_policy_default_classifier"
 	. "policy/card-payments/bindings/imports/backstop_policy_types"
 	. "policy/card-payments/bindings/wit/types"
 )
@@ -37,28 +38,19 @@ func Configure(settings []Tuple2[string, string]) Result[Unit, string] {
 	return Ok[Unit, string](Unit{})
 }
 
-// Classify says what kind of failure an error is.
+// Classify says what kind of failure an error is: the API's own codes, and the host's own classification for everything else.
 func Classify(err Error) ErrorClass {
 	switch err.Code {
 	case "card_declined", "expired_card", "invalid_number":
 		return MakeErrorClassPermanent()
 	case "rate_limit":
 		return MakeErrorClassThrottled()
+	case "lock_timeout":
+		return MakeErrorClassTransient()
 	case "fraud_review":
 		return MakeErrorClassOther("review")
 	}
-	return byStatus(err.Status.SomeOr(0))
-}
-
-// A status that says nothing, such as none at all, may pass: a lost connection, a lock's timeout.
-func byStatus(status uint16) ErrorClass {
-	switch {
-	case status == 429:
-		return MakeErrorClassThrottled()
-	case status >= 400 && status < 500 && status != 408 && status != 425:
-		return MakeErrorClassPermanent()
-	}
-	return MakeErrorClassTransient()
+	return defaults.Classify(err)
 }
 
 // Judge says whether there is a next attempt.

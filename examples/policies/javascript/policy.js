@@ -1,6 +1,7 @@
 // A policy for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
 //
 // The contract, with every field explained: bindings/wit/policy.wit. Names are in camelCase here: failure.previousDelay, error.retryAfter.
+import { classify as defaultClass } from 'backstop:policy/default-classifier@0.1.0';
 
 /** The ceiling of the first delay, and of every delay, in milliseconds. */
 const BASE = 500;
@@ -15,13 +16,14 @@ export const settings = {
   configure(given) {
     for (const [name, value] of given) {
       if (name !== 'attempts') throw `unknown setting \`${name}\`: expected \`attempts\``;
-      if (!/^[1-9][0-9]{0,8}$/.test(value)) throw `setting \`attempts\` is \`${value}\`: expected a whole number from 1`;
-      attempts = Number(value);
+      attempts = /^[0-9]+$/.test(value) ? Number(value) : 0;
+      if (attempts < 1 || attempts > 0xffffffff) throw `setting \`attempts\` is \`${value}\`: expected a whole number from 1`;
     }
   },
 };
 
 export const classifier = {
+  /** The API's own codes; the host's own classification for everything else. */
   classify(error) {
     switch (error.code) {
       case 'card_declined':
@@ -30,20 +32,15 @@ export const classifier = {
         return { tag: 'permanent' };
       case 'rate_limit':
         return { tag: 'throttled' };
+      case 'lock_timeout':
+        return { tag: 'transient' };
       case 'fraud_review':
         return { tag: 'other', val: 'review' };
       default:
-        return byStatus(error.status ?? 0);
+        return defaultClass(error);
     }
   },
 };
-
-/** A status that says nothing, such as none at all, may pass: a lost connection, a lock's timeout. */
-function byStatus(status) {
-  if (status === 429) return { tag: 'throttled' };
-  const isRefused = status >= 400 && status < 500 && status !== 408 && status !== 425;
-  return isRefused ? { tag: 'permanent' } : { tag: 'transient' };
-}
 
 export const deadLettering = {
   judge(failure, errorClass) {

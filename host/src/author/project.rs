@@ -2,13 +2,21 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use backstop_backoff::parse_duration;
 use serde::Deserialize;
 
 use super::language::Language;
 
 /// The file that makes a folder a policy's.
 pub const MANIFEST: &str = "policy.toml";
+
+/// How long a build may take, where the manifest does not say it: the first one in Rust fetches a toolchain.
+const BUILD_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// The longest that it may say.
+const LONGEST_BUILD: Duration = Duration::from_hours(24);
 
 /// The questions of the contract, as `answers` names them.
 pub(super) const QUESTIONS: [&str; 4] = ["settings", "classifier", "backoff", "dead-lettering"];
@@ -26,6 +34,8 @@ pub struct Project {
     pub language: Language,
     /// The interfaces that it exports, in the order of the contract.
     pub answers: Vec<&'static str>,
+    /// How long a build may take, from a second to a day.
+    pub build_timeout: Duration,
 }
 
 /// Why a folder is not taken for a policy's.
@@ -115,12 +125,13 @@ impl std::str::FromStr for PolicyName {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Manifest {
     name: String,
     version: String,
     language: Language,
     answers: Option<Vec<String>>,
+    build_timeout: Option<String>,
 }
 
 impl Project {
@@ -155,12 +166,15 @@ impl Project {
         }
         let answers = answers(manifest.language, manifest.answers.as_deref())
             .map_err(|reason| wrong("answers", reason))?;
+        let build_timeout = build_timeout(manifest.build_timeout.as_deref())
+            .map_err(|reason| wrong("build-timeout", reason))?;
         Ok(Self {
             folder: folder.to_owned(),
             name,
             version: manifest.version,
             language: manifest.language,
             answers,
+            build_timeout,
         })
     }
 
@@ -191,6 +205,16 @@ fn is_version(version: &str) -> bool {
     }
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     numbers.split('.').count() == 3 && numbers.split('.').all(is_number)
+}
+
+fn build_timeout(told: Option<&str>) -> Result<Duration, String> {
+    let Some(told) = told else {
+        return Ok(BUILD_TIMEOUT);
+    };
+    let span = parse_duration(told).map(Duration::from_millis);
+    span.ok()
+        .filter(|span| (Duration::from_secs(1)..=LONGEST_BUILD).contains(span))
+        .ok_or_else(|| format!("is `{told}`: expected a span from 1s to 1d, such as \"10m\""))
 }
 
 fn answers(language: Language, named: Option<&[String]>) -> Result<Vec<&'static str>, String> {
@@ -232,6 +256,7 @@ mod tests {
         let project = opened("name = \"my-rule\"\nversion = \"1.2.0-rc.1\"\nlanguage = \"c\"\nanswers = [\"backoff\", \"settings\"]").unwrap();
         assert_eq!(project.language, Language::C);
         assert_eq!(project.answers, ["settings", "backoff"]);
+        assert_eq!(project.build_timeout, BUILD_TIMEOUT);
         assert!(project.component().ends_with("build/my-rule.wasm"));
     }
 
@@ -267,6 +292,10 @@ mod tests {
                 "unknown variant `cobol`",
             ),
             ("name = \"a\"\nodd = 1", "unknown field `odd`"),
+            (
+                "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"rust\"\nbuild-timeout = \"0s\"",
+                "`build-timeout` is `0s`: expected a span from 1s to 1d, such as \"10m\"",
+            ),
         ] {
             let refused = opened(manifest).unwrap_err();
             assert!(refused.starts_with("mine/policy.toml"), "{refused}");

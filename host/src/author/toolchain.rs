@@ -1,8 +1,17 @@
 //! The programs of a language's toolchain: found in the policy's own folder first, then where the shell finds them, and run there.
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use backstop_backoff::format_duration;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::clock;
+use crate::text::tail;
 
 /// How much of what a tool wrote is told when it fails, in bytes: its end.
 const TOLD: usize = 8 << 10;
@@ -34,6 +43,17 @@ pub enum ToolError {
         command: String,
         /// What it wrote.
         said: String,
+    },
+    /// Did not end in time, and was ended.
+    #[error(
+        "`{command}` was ended: the build took longer than {}, the `build-timeout` of policy.toml",
+        format_duration(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+    )]
+    Late {
+        /// As it was started.
+        command: String,
+        /// How long the whole build may take.
+        limit: Duration,
     },
 }
 
@@ -76,29 +96,118 @@ impl Tool {
     }
 }
 
-/// Runs to the end. What the tool wrote on stdout.
-pub(super) fn run(command: &mut Command) -> Result<Vec<u8>, ToolError> {
-    let output = command
-        .stdin(std::process::Stdio::null())
-        .output()
-        .map_err(|cause| ToolError::Unstartable {
-            program: command.get_program().into(),
-            cause,
-        })?;
+/// Which of a failing tool's words are for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Words {
+    /// All of them.
+    All,
+    /// Those on stderr: on stdout it talks to programs.
+    Stderr,
+}
+
+/// How long a build may take, and when it is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    started: std::time::Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// So long from now.
+    pub(super) fn within(limit: Duration) -> Self {
+        Self {
+            started: clock::instant(),
+            limit,
+        }
+    }
+
+    fn left(self) -> Duration {
+        self.limit.saturating_sub(self.started.elapsed())
+    }
+}
+
+/// Runs to the end, or to the deadline. What the tool wrote on stdout.
+pub(super) fn run(
+    command: &mut Command,
+    words: Words,
+    deadline: Deadline,
+) -> Result<Vec<u8>, ToolError> {
+    // A backtrace of the tool's own would be all that is left of what it says.
+    command.env_remove("RUST_BACKTRACE");
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own, so that what it starts ends with it.
+    command.process_group(0);
+    let program = PathBuf::from(command.get_program());
+    let unstartable = |cause| ToolError::Unstartable { program, cause };
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(cause) => return Err(unstartable(cause)),
+    };
+    let running = Running::is(&child);
+    let (ended, wait) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = ended.send(child.wait_with_output());
+    });
+    let Ok(output) = wait.recv_timeout(deadline.left()) else {
+        running.end();
+        return Err(ToolError::Late {
+            command: shown(command),
+            limit: deadline.limit,
+        });
+    };
+    drop(running);
+    let output = output.map_err(unstartable)?;
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut said = match words {
+        Words::All => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Words::Stderr => String::new(),
+    };
     said.push_str(&String::from_utf8_lossy(&output.stderr));
-    let said = said.trim();
-    let mut from = said.len().saturating_sub(TOLD);
-    while !said.is_char_boundary(from) {
-        from += 1;
-    }
     Err(ToolError::Failed {
         command: shown(command),
-        said: said.get(from..).unwrap_or_default().to_owned(),
+        said: tail(said.trim(), TOLD).to_owned(),
     })
+}
+
+/// The process groups of the tools that run now.
+static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+fn groups() -> MutexGuard<'static, Vec<Pid>> {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The process group of a tool that runs, until dropped.
+struct Running(Option<Pid>);
+
+impl Running {
+    fn is(child: &Child) -> Self {
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        groups().extend(group);
+        Self(group)
+    }
+
+    /// Ends the tool and what it has started.
+    fn end(&self) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        groups().retain(|group| Some(*group) != self.0);
+    }
+}
+
+/// Ends every tool that a build runs now, and what it has started: a signal that a terminal sends does not reach them.
+pub fn end_tools() {
+    for group in groups().drain(..) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
 }
 
 /// A command as a person would type it.
@@ -138,13 +247,39 @@ mod tests {
     #[test]
     fn what_a_failing_tool_wrote_is_told() {
         let tool = Tool::find(Path::new("/"), &["sh"], "").unwrap();
+        let deadline = Deadline::within(Duration::from_secs(60));
         let mut command = tool.command(Path::new("/"), ["-c", "echo one; echo two >&2; exit 3"]);
-        let failed = run(&mut command).unwrap_err().to_string();
-        assert_eq!(
-            failed,
-            "`sh -c 'echo one; echo two >&2; exit 3'` failed:\none\ntwo"
-        );
+        let told = |words| run(&mut command, words, deadline);
+        let [all, stderr] = [Words::All, Words::Stderr].map(told);
+        let shown = "`sh -c 'echo one; echo two >&2; exit 3'` failed:";
+        assert_eq!(all.unwrap_err().to_string(), format!("{shown}\none\ntwo"));
+        assert_eq!(stderr.unwrap_err().to_string(), format!("{shown}\ntwo"));
         let mut command = tool.command(Path::new("/"), ["-c", "echo one"]);
-        assert_eq!(run(&mut command).unwrap(), b"one\n");
+        assert_eq!(run(&mut command, Words::All, deadline).unwrap(), b"one\n");
+    }
+
+    #[test]
+    fn a_tool_that_does_not_end_in_time_is_ended_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = Tool::find(folder.path(), &["sh"], "").unwrap();
+        let script = "sleep 1000 & echo $! > started; wait";
+        let mut command = tool.command(folder.path(), ["-c", script]);
+        // Long enough to start two processes on a busy machine.
+        let deadline = Deadline::within(Duration::from_secs(2));
+        let late = run(&mut command, Words::All, deadline).unwrap_err();
+        let expected = format!(
+            "`sh -c '{script}'` was ended: the build took longer than 2s, the `build-timeout` of policy.toml"
+        );
+        assert_eq!(late.to_string(), expected);
+        let started = std::fs::read_to_string(folder.path().join("started")).unwrap();
+        let started = Pid::from_raw(started.trim().parse().unwrap()).unwrap();
+        // Whoever inherits it may take a moment to bury it.
+        let is_gone = || {
+            let status = std::fs::read_to_string(format!("/proc/{started}/status"));
+            status.map_or(true, |status| status.contains("State:\tZ"))
+        };
+        while !is_gone() {
+            std::thread::yield_now();
+        }
     }
 }

@@ -26,6 +26,12 @@ pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
     Ok(stop)
 }
 
+/// Until the first of them.
+pub(super) async fn stopped() -> anyhow::Result<()> {
+    Ends::listen()?.next().await;
+    Ok(())
+}
+
 /// Has a write beyond the limit of a file's size (`ulimit -f`) fail, which is logged, in place of killing the process.
 ///
 /// SIGPIPE needs no such care: Rust's runtime ignores it. A handler, and not to ignore the signal: programs that are run for messages would inherit that.

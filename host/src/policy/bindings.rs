@@ -20,7 +20,7 @@ wasmtime::component::bindgen!({
     imports: { default: trappable },
 });
 
-pub(super) use self::backstop::policy::{log, payload, types};
+pub(super) use self::backstop::policy::{default_classifier, log, payload, types};
 pub(super) use self::exports::backstop::policy::{backoff, classifier, dead_lettering, settings};
 
 impl From<&failure::Error> for types::Error {

@@ -90,7 +90,7 @@ pub enum ComponentError {
     Compile(String),
     /// Wants things that a policy is not given: all of them.
     #[error(
-        "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `backstop:policy/payload` and WASI 0.2 without network or HTTP"
+        "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `payload` and `default-classifier`, and WASI 0.2 without network or HTTP"
     )]
     Import(String),
     /// Exports nothing that the host would call.
@@ -221,6 +221,8 @@ fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>
     bindings::types::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
     bindings::log::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
     bindings::payload::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
+    bindings::default_classifier::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host)
+        .map_err(link)?;
     let mut refused = Vec::new();
     for (import, item) in component.component_type().imports(component.engine()) {
         if is_wasi(import) {
@@ -248,7 +250,7 @@ fn is_wasi(import: &str) -> bool {
 }
 
 fn is_ours(import: &str) -> bool {
-    ["types", "log", "payload"]
+    ["types", "log", "payload", "default-classifier"]
         .iter()
         .any(|interface| import == format!("backstop:policy/{interface}@0.1.0"))
 }

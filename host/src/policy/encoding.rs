@@ -103,6 +103,8 @@ fn assemble(file: &[u8]) -> Result<Vec<u8>, EncodingError> {
     let text = std::str::from_utf8(file).map_err(|_| EncodingError::Unknown {
         what: "neither WebAssembly nor text",
     })?;
+    // As some editors begin a file.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.trim_start().starts_with(['(', ';']) {
         return Err(EncodingError::Unknown {
             what: "text, but not of WebAssembly",
@@ -179,7 +181,7 @@ fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
         ));
     }
     let world = format!(
-        "package backstop:written; world by-hand {{ import backstop:policy/log@0.1.0; import backstop:policy/payload@0.1.0; {exported} }}"
+        "package backstop:written; world by-hand {{ import backstop:policy/log@0.1.0; import backstop:policy/payload@0.1.0; import backstop:policy/default-classifier@0.1.0; {exported} }}"
     );
     let mut resolve = Resolve::default();
     resolve

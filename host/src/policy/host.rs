@@ -1,13 +1,14 @@
-//! What the host keeps for one instance during one decision, and the two interfaces that it offers to it.
+//! What the host keeps for one instance during one decision, and the interfaces that it offers to it.
 
 use std::sync::Arc;
 
 use wasmtime::bail;
 
-use super::bindings::{log, payload, types};
+use super::bindings::{default_classifier, log, payload, types};
 use super::limits::{Limits, Meter};
 use super::looked_at::LookedAt;
 use super::payload::{Lookups, Payload};
+use crate::fallback;
 
 /// One line that a policy wrote.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -136,6 +137,15 @@ impl Host {
 }
 
 impl types::Host for Host {}
+
+impl default_classifier::Host for Host {
+    fn classify(&mut self, error: types::Error) -> wasmtime::Result<types::ErrorClass> {
+        let details = error.details.iter();
+        let details: usize = details.map(|(name, value)| name.len() + value.len()).sum();
+        self.spend(error.code.len() + error.message.len() + details)?;
+        Ok((&fallback::class_of(&error.code, error.status)).into())
+    }
+}
 
 impl log::Host for Host {
     fn log(&mut self, level: log::Level, mut message: String) -> wasmtime::Result<()> {

@@ -20,7 +20,7 @@ impl Policy for Payments {
         let mut attempts = 8;
         for (name, value) in settings {
             match (name.as_str(), value.parse()) {
-                ("attempts", Ok(number @ 1..)) => attempts = number,
+                ("attempts", Ok(number @ 1..)) if !value.starts_with('+') => attempts = number,
                 ("attempts", _) => {
                     return Err(format!(
                         "setting `attempts` is `{value}`: expected a whole number from 1"

@@ -1,6 +1,7 @@
 //! `bindings/` in a policy's folder: the contract, and what the policy's language needs to speak it. Made anew by every build, committed by nobody.
 
 mod go;
+pub(super) mod javascript;
 mod rust;
 
 use std::io;
@@ -60,12 +61,17 @@ pub(super) fn write(project: &Project) -> Result<(), BindingsError> {
     written.add("wit/policy.wit", CONTRACT);
     let made = match project.language {
         Language::Rust => rust::add(&mut written),
-        Language::JavaScript | Language::Python => world_only(project, &mut written),
+        Language::JavaScript => {
+            javascript::add(project, &mut written);
+            world_only(project, &mut written)
+        }
         Language::TypeScript => {
             written.add("policy.d.ts", TYPES);
             written.add("imports.d.ts", IMPORTS);
+            javascript::add(project, &mut written);
             world_only(project, &mut written)
         }
+        Language::Python => world_only(project, &mut written),
         Language::Go => go::add(project, &mut written),
         Language::C => c(project, &mut written),
     };
@@ -116,7 +122,7 @@ pub(super) fn world(answers: &[&str]) -> String {
         .map(|question| format!("  export {question};\n"))
         .collect();
     format!(
-        "package backstop:policy@0.1.0;\n\n/// What this policy answers, as its policy.toml says.\nworld {WORLD} {{\n  import log;\n  import payload;\n\n{exports}}}\n"
+        "package backstop:policy@0.1.0;\n\n/// What this policy answers, as its policy.toml says.\nworld {WORLD} {{\n  import log;\n  import payload;\n  import default-classifier;\n\n{exports}}}\n"
     )
 }
 

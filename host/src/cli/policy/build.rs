@@ -1,6 +1,7 @@
 //! `backstop policy build`: a policy's folder to a component, each command of the toolchain shown.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use anstream::{eprintln, println};
 use anstyle::Style;
@@ -8,6 +9,8 @@ use clap::Parser;
 use serde_json::json;
 
 use crate::author::{self, Built, Project};
+use crate::cli::exit::Exit;
+use crate::cli::{log, signals};
 use crate::clock;
 
 /// Build a policy: run its language's toolchain, and make a component that any host takes
@@ -57,9 +60,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Builds, and shows each command on stderr before it runs.
 fn build(project: &Project, names: bool) -> anyhow::Result<Built> {
+    ends_with_this_process();
     let dim = Style::new().dimmed();
     let mut step = |command: &str| eprintln!("{dim}$ {command}{dim:#}");
     Ok(author::build(project, names, &mut step)?)
+}
+
+/// From now on, a signal that ends this process ends the toolchain too: it runs in a group of its own, which Ctrl-C does not reach.
+fn ends_with_this_process() {
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| {
+        tokio::spawn(async {
+            if let Err(error) = signals::stopped().await {
+                tracing::debug!("{error:#}");
+                return;
+            }
+            author::end_tools();
+            log::flush();
+            std::process::exit(Exit::Interrupted as i32);
+        });
+    });
 }
 
 /// The component of a policy's folder, built where something has changed since it was.

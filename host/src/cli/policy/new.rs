@@ -15,7 +15,7 @@ Examples:
 
 /// Start a policy of your own: a folder that builds and passes its tests as it stands
 ///
-/// It holds a realistic policy (full jitter, with its own classification of one API's errors), scenarios that say what it has to answer, a README, and the versions of the toolchain that it was tried with.
+/// It holds a realistic policy (full jitter, with its own classification of one API's errors), scenarios that say what it has to answer, a README, and the versions of the toolchain that it was tried with. Where that toolchain is not there, the command that installs it is told.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
@@ -49,6 +49,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     println!("  {}", folder.join(project.language.source()).display());
     println!("  {}", project.scenarios().display());
     println!();
+    if let Some(missing) = author::missing_toolchain(&project) {
+        println!("first, once:        {missing}");
+    }
     println!("build and test it:  backstop policy test {shown}");
     Ok(())
 }

@@ -1,0 +1,145 @@
+//! What the template of every language has to answer: that of Rust, run natively.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use backstop::author::check;
+use backstop::author::scenario::Suite;
+use backstop::author::subject::Subject;
+use backstop::config::Cache;
+use backstop::decision::{Action, Answer, ErrorClass};
+use backstop::failure::{Failure, Milliseconds};
+use backstop::policy::{Broken, Compiled, Limits, Payload, Sandbox, Source};
+use backstop_policy::{Policy, Verdict, testing, whole_milliseconds};
+
+use crate::backstop::cache;
+use crate::toolchain::example;
+use template::Payments;
+
+#[path = "../../examples/policies/rust/src/lib.rs"]
+#[allow(
+    unreachable_pub,
+    clippy::wildcard_enum_match_arm,
+    reason = "it is a crate of its own"
+)]
+mod template;
+
+/// How many failures the languages are compared on, for each way in which the policy is set.
+const FAILURES: usize = 1_500;
+
+/// A live instance answers so many and is replaced: what C takes of memory it does not give back.
+const LIVE: usize = 100;
+
+/// What operators may write for the number of attempts, good and bad.
+const ATTEMPTS: [&str; 16] = [
+    "1",
+    "8",
+    "007",
+    "4294967295",
+    "0",
+    "4294967296",
+    "99999999999999999999",
+    "-1",
+    "+5",
+    "5.0",
+    "1e3",
+    "12abc",
+    " 5",
+    "",
+    "५",
+    "many\0é😀",
+];
+
+/// A policy's file, compiled as the command has compiled it.
+pub fn compiled(component: &Path) -> Subject {
+    let kept = Cache::Folder(cache()).open().unwrap();
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let sandbox = sandbox.with_compiled(Compiled::default().kept_in(kept));
+    Subject::load(
+        &sandbox,
+        &Source::path(component.to_owned()),
+        "card-payments",
+    )
+    .unwrap()
+}
+
+/// Settings with this number of attempts.
+pub fn attempts(number: &str) -> Vec<(String, String)> {
+    vec![("attempts".to_owned(), number.to_owned())]
+}
+
+/// Fails where the component answers anything else than the template of Rust does.
+pub fn assert_same_decisions(component: &Path) {
+    let subject = compiled(component);
+    let suite = Suite::read(&example("scenarios.toml")).unwrap();
+    let payload = Arc::<Payload>::default();
+    let failures: Vec<_> = check::failures(7, &suite.scenarios)
+        .map(|(failure, _)| failure)
+        .take(FAILURES)
+        .collect();
+    for settings in [Vec::new(), attempts("4294967295")] {
+        let policy = subject.policy(&settings);
+        let payments = Payments::configure(&settings).unwrap();
+        for failures in failures.chunks(LIVE) {
+            let mut session = policy.session(&payload);
+            for failure in failures {
+                let answered = session.ask(failure);
+                let expected = expected(&payments, failure);
+                assert_eq!(answered, expected, "{settings:?} {failure:#?}");
+            }
+        }
+    }
+    let unknown = vec![("attempt\0é".to_owned(), "8".to_owned())];
+    for settings in ATTEMPTS.map(attempts).into_iter().chain([unknown]) {
+        let failure = crate::failure("lock_timeout");
+        let asked = subject.policy(&settings).ask(&failure, &payload);
+        assert!(!asked.read_clock, "{settings:?}");
+        let expected = match Payments::configure(&settings) {
+            Ok(payments) => expected(&payments, &failure),
+            Err(refusal) => Err(Broken::Settings(refusal)),
+        };
+        assert_eq!(asked.answer, expected, "{settings:?}");
+    }
+}
+
+fn expected(payments: &Payments, failure: &Failure) -> Result<Answer, Broken> {
+    let told = as_told(failure);
+    let class = payments.classify(&told.error);
+    let action = match payments.judge(&told, &class) {
+        Verdict::DeadLetter(reason) => Action::DeadLetter { reason },
+        Verdict::Discard(reason) => Action::Discard { reason },
+        Verdict::Retry => {
+            let delay = Milliseconds(whole_milliseconds(payments.delay(&told, &class)));
+            Action::Retry { delay }
+        }
+    };
+    let class = match class {
+        backstop_policy::ErrorClass::Transient => ErrorClass::Transient,
+        backstop_policy::ErrorClass::Throttled => ErrorClass::Throttled,
+        backstop_policy::ErrorClass::Permanent => ErrorClass::Permanent,
+        backstop_policy::ErrorClass::Other(name) => ErrorClass::Other(name),
+    };
+    Ok(Answer { class, action }.sensible()?)
+}
+
+/// A failure as the SDK has it.
+fn as_told(failure: &Failure) -> backstop_policy::Failure {
+    let Failure { error, .. } = failure;
+    backstop_policy::Failure {
+        message_id: failure.message_id.clone(),
+        source: failure.source.clone(),
+        attempt: failure.attempt.get(),
+        age: failure.age.0,
+        previous_delay: failure.previous_delay.map(|delay| delay.0),
+        error: backstop_policy::Error {
+            code: error.code.clone(),
+            message: error.message.clone(),
+            status: error.status,
+            retry_after: error.retry_after.map(|delay| delay.0),
+            details: error.details.clone(),
+        },
+        attributes: failure.attributes.clone(),
+        random: failure.random,
+        ..testing::failure("")
+    }
+}
