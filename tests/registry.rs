@@ -462,3 +462,56 @@ async fn a_registry_that_stops_in_the_middle_of_a_policy_is_away() {
     let cut = client.fetch(&at, false, LARGEST).await.unwrap_err();
     assert!(cut.is_away(), "{cut}");
 }
+
+/// A body that does not end.
+fn endless() -> Body {
+    let chunk = bytes::Bytes::from(vec![b' '; 64 << 10]);
+    let chunks = futures::stream::repeat_with(move || Ok::<_, std::io::Error>(chunk.clone()));
+    Body::from_stream(chunks)
+}
+
+/// Each is refused after what its kind may have, long before memory runs out.
+#[tokio::test]
+async fn nothing_that_a_registry_sends_is_read_without_a_limit() {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let blob = json!({"mediaType": "application/wasm", "digest": digest, "size": 1_000});
+    let manifest = json!({"schemaVersion": 2, "config": blob, "layers": [blob]}).to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let realm = format!("Bearer realm=\"http://{address}/token\"");
+    let router = axum::Router::new()
+        .route("/v2/", get(async || ""))
+        .route("/v2/endless/manifest/manifests/1", get(async || endless()))
+        .route("/v2/endless/blob/manifests/1", get(async move || manifest))
+        .route("/v2/endless/blob/blobs/{digest}", get(async || endless()))
+        .route(
+            "/v2/endless/error/manifests/1",
+            get(async || (StatusCode::SERVICE_UNAVAILABLE, endless())),
+        );
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let wants_tokens = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let with_token = wants_tokens.local_addr().unwrap();
+    let realm = realm.replace(&address.to_string(), &with_token.to_string());
+    let router = axum::Router::new()
+        .route("/token", get(async || endless()))
+        .fallback(async move || (StatusCode::UNAUTHORIZED, [("www-authenticate", realm)]));
+    tokio::spawn(async move { axum::serve(wants_tokens, router).await });
+
+    let client = Client::new(Vec::new());
+    for (at, expected) in [
+        (
+            format!("{address}/endless/manifest:1"),
+            "the limit is 4194304",
+        ),
+        (format!("{address}/endless/blob:1"), "the limit is 1048576"),
+        (format!("{address}/endless/error:1"), "HTTP 503"),
+        (
+            format!("{with_token}/endless/token:1"),
+            "the limit is 262144",
+        ),
+    ] {
+        let at = reference(&format!("oci://{at}"));
+        let refused = client.fetch(&at, true, LARGEST).await.unwrap_err();
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+}

@@ -451,6 +451,27 @@ fn a_flood_of_log_lines_is_cut_and_a_flood_of_calls_is_stopped() {
 }
 
 #[test]
+fn a_policy_that_looks_into_the_payload_without_end_is_stopped() {
+    let sandbox = sandbox();
+    let look = "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000))";
+    let asked = ask_rule(
+        &sandbox,
+        Rule {
+            delay: Some(&format!("(loop $l {look} (br $l)) (unreachable)")),
+            ..Rule::default()
+        },
+    );
+    assert!(
+        matches!(&asked.answer, Err(Broken::Trapped(text, _)) if text.contains("calls to the host")),
+        "{:?}",
+        asked.answer
+    );
+    // Each look costs at least a kilobyte of 16 MiB, and each found 12 bytes of pointer and text.
+    assert!(asked.looked_at.parts.len() == 1 && asked.looked_at.left_out == 0);
+    assert_still_works(&sandbox);
+}
+
+#[test]
 fn a_policy_reads_the_payload_by_pointer_and_what_it_read_is_known() {
     let sandbox = sandbox();
     // The pointer "/tenant" lies at 2060; the answer is option<string> at 3000: its length is the delay.

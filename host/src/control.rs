@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than any request.
 const REQUEST: u64 = 64 << 10;
 
+/// Longer than any answer.
+const ANSWER: u64 = 64 << 20;
+
 /// What a running host is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ask")]
@@ -217,6 +220,6 @@ fn ask_one(mut stream: UnixStream, request: &Request) -> io::Result<Answer> {
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
+    BufReader::new(stream.take(ANSWER)).read_line(&mut answer)?;
     Ok(serde_json::from_str(&answer)?)
 }

@@ -65,11 +65,11 @@ pub enum RegistryError {
         reason: String,
     },
     /// Over the limit.
-    #[error("{reference} has {size} bytes, more than the limit of {most}")]
+    #[error("{reference} has {size} bytes or more, and the limit is {most}")]
     TooLarge {
         /// What was asked for.
         reference: String,
-        /// The size that its manifest says.
+        /// The size that its manifest says, or how much had come by then.
         size: i64,
         /// The limit.
         most: usize,
@@ -155,7 +155,7 @@ impl RegistryError {
     }
 
     /// By the first of the errors in an answer.
-    fn told(reference: &Reference, envelope: &OciEnvelope) -> Self {
+    pub(super) fn told(reference: &Reference, envelope: &OciEnvelope) -> Self {
         use OciErrorCode as C;
         let messages: Vec<_> = envelope
             .errors
@@ -184,7 +184,7 @@ impl RegistryError {
         Self::answered(reference, status, &messages.join(", "))
     }
 
-    fn answered(reference: &Reference, status: u16, message: &str) -> Self {
+    pub(super) fn answered(reference: &Reference, status: u16, message: &str) -> Self {
         let message: String = message.trim().chars().take(300).collect();
         let reason = match message.as_str() {
             "" => format!("HTTP {status}"),

@@ -4,6 +4,7 @@
 
 mod error;
 mod layout;
+mod reader;
 mod session;
 
 use std::collections::BTreeMap;

@@ -3,28 +3,20 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use docker_credential::{CredentialRetrievalError, DockerCredential};
-use futures::TryStreamExt;
 use oci_client::Reference;
 use oci_client::client::{Client, ClientConfig, ClientProtocol};
-use oci_client::manifest::{
-    IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
-    OCI_IMAGE_MEDIA_TYPE, OciDescriptor,
-};
+use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor};
 use oci_client::secrets::RegistryAuth;
 use reqwest::header::HeaderValue;
 
 use super::RegistryError;
 use super::layout::{self, Kind, Package};
+use super::reader::{CONNECTING, Reader, SILENCE};
 use crate::policy::signature;
-
-/// Within which a connection is made.
-const CONNECTING: Duration = Duration::from_secs(5);
-
-/// How long a registry may fall silent in the middle of an answer.
-const SILENCE: Duration = Duration::from_secs(10);
 
 /// Within which a credential helper answers.
 const HELPING: Duration = Duration::from_secs(15);
@@ -32,8 +24,9 @@ const HELPING: Duration = Duration::from_secs(15);
 /// One registry that is spoken to.
 #[derive(Clone)]
 pub(super) struct Session {
+    reader: Arc<Reader>,
+    /// Pushes. It reads answers without a limit, and so reads nothing else.
     client: Client,
-    auth: RegistryAuth,
 }
 
 impl Session {
@@ -56,14 +49,12 @@ impl Session {
         let registry = reference.resolve_registry();
         let auth = credentials(registry).await;
         client.store_auth_if_needed(registry, &auth).await;
-        Ok(Self { client, auth })
+        let reader = Arc::new(Reader::new(reference, is_plain, auth)?);
+        Ok(Self { reader, client })
     }
 
     pub(super) async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
-        self.client
-            .fetch_manifest_digest(reference, &self.auth)
-            .await
-            .map_err(|error| RegistryError::of(reference, error))
+        self.reader.digest(reference).await
     }
 
     /// A policy's file, with the digest of its manifest before it.
@@ -98,17 +89,7 @@ impl Session {
         reference: &Reference,
         kind: Kind,
     ) -> Result<(String, OciDescriptor), RegistryError> {
-        let accepted = [
-            OCI_IMAGE_MEDIA_TYPE,
-            OCI_IMAGE_INDEX_MEDIA_TYPE,
-            IMAGE_MANIFEST_MEDIA_TYPE,
-            IMAGE_MANIFEST_LIST_MEDIA_TYPE,
-        ];
-        let (manifest, _) = self
-            .client
-            .pull_manifest_raw(reference, &self.auth, &accepted)
-            .await
-            .map_err(|error| RegistryError::of(reference, error))?;
+        let manifest = self.reader.manifest(reference).await?;
         let digest = layout::sha256(&manifest);
         if let Some(pin) = reference.digest()
             && pin != digest
@@ -127,38 +108,21 @@ impl Session {
         Ok((digest, layer))
     }
 
-    /// The content of a layer, which the client checks against its digest. Never taken from the other addresses that a manifest may name.
+    /// The content of a layer, which is checked against its digest. Never taken from the other addresses that a manifest may name.
     async fn blob(
         &self,
         reference: &Reference,
         layer: &OciDescriptor,
         most: usize,
     ) -> Result<Vec<u8>, RegistryError> {
-        let too_large = |size| RegistryError::TooLarge {
-            reference: reference.to_string(),
-            size,
-            most,
-        };
-        let size = usize::try_from(layer.size).ok().filter(|it| *it <= most);
-        let size = size.ok_or_else(|| too_large(layer.size))?;
-        let mut stream = self
-            .client
-            .pull_blob_stream(reference, layer.digest.as_str())
-            .await
-            .map_err(|error| RegistryError::of(reference, error))?;
-        let mut content = Vec::with_capacity(size);
-        while let Some(chunk) = stream
-            .try_next()
-            .await
-            .map_err(|error| RegistryError::of(reference, error.into()))?
-        {
-            content.extend_from_slice(&chunk);
-            if content.len() > most {
-                let size = i64::try_from(content.len()).unwrap_or(i64::MAX);
-                return Err(too_large(size));
-            }
+        if !usize::try_from(layer.size).is_ok_and(|size| size <= most) {
+            return Err(RegistryError::TooLarge {
+                reference: reference.to_string(),
+                size: layer.size,
+                most,
+            });
         }
-        Ok(content)
+        self.reader.blob(reference, &layer.digest, most).await
     }
 
     /// Pushes an artifact to a tag: its parts, then the manifest, which makes it visible.
