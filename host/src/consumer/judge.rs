@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use backstop_backoff::format_duration;
 
-use super::Options;
 use super::startup::{Fault, Ready, Warning};
+use super::{Options, longest_linger};
 use crate::decider::Decider;
 use crate::decision::{Action, Bounds, DecidedBy};
 use crate::failure::{Failure, Milliseconds};
@@ -27,6 +27,12 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
         queue: queue.to_owned(),
         seconds: visibility.seconds(),
     });
+    let longest = longest_linger(visibility);
+    let lingers = (options.linger > longest).then(|| Warning::Linger {
+        queue: queue.to_owned(),
+        linger: text(Milliseconds::from_duration(options.linger)),
+        longest: text(Milliseconds::from_duration(longest)),
+    });
     let forgets = ready.dead_letters.as_ref().and_then(|(dead, there)| {
         (there.retention < here.retention).then(|| Warning::DeadLetterRetention {
             url: dead.url().to_owned(),
@@ -43,7 +49,8 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
             less: there.max_message_bytes,
         })
     });
-    short.into_iter().chain(forgets).chain(smaller).collect()
+    let warnings = [short, lingers, forgets, smaller];
+    warnings.into_iter().flatten().collect()
 }
 
 /// Whether an attempt that was given more time than the default may take longer than a stop waits for it.
@@ -257,6 +264,15 @@ mod tests {
         assert_eq!(
             queues(&ready(&there, &here), &options(5, 900), "orders"),
             []
+        );
+        let lingering = Options {
+            linger: Duration::from_secs(2),
+            ..options(5, 900)
+        };
+        let found = queues(&ready(&there, &here), &lingering, "orders");
+        assert!(
+            matches!(found.as_slice(), [Warning::Linger { .. }]),
+            "{found:?}"
         );
         assert!(grace(&options(30, 60), "orders").is_some());
         for fine in [10, 900] {

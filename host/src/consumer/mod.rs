@@ -155,7 +155,7 @@ impl Consumer {
             .visibility_timeout
             .unwrap_or(ready.description.visibility_timeout)
             .max(VisibilityTimeout::from_seconds(1));
-        let linger = linger_within(options.linger, visibility, &name);
+        let linger = options.linger.min(longest_linger(visibility));
         let applier = Applier::start(&ready, linger, Arc::clone(&stats));
         let shared = Arc::new(Shared {
             held: Held::of(&name),
@@ -216,20 +216,7 @@ impl Consumer {
     }
 }
 
-/// How long requests may wait for others. An outcome that waited for longer than a heartbeat does could come when the message is visible again.
-fn linger_within(linger: Duration, visibility: VisibilityTimeout, queue: &str) -> Duration {
-    let longest = longest_linger(visibility);
-    if linger > longest {
-        tracing::warn!(
-            queue,
-            ?linger,
-            "linger is longer than a third of the queue's visibility timeout: {longest:?} is used"
-        );
-    }
-    linger.min(longest)
-}
-
-/// The longest `linger` that goes with a visibility timeout: a third.
+/// The longest `linger` that goes with a visibility timeout: a third. An outcome that waited for longer than a heartbeat does could come when the message is visible again.
 pub(crate) fn longest_linger(visibility: VisibilityTimeout) -> Duration {
     visibility.as_duration() / 3
 }

@@ -199,6 +199,18 @@ pub enum Warning {
         /// The timeout.
         seconds: u32,
     },
+    /// Requests can't wait for as long as they may.
+    #[error(
+        "linger is {linger}, more than a third of the visibility timeout of {queue}: an outcome that waits for longer may come when the message is visible again. {longest} is used; lower linger or raise visibility-timeout"
+    )]
+    Linger {
+        /// The queue's name.
+        queue: String,
+        /// The option.
+        linger: String,
+        /// What is used.
+        longest: String,
+    },
     /// A stop cuts attempts short.
     #[error(
         "an attempt of {queue} may take {attempt_timeout}, but a stop waits for {grace} only: a longer attempt is cut short and made again. Raise grace, and the time that your platform gives a process to end, or lower attempt-timeout"
@@ -356,7 +368,7 @@ impl Checked {
     }
 
     async fn handler(&mut self, handler: &dyn Handler, url: &str) {
-        if let Err(cause) = handler.check().await {
+        if let Err(cause) = persist(|| handler.check()).await {
             self.faults.push(Fault::Handler { cause });
         } else if let Err(cause) = handler.answers().await {
             self.warnings.push(Warning::Handler {
@@ -416,24 +428,46 @@ async fn find_dead_letters(
     }
 }
 
+/// What a request of the start ends with.
+trait MayPass {
+    /// Whether the same request may succeed a moment later.
+    fn may_pass(&self) -> bool;
+}
+
+impl MayPass for QueueError {
+    fn may_pass(&self) -> bool {
+        self.retryable
+    }
+}
+
+impl MayPass for Error {
+    fn may_pass(&self) -> bool {
+        let is_lost = ["ECONNRESET", "ETIMEDOUT"].contains(&self.code.as_str());
+        is_lost
+            || self
+                .status
+                .is_some_and(|status| status == 429 || status >= 500)
+    }
+}
+
 /// Makes a request a few times where it may succeed the next time: one connection that is reset ends no start.
-async fn persist<T, F>(request: impl Fn() -> F) -> Result<T, QueueError>
+async fn persist<T, E: MayPass, F>(request: impl Fn() -> F) -> Result<T, E>
 where
-    F: Future<Output = Result<T, QueueError>>,
+    F: Future<Output = Result<T, E>>,
 {
     let end = Instant::now() + PERSISTENCE;
-    for tries in 1.. {
+    let mut tries = 1;
+    loop {
         match request().await {
-            Err(error) if error.retryable && tries < TRIES && Instant::now() < end => {
-                tracing::debug!(%error, tries, "asked again");
+            Err(error) if error.may_pass() && tries < TRIES && Instant::now() < end => {
                 let ceiling = jitter::exponential(BASE, CAP, tries);
                 let wait = jitter::full(ceiling / 2, ceiling, rand::random());
                 sleep(Duration::from_millis(wait.into())).await;
+                tries += 1;
             }
             outcome => return outcome,
         }
     }
-    request().await
 }
 
 /// A local queue has a dead-letter queue by itself: `local:orders` has `local:orders-dead-letters`.
