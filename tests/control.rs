@@ -10,6 +10,7 @@ use std::path::Path;
 use ::backstop::policy::PolicyDigest;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command, serve, text};
+use backstop_tests::compiler::{Held, heavy};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::policies::waits;
@@ -147,6 +148,30 @@ async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
         "{error}"
     );
     assert_eq!(cache.join("running").read_dir().unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_host_tells_what_it_compiles_and_since_when_until_a_better_file_ends_that() {
+    let host = Host::start(&[]).await;
+    assert_eq!(host.status().await["compiling"], Value::Null);
+    host.write(&heavy(2));
+    let held = Held::of(host.running.id());
+    let compiling = &host.status().await["compiling"];
+    let heavy = PolicyDigest::of(heavy(2).as_bytes());
+    assert_eq!(compiling["version"], heavy.short());
+    assert!(compiling["since"].is_u64(), "{compiling}");
+    let (_, told, _) = host.ask(&["status"]).await;
+    assert!(told.contains("compiling "), "{told}");
+    host.write(&waits(3));
+    host.swaps(1).await;
+    held.gone();
+    let status = host.status().await;
+    assert_eq!(status["live"][0]["digest"], digest(3).as_str());
+    assert_eq!(
+        (&status["compiling"], &status["refused"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(host.running.stop().await.0, 0);
 }
 
 #[tokio::test]

@@ -71,6 +71,7 @@ fn every_key_of_the_configuration_is_documented_and_no_other() {
         &example,
         &example["decisions"],
         &example["limits"],
+        &example["limits"]["compile"],
         &example["policies"],
         &example["queues"]["orders"],
         &example["lambda"],

@@ -17,6 +17,9 @@ use ::backstop::policy::{
 use backstop_tests::policies::{AT_WORK, Rule, waits};
 use tempfile::TempDir;
 
+#[path = "versions/compiling.rs"]
+mod compiling;
+
 /// A folder with a policy and a store, and what a host would do with them.
 struct World {
     folder: TempDir,

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    backstop::cli::main()
+    backstop::policy::compiler_process().unwrap_or_else(backstop::cli::main)
 }

@@ -9,6 +9,7 @@ pub mod aws;
 pub mod backstop;
 pub mod bench;
 pub mod card_payments;
+pub mod compiler;
 pub mod edges;
 pub mod emulator;
 pub mod exposition;

@@ -21,6 +21,10 @@ use tokio::time::Instant;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
+    backstop::policy::compiler_process().unwrap_or_else(handler)
+}
+
+fn handler() -> ExitCode {
     let Ok(log) = log() else {
         return ExitCode::FAILURE;
     };

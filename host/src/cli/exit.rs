@@ -135,6 +135,8 @@ impl Exit {
             | PolicyError::Component { .. }
             | PolicyError::Role(_)
             | PolicyError::Probe { .. }
+            | PolicyError::Remembered { .. }
+            | PolicyError::Panicked { .. }
             | PolicyError::TakenBack { .. }
             | PolicyError::Scenarios { .. } => Self::Policy,
         }

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::policy::remove_marks;
 use exit::Exit;
 
 /// Sandboxed WebAssembly policies decide every retry of an SQS queue.
@@ -95,7 +96,8 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,
         }
     });
-    // What still blocks (a policy that is being compiled) is not waited for.
+    // What still blocks (a policy that is being compiled or loaded) is not waited for.
+    remove_marks();
     runtime.shutdown_background();
     ended
 }

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::Exit;
 use super::log;
+use crate::policy::remove_marks;
 
 /// A token that the first SIGTERM, SIGINT or SIGHUP cancels.
 pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
@@ -20,6 +21,7 @@ pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
         );
         stopped.cancel();
         signals.next().await;
+        remove_marks();
         log::flush();
         std::process::exit(Exit::Interrupted as i32);
     });

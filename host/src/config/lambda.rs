@@ -10,8 +10,8 @@ use super::{
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::lambda::{UNHINDERED_ATTEMPTS, is_function};
-use crate::policy::{Place, PolicySpec, Source};
-use raw::{Settings, Span};
+use crate::policy::{Limits, Place, PolicySpec, Source};
+use raw::{Bytes, Settings, Span};
 
 /// The environment: what a variable is set to.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -224,6 +224,13 @@ impl raw::Policies {
     }
 }
 
+/// What a function of so many MiB has left to compile in: three quarters, since it is ended as a whole when all of it is used.
+fn memory_to_compile(mebibytes: String) -> Option<usize> {
+    let mebibytes: usize = mebibytes.trim().parse().ok()?;
+    let most = Limits::default().compile.memory;
+    Some(mebibytes.checked_mul(3 << 18)?.clamp(1, most))
+}
+
 /// The file, or one that says nothing.
 fn read_or_nothing(path: Option<&Path>) -> Result<raw::Config, ConfigError> {
     path.map_or_else(|| Ok(raw::Config::default()), raw::Config::read)
@@ -253,6 +260,10 @@ impl Config {
         raw.lambda = Some(raw.lambda.unwrap_or_default().overlaid(variable)?);
         let limits = raw.limits.get_or_insert_default();
         limits.time.get_or_insert(Span(TIME));
+        if let Some(bytes) = set("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(memory_to_compile) {
+            let compile = limits.compile.get_or_insert_default();
+            compile.memory.get_or_insert(Bytes(bytes));
+        }
         if let Some(record) = set("BACKSTOP_DECISIONS") {
             raw.decisions = Some(raw::Decisions { record });
         }

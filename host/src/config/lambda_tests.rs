@@ -217,3 +217,17 @@ fn a_shadow_has_the_live_settings_unless_it_is_given_its_own() {
     }
     assert_eq!(lambda(&variables[..2]).shadow, None);
 }
+
+#[test]
+fn a_function_compiles_within_three_quarters_of_its_memory_unless_told() {
+    let default = crate::policy::Limits::default().compile.memory;
+    for (mebibytes, memory) in [
+        ("128", 96 << 20),
+        ("1024", 768 << 20),
+        ("10240", default),
+        ("some", default),
+    ] {
+        let config = config(&[("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", mebibytes)]).unwrap();
+        assert_eq!(config.limits.compile.memory, memory, "{mebibytes}");
+    }
+}

@@ -233,6 +233,18 @@ impl raw::Limits {
         if limits.memory > 4 << 30 {
             return Err(value("limits.memory", "expected at most 4GiB"));
         }
+        if let Some(compile) = self.compile {
+            let within = &mut limits.compile;
+            within.time = compile.time.map_or(within.time, |span| span.0);
+            within.cpu = compile.cpu.map_or(within.cpu, |span| span.0);
+            within.memory = compile.memory.map_or(within.memory, |bytes| bytes.0);
+            if within.time.is_zero() || within.cpu.is_zero() || within.memory == 0 {
+                return Err(value(
+                    "limits.compile",
+                    "expected more than nothing, such as { time = \"5m\", cpu = \"2m\", memory = \"2GiB\" }",
+                ));
+            }
+        }
         Ok(limits)
     }
 }

@@ -79,6 +79,15 @@ pub(super) struct Limits {
     pub(super) strings: Option<Bytes>,
     pub(super) payload: Option<Bytes>,
     pub(super) component: Option<Bytes>,
+    pub(super) compile: Option<CompileLimits>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct CompileLimits {
+    pub(super) time: Option<Span>,
+    pub(super) cpu: Option<Span>,
+    pub(super) memory: Option<Bytes>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -273,3 +273,23 @@ fn a_flag_sets_a_setting_by_name_and_value() {
     );
     assert!(parse_settings("base").is_err() && parse_settings("=2s").is_err());
 }
+
+#[test]
+fn what_a_child_may_use_to_compile_is_set_one_by_one() {
+    let with = |table: &str| parse(&format!("limits.compile = {table}\n{ORDERS}"));
+    let limits = with(r#"{ time = "90s", memory = "512MiB" }"#)
+        .unwrap()
+        .limits;
+    let defaults = Limits::default();
+    assert_eq!(limits.compile.time, Duration::from_secs(90));
+    assert_eq!(limits.compile.memory, 512 << 20);
+    assert_eq!(limits.compile.cpu, defaults.compile.cpu);
+    for none in [r#"{ time = "0s" }"#, r#"{ cpu = "0s" }"#, "{ memory = 0 }"] {
+        let refused = with(none).unwrap_err().to_string();
+        assert!(
+            refused.contains("limits.compile: expected more"),
+            "{refused}"
+        );
+    }
+    assert!(with(r#"{ times = "9s" }"#).is_err());
+}

@@ -12,12 +12,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use wasmtime::{Config, Engine};
+use wasmtime::Engine;
 
-use super::component::PolicyDigest;
-use super::encoding::{self, EncodingError};
+use super::compiler::{Compiler, Job};
+use super::component::{ComponentError, PolicyDigest};
+use super::limits::CompileLimits;
 use super::store::{self, Store};
-use super::{engine, trust};
+use super::trust;
 use crate::whole;
 
 /// What a file of compiled code begins with; the digest of the policy's file follows, the SHA-256 of the code, and then the code.
@@ -61,12 +62,9 @@ impl Architecture {
 /// Why a policy could not be compiled ahead of time.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// See [`EncodingError`].
+    /// The policy is not valid, or the engine can't be made for the architecture.
     #[error(transparent)]
-    Encoding(#[from] EncodingError),
-    /// The engine can't be made for the architecture, or the policy is not valid.
-    #[error("it does not compile: {0}")]
-    Compile(String),
+    Component(#[from] ComponentError),
     /// The code can't be written.
     #[error("can't write {}", path.display())]
     Unwritable {
@@ -99,6 +97,11 @@ impl Compiled {
     pub fn kept_in(mut self, store: Option<Store>) -> Self {
         self.store = store;
         self
+    }
+
+    /// Where what is compiled is kept, and what could not be.
+    pub(super) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
     }
 
     /// The component whose file has this digest, if it is there and fit for this engine.
@@ -158,13 +161,13 @@ pub fn compile_ahead(
     limit: usize,
     folder: &Path,
 ) -> Result<PathBuf, CompileError> {
-    let compile = |error: wasmtime::Error| CompileError::Compile(format!("{error:#}"));
-    let bytes = encoding::component(file, limit)?;
-    let mut config: Config = engine::config(None);
-    config.target(architecture.triple()).map_err(compile)?;
-    let code = Engine::new(&config)
-        .and_then(|engine| engine.precompile_component(&bytes))
-        .map_err(compile)?;
+    let job = Job {
+        file,
+        most: limit,
+        limits: CompileLimits::default(),
+        target: Some(architecture.triple()),
+    };
+    let code = job.code(&Compiler::of_this_program(), &|| true)?;
     let digest = PolicyDigest::of(file);
     let path = folder.join(packed_name(digest, architecture));
     write(&path, &packed(digest, &code)).map_err(|cause| CompileError::Unwritable {
@@ -224,6 +227,16 @@ fn load(
         .map_err(|error| format!("{error:#}"))
 }
 
+/// The component of code that a child of this program has just made.
+pub(super) fn of_own_child(
+    engine: &Engine,
+    code: &[u8],
+) -> Result<wasmtime::component::Component, ComponentError> {
+    // SAFETY: the code came through a pipe from a child of this very program, which this process started and which did nothing but compile: it is as good as what this process would have made of the file. The engine refuses code of another version or of other settings.
+    unsafe { wasmtime::component::Component::deserialize(engine, code) }
+        .map_err(ComponentError::compile)
+}
+
 /// The code in a file's bytes, if they are as they were written, for the policy's file with this digest.
 fn checked(bytes: &[u8], digest: PolicyDigest) -> Option<&[u8]> {
     let rest = bytes.strip_prefix(MAGIC)?;
@@ -234,8 +247,10 @@ fn checked(bytes: &[u8], digest: PolicyDigest) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limits, Sandbox, builtin};
+    use super::super::{Limits, Sandbox, builtin, encoding};
     use super::*;
+    use wasmtime::Config;
+
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 

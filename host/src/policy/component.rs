@@ -8,9 +8,10 @@ use sha2::{Digest, Sha256};
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
 use super::bindings::{self, backoff, classifier, dead_lettering, settings};
+use super::compiler::{Compiler, CompilerError, Job, Wanted};
 use super::encoding::{self, EncodingError, INTERFACES};
 use super::host::Host;
-use super::{Sandbox, wasi};
+use super::{Sandbox, compiled, wasi};
 
 /// SHA-256 of a policy's file, as the host found it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,6 +89,12 @@ pub enum ComponentError {
     /// Not valid, or of features that the sandbox does not allow.
     #[error("it does not compile: {0}")]
     Compile(String),
+    /// One of those two, as the child process says it that compiles.
+    #[error("{0}")]
+    Refused(String),
+    /// The child process that compiles came to no answer.
+    #[error(transparent)]
+    Compiler(#[from] CompilerError),
     /// Wants things that a policy is not given: all of them.
     #[error(
         "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `payload` and `default-classifier`, and WASI 0.2 without network or HTTP"
@@ -112,6 +119,22 @@ pub enum ComponentError {
     Link(String),
 }
 
+impl ComponentError {
+    pub(super) fn compile(error: impl fmt::Display) -> Self {
+        Self::Compile(format!("{error:#}"))
+    }
+}
+
+/// A policy's file of which a component can be made. Up to here nothing of a stranger's was looked into in this process, if there is a child that compiles.
+pub(super) enum Prepared {
+    /// Compiled before.
+    Component(wasmtime::component::Component),
+    /// Compiled by a child just now.
+    Code(Vec<u8>),
+    /// To be compiled in this process.
+    File,
+}
+
 /// A policy component, ready to be instantiated.
 pub struct Component {
     name: String,
@@ -132,14 +155,48 @@ impl fmt::Debug for Component {
 impl Component {
     /// Compiles a policy's file and checks that it asks for no more than it is granted. Nothing of the policy runs yet.
     pub fn load(sandbox: &Sandbox, name: &str, file: &[u8]) -> Result<Arc<Self>, ComponentError> {
+        let prepared = Self::prepare(sandbox, file, &|| true)?;
+        Self::of(sandbox, name, file, prepared)
+    }
+
+    /// Has a file compiled by a child, where that is to be done and was not done before.
+    pub(super) fn prepare(
+        sandbox: &Sandbox,
+        file: &[u8],
+        wanted: Wanted<'_>,
+    ) -> Result<Prepared, ComponentError> {
         let digest = PolicyDigest::of(file);
-        let component = match sandbox.compiled.find(&sandbox.engine, digest) {
-            Some(component) => component,
-            None => compile(sandbox, file)?,
+        if let Some(component) = sandbox.compiled.find(&sandbox.engine, digest) {
+            return Ok(Prepared::Component(component));
+        }
+        let job = Job {
+            file,
+            most: sandbox.limits.component,
+            limits: sandbox.limits.compile,
+            target: None,
+        };
+        match &sandbox.compiler {
+            Compiler::InProcess => Ok(Prepared::File),
+            child @ Compiler::Child(_) => job.code(child, wanted).map(Prepared::Code),
+        }
+    }
+
+    /// The component of a file that was prepared.
+    pub(super) fn of(
+        sandbox: &Sandbox,
+        name: &str,
+        file: &[u8],
+        prepared: Prepared,
+    ) -> Result<Arc<Self>, ComponentError> {
+        let digest = PolicyDigest::of(file);
+        let component = match prepared {
+            Prepared::Component(component) => component,
+            Prepared::Code(code) => compiled::of_own_child(&sandbox.engine, &code)?,
+            Prepared::File => compile(sandbox, file)?,
         };
         component
             .initialize_copy_on_write_image()
-            .map_err(|error| ComponentError::Compile(format!("{error:#}")))?;
+            .map_err(ComponentError::compile)?;
         let linker = linker_for(&component)?;
         let pre = linker
             .instantiate_pre(&component)
@@ -211,7 +268,7 @@ fn compile(
 ) -> Result<wasmtime::component::Component, ComponentError> {
     let bytes = encoding::component(file, sandbox.limits.component)?;
     wasmtime::component::Component::from_binary(&sandbox.engine, &bytes)
-        .map_err(|error| ComponentError::Compile(format!("{error:#}")))
+        .map_err(ComponentError::compile)
 }
 
 /// A linker with what this component imports, as far as a policy is granted it.

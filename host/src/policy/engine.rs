@@ -7,6 +7,7 @@ use std::time::Duration;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::compiled::Compiled;
+use super::compiler::Compiler;
 use super::limits::Limits;
 
 /// How often the engine's epoch moves on: the grain of [`Limits::time`].
@@ -26,6 +27,7 @@ pub struct Sandbox {
     pub(super) engine: Engine,
     pub(super) limits: Limits,
     pub(super) compiled: Compiled,
+    pub(super) compiler: Compiler,
     pooling: bool,
     slots: Arc<Slots>,
 }
@@ -62,6 +64,7 @@ impl Sandbox {
             engine,
             limits,
             compiled: Compiled::default(),
+            compiler: Compiler::of_this_program(),
             pooling,
             slots: Arc::new(Slots::new(DECISIONS)),
         })
@@ -71,6 +74,13 @@ impl Sandbox {
     #[must_use]
     pub fn with_compiled(mut self, compiled: Compiled) -> Self {
         self.compiled = compiled;
+        self
+    }
+
+    /// The same, having policies compiled there.
+    #[must_use]
+    pub fn with_compiler(mut self, compiler: Compiler) -> Self {
+        self.compiler = compiler;
         self
     }
 

@@ -25,6 +25,30 @@ pub struct Limits {
     pub payload: usize,
     /// The file in bytes.
     pub component: usize,
+    /// What the child process may use that compiles the file, where there is one: see [`Compiler`](super::Compiler).
+    pub compile: CompileLimits,
+}
+
+/// The bounds of a child process that compiles one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CompileLimits {
+    /// Time on the clock. Generous, since it depends on the machine and on what else that does.
+    pub time: Duration,
+    /// Processor time of all of its threads together, in whole seconds rounded up.
+    pub cpu: Duration,
+    /// Memory in bytes.
+    pub memory: usize,
+}
+
+/// An interpreter of 17 MiB, as policies in Python carry it, takes a quarter of this.
+impl Default for CompileLimits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(300),
+            cpu: Duration::from_secs(120),
+            memory: 2 << 30,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -39,6 +63,7 @@ impl Default for Limits {
             strings: 1 << 20,
             payload: 16 << 20,
             component: 64 << 20,
+            compile: CompileLimits::default(),
         }
     }
 }

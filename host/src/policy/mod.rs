@@ -5,6 +5,7 @@ mod bucket;
 pub mod builtin;
 mod catalog;
 mod compiled;
+mod compiler;
 mod component;
 mod document;
 mod encoding;
@@ -46,13 +47,14 @@ use instance::Live;
 pub use bucket::{Bucket, BucketError, Object};
 pub use catalog::{Catalog, POLL, REFRESH, RollBack};
 pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
+pub use compiler::{Compiler, CompilerError, compiler_process};
 pub use component::{Component, ComponentError, NoDigest, PolicyDigest};
 pub use encoding::{EncodingError, INTERFACES};
 pub use engine::Sandbox;
 pub use host::LogLine;
 pub use instance::{Broken, Phase};
-pub use limits::Limits;
-pub use live::{Check, LivePolicy, NoneBefore, Passes, Reload, RolledBack, Status};
+pub use limits::{CompileLimits, Limits};
+pub use live::{Check, Compiling, LivePolicy, NoneBefore, Passes, Reload, RolledBack, Status};
 pub use looked_at::LookedAt;
 pub use payload::Payload;
 pub use probe::ProbeError;
@@ -65,7 +67,7 @@ pub use signature::{KeyError, Keys, SIGNATURE_SUFFIX, SignatureError, signed_wit
 pub use signing::{NewKeys, SecretKey, SigningError};
 pub(crate) use source::signature_path;
 pub use source::{Fetched, PartSpec, Place, PolicyError, PolicySpec, Source, SourceError};
-pub use store::{Store, StoreError};
+pub use store::{Store, StoreError, remove_marks};
 pub use watch::{DEBOUNCE, WatchError, Watcher};
 
 /// Whether a file is named as a policy is: a component or a core module, or text.

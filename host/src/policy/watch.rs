@@ -1,5 +1,7 @@
 //! Has policies look for new versions: when something in a watched folder changes, and at each refresh time.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -9,8 +11,10 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::folders::Folders;
+use super::live::{News, said};
 use super::schedule::Schedule;
 use super::{LivePolicy, Reload};
+use crate::clock;
 
 /// How long a folder must be quiet before it is looked at: a file is often written in several steps.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -89,21 +93,53 @@ fn look(
     let mut schedule = Schedule::new(polls(&folders));
     let mut is_due = policy.spec().has_files() || policy.is_unsettled();
     while !ended.load(Ordering::Relaxed) && !policy.is_settled() {
-        // Before the look: what changes after it is told.
-        folders.follow(policy.spec(), catalog.poll.is_some());
-        schedule.every(polls(&folders));
-        if std::mem::replace(&mut is_due, true) {
-            match policy.reload() {
-                Reload::Unchanged => {}
-                reload @ (Reload::Swapped { .. }
-                | Reload::Refused { .. }
-                | Reload::Away { .. }
-                | Reload::Back { .. }) => report(policy, reload),
+        let looked = catch_unwind(AssertUnwindSafe(|| {
+            // Before the look: what changes after it is told.
+            folders.follow(policy.spec(), catalog.poll.is_some());
+            schedule.every(polls(&folders));
+            if std::mem::replace(&mut is_due, true) {
+                look_once(policy, polls(&folders), woken, ended, report);
             }
+        }));
+        if let Err(panic) = &looked {
+            tracing::error!(
+                policy = policy.spec().title(),
+                "looking for a new version of a policy failed, and is tried again: {}",
+                said(&**panic)
+            );
         }
-        let wait = schedule.next(policy.is_unsettled(), rand::rng().random());
+        let is_unsettled = looked.is_err() || policy.is_unsettled();
+        let wait = schedule.next(is_unsettled, rand::rng().random());
         if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(wait) {
             return;
         }
+    }
+}
+
+/// Looks, and tells what came of it. A version that takes long to compile is given up when the source has another: that is looked up when something changed, and every `poll`.
+fn look_once(
+    policy: &LivePolicy,
+    poll: Duration,
+    woken: &Receiver<()>,
+    ended: &AtomicBool,
+    report: &Report,
+) {
+    let looked = Cell::new(clock::instant());
+    let news = || {
+        if ended.load(Ordering::Relaxed) {
+            return News::Ended;
+        }
+        if woken.try_recv().is_ok() || looked.get().elapsed() >= poll {
+            looked.set(clock::instant());
+            return News::Changed;
+        }
+        News::None
+    };
+    match policy.reload_with(&news) {
+        Reload::Unchanged => {}
+        reload @ (Reload::Swapped { .. }
+        | Reload::Refused { .. }
+        | Reload::Away { .. }
+        | Reload::Back { .. }) => report(policy, reload),
     }
 }

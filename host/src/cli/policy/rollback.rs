@@ -186,6 +186,13 @@ fn show(process: u32, queue: &QueueStatus) {
         "source",
         &format!("{}, looked at {looked}", status.sources.join(" + ")),
     );
+    if let Some(compiling) = &status.compiling {
+        let since = compiling.since.rfc3339();
+        line(
+            "compiling",
+            &format!("{}, since {since}", compiling.version),
+        );
+    }
     if let Some(refused) = &status.refused {
         styled("refused", red, refused);
     }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::super::Policy;
 use super::super::store::{Kept, Known, TakenBack};
 use super::LivePolicy;
-use super::beginning::{make, name_of};
+use super::beginning::name_of;
+use super::making::{Heeds, Making};
 use super::versions::{Before, Kind, Refused, Version, Versions};
 use crate::clock;
 use crate::telemetry;
@@ -126,13 +127,15 @@ impl LivePolicy {
 
     fn restored(&self, version: &[Kept], now: &Policy) -> Option<Policy> {
         let files = self.catalog.store.as_ref()?.files_of(version)?;
-        let made = make(
-            &self.catalog,
-            &self.spec,
-            self.check.as_ref(),
-            &files,
-            Some(now),
-        );
+        let making = Making {
+            catalog: &self.catalog,
+            spec: &self.spec,
+            check: self.check.as_ref(),
+            kept: Some(now),
+            heeds: Heeds::Lasting,
+            wanted: &|| true,
+        };
+        let made = making.make(&files);
         made.map_err(|cause| {
             tracing::error!("the version before is no longer good: {}", chain(&cause));
         })

@@ -9,6 +9,7 @@ use super::super::health::Health;
 use super::super::source::Found;
 use super::super::store::Known;
 use super::super::{Catalog, Policy, PolicyError, PolicySpec};
+use super::making::{Heeds, Making};
 use super::versions::{Before, Kind, Refused, Version, Versions, digests, kept};
 use super::{Check, FIRST_LOOK, LivePolicy};
 use crate::clock;
@@ -58,6 +59,7 @@ impl LivePolicy {
             health: Health::new(catalog.roll_back),
             current: ArcSwap::from_pointee(policy),
             // What was kept is not what the source has now, whatever the source was.
+            compiling: Mutex::default(),
             seen: Mutex::new(if instead.is_none() { files } else { Vec::new() }),
             versions: Mutex::new(Versions {
                 live,
@@ -94,7 +96,7 @@ pub(super) fn recall(catalog: &Catalog, spec: &PolicySpec, check: Option<&Check>
         .unwrap_or_default()
 }
 
-/// The version of the source, if it is good and was not taken back; the one that decided last, if not. `within` bounds a look over the network; with a version to fall back on it is always bounded.
+/// The version of the source, if it is good and was not taken back; the one that decided last, if not. `within` bounds a look over the network, and says that there is the fallback to go on with; with a version to go on with, a look is always bounded.
 pub(super) fn begin(
     catalog: &Catalog,
     spec: &PolicySpec,
@@ -104,9 +106,17 @@ pub(super) fn begin(
 ) -> Result<Beginning, PolicyError> {
     let store = catalog.store.as_ref();
     let last = store.and_then(|store| store.files_of(&known.live));
+    let making = |heeds| Making {
+        catalog,
+        spec,
+        check,
+        kept: None,
+        heeds,
+        wanted: &|| true,
+    };
     let last_good = |instead: PolicyError| match &last {
         None => Err(instead),
-        Some(files) => match make(catalog, spec, check, files, None) {
+        Some(files) => match making(Heeds::None).make(files) {
             Ok(policy) => Ok(Beginning {
                 policy,
                 files: files.clone(),
@@ -115,8 +125,8 @@ pub(super) fn begin(
             Err(_) => Err(instead),
         },
     };
-    let within = within.or(last.is_some().then_some(FIRST_LOOK));
-    let files = match spec.look(catalog, last.as_deref().unwrap_or_default(), within) {
+    let look_within = within.or(last.is_some().then_some(FIRST_LOOK));
+    let files = match spec.look(catalog, last.as_deref().unwrap_or_default(), look_within) {
         Ok(files) => files,
         Err(cause) => return last_good(cause.into()),
     };
@@ -130,7 +140,15 @@ pub(super) fn begin(
             why,
         });
     }
-    match make(catalog, spec, check, &files, None) {
+    let has_other = match &last {
+        Some(last) => digests(last) != digests(&files),
+        None => within.is_some(),
+    };
+    let heeds = match has_other {
+        true => Heeds::All,
+        false => Heeds::None,
+    };
+    match making(heeds).make(&files) {
         Ok(policy) => {
             if let Some(store) = store {
                 store.keep(&files);
@@ -142,23 +160,5 @@ pub(super) fn begin(
             })
         }
         Err(cause) => last_good(cause),
-    }
-}
-
-/// As [`PolicySpec::make`], and past the operator's own check.
-pub(super) fn make(
-    catalog: &Catalog,
-    spec: &PolicySpec,
-    check: Option<&Check>,
-    files: &[Arc<Found>],
-    kept: Option<&Policy>,
-) -> Result<Policy, PolicyError> {
-    let policy = spec.make(catalog, files, kept)?;
-    match check.map(|check| (check.passes)(&policy)) {
-        Some(Err(cause)) => Err(PolicyError::Scenarios {
-            name: policy.title(),
-            cause,
-        }),
-        Some(Ok(())) | None => Ok(policy),
     }
 }

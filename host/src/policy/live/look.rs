@@ -5,33 +5,58 @@ use std::time::Duration;
 
 use super::super::source::Found;
 use super::super::{Policy, PolicyError};
-use super::beginning::make;
-use super::versions::{Before, Kind, Refused, Version, kept};
-use super::{LivePolicy, Reload};
+use super::making::{Heeds, Making};
+use super::versions::{Before, Kind, Refused, Version, digests, kept};
+use super::{FIRST_LOOK, LivePolicy, Reload};
 use crate::clock;
 use crate::text::chain;
 
 /// How often a policy that does not change is written down again.
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// What happened while a version was being compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::policy) enum News {
+    /// Nothing.
+    None,
+    /// The source may have another one.
+    Changed,
+    /// The host ends.
+    Ended,
+}
+
 impl LivePolicy {
     /// Looks at the source again: a version that is new and good is put in place at once, everything else leaves the old one. Blocks while it fetches and compiles; decisions go on meanwhile.
     pub fn reload(&self) -> Reload {
+        self.reload_with(&|| News::None)
+    }
+
+    /// The same; `news` is asked many times a second while a child compiles. A version is given up for the next one, and when the host ends.
+    pub(in crate::policy) fn reload_with(&self, news: &dyn Fn() -> News) -> Reload {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(reload) = self.reload_once(&mut seen, news) {
+                return reload;
+            }
+        }
+    }
+
+    /// What came of one look; nothing where the version was given up for the next one.
+    fn reload_once(&self, seen: &mut Vec<Arc<Found>>, news: &dyn Fn() -> News) -> Option<Reload> {
         self.note_look();
-        let files = match self.spec.look(&self.catalog, &seen, None) {
+        let files = match self.spec.look(&self.catalog, seen, None) {
             Ok(files) => files,
             Err(cause) => {
                 let cause = PolicyError::from(cause);
                 let said = chain(&cause);
                 let was_said = self.versions().away.replace(said).is_some();
-                return match was_said {
+                return Some(match was_said {
                     true => Reload::Unchanged,
                     false => Reload::Away {
                         kept: self.current().title(),
                         cause,
                     },
-                };
+                });
             }
         };
         let was_away = self.versions().away.take().is_some();
@@ -44,43 +69,69 @@ impl LivePolicy {
         let version = Version::of(&files, self.check.as_ref());
         seen.clone_from(&files);
         if self.is_live(&version) {
-            return nothing_new();
+            return Some(nothing_new());
         }
         let again = match self.refused(&version) {
-            Some(Kind::Refused | Kind::TakenBack) => return nothing_new(),
+            Some(Kind::Refused | Kind::TakenBack) => return Some(nothing_new()),
             Some(Kind::MayPass) => true,
             None => false,
         };
-        match make(
-            &self.catalog,
-            &self.spec,
-            self.check.as_ref(),
-            &files,
-            Some(&self.current()),
-        ) {
-            Ok(policy) => self.swap(policy, &files),
-            Err(cause) => {
-                let kind = match cause.may_pass() {
-                    true => Kind::MayPass,
-                    false => Kind::Refused,
-                };
-                let mut versions = self.versions();
-                let replaced = versions.refused.replace(Refused {
-                    version,
-                    why: chain(&cause),
-                    kind,
-                });
-                if replaced.is_some_and(|it| it.is_taken_back()) {
-                    self.remember(&mut versions);
-                }
-                if again && kind == Kind::MayPass {
-                    return Reload::Unchanged;
-                }
-                Reload::Refused {
-                    kept: self.current().title(),
-                    cause,
-                }
-            }
+        match self.make(&files, news) {
+            Ok(policy) => Some(self.swap(policy, &files)),
+            Err(cause) if cause.is_unwanted() => match news() {
+                News::Ended => Some(Reload::Unchanged),
+                News::None | News::Changed => None,
+            },
+            Err(cause) => Some(self.refuse(version, cause, again)),
+        }
+    }
+
+    /// The version of these files, unless there is another one before it is compiled.
+    fn make(&self, files: &[Arc<Found>], news: &dyn Fn() -> News) -> Result<Policy, PolicyError> {
+        let _compiling = self.compiling(digests(files));
+        let making = Making {
+            catalog: &self.catalog,
+            spec: &self.spec,
+            check: self.check.as_ref(),
+            kept: Some(&self.current()),
+            heeds: Heeds::Lasting,
+            wanted: &|| match news() {
+                News::None => true,
+                News::Changed => self.is_still_there(files),
+                News::Ended => false,
+            },
+        };
+        making.make(files)
+    }
+
+    /// Whether the source has these very files. One that can't be read may have them.
+    fn is_still_there(&self, files: &[Arc<Found>]) -> bool {
+        match self.spec.look(&self.catalog, files, Some(FIRST_LOOK)) {
+            Ok(found) => digests(&found) == digests(files),
+            Err(_) => true,
+        }
+    }
+
+    fn refuse(&self, version: Version, cause: PolicyError, again: bool) -> Reload {
+        let kind = match cause.may_pass() {
+            true => Kind::MayPass,
+            false => Kind::Refused,
+        };
+        let mut versions = self.versions();
+        let replaced = versions.refused.replace(Refused {
+            version,
+            why: chain(&cause),
+            kind,
+        });
+        if replaced.is_some_and(|it| it.is_taken_back()) {
+            self.remember(&mut versions);
+        }
+        if again && kind == Kind::MayPass {
+            return Reload::Unchanged;
+        }
+        Reload::Refused {
+            kept: self.current().title(),
+            cause,
         }
     }
 

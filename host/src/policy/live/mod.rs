@@ -1,10 +1,11 @@
 //! A policy that may change while it is at work: the version that decides now, and the ways to the next and back.
 //!
-//! `beginning` finds the first version, `look` the next ones, `back` takes one back; `versions` is what is known of them.
+//! `beginning` finds the first version, `look` the next ones, `making` makes a policy of their files, `back` takes one back; `versions` is what is known of them.
 
 mod back;
 mod beginning;
 mod look;
+mod making;
 mod versions;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +19,13 @@ use self::versions::{Kind, Refused, Versions};
 use super::health::Health;
 use super::source::Found;
 use super::{Catalog, PartName, Policy, PolicyDigest, PolicyError, PolicySpec};
+use crate::clock;
 use crate::failure::Timestamp;
 use crate::text::chain;
 
 pub use back::{NoneBefore, RolledBack};
+pub(super) use look::News;
+pub(super) use making::said;
 
 /// How long a source outside this machine may keep a start waiting that has something else to begin with.
 const FIRST_LOOK: Duration = Duration::from_secs(4);
@@ -91,11 +95,32 @@ pub struct Status {
     /// The last version that was refused or taken back: which, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// The version that is being loaded, while one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiling: Option<Compiling>,
     /// When the source was last looked at, in milliseconds since 1970.
     pub looked: Timestamp,
     /// Why the source can't be read, while it can't.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub away: Option<String>,
+}
+
+/// A version that is being compiled, probed and checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compiling {
+    /// The digests of its files, short.
+    pub version: String,
+    /// Since when, in milliseconds since 1970.
+    pub since: Timestamp,
+}
+
+/// Shown as being compiled, until dropped.
+struct Shown<'a>(&'a Mutex<Option<Compiling>>);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// The version of a policy that decides now. Decisions under way finish on the version that they began with.
@@ -104,6 +129,7 @@ pub struct LivePolicy {
     catalog: Catalog,
     check: Option<Check>,
     current: ArcSwap<Policy>,
+    compiling: Mutex<Option<Compiling>>,
     /// What was last found in places that tell of no change. Held while a version is looked for and compiled.
     seen: Mutex<Vec<Arc<Found>>>,
     /// Held for moments only: a version can be taken back while another is being compiled.
@@ -207,16 +233,36 @@ impl LivePolicy {
             since: versions.since,
             looked: versions.looked,
             before: versions.before.title(&self.spec),
-            refused: versions.refused.as_ref().map(|refused| {
-                let digests = refused.version.digests.iter();
-                let digests: Vec<_> = digests.map(PolicyDigest::short).collect();
-                format!("{}: {}", digests.join(" + "), refused.why)
-            }),
+            refused: versions
+                .refused
+                .as_ref()
+                .map(|refused| format!("{}: {}", short(&refused.version.digests), refused.why)),
+            compiling: self.shown().clone(),
             away: versions.away.clone(),
         }
+    }
+
+    /// Shows these as being compiled.
+    fn compiling(&self, digests: Vec<PolicyDigest>) -> Shown<'_> {
+        *self.shown() = Some(Compiling {
+            version: short(&digests),
+            since: clock::now(),
+        });
+        Shown(&self.compiling)
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Option<Compiling>> {
+        let shown = self.compiling.lock();
+        shown.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn versions(&self) -> MutexGuard<'_, Versions> {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The digests of a version's files, for people.
+fn short(digests: &[PolicyDigest]) -> String {
+    let digests: Vec<_> = digests.iter().map(PolicyDigest::short).collect();
+    digests.join(" + ")
 }

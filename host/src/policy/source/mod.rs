@@ -17,6 +17,7 @@ use super::remotes::Remotes;
 use super::signature::{Keys, LONGEST, SIGNATURE_SUFFIX};
 use super::{PolicyDigest, builtin};
 
+pub(in crate::policy) use spec::PreparedPart;
 pub use spec::{PartSpec, PolicyError, PolicySpec};
 
 /// Names one component: where it is, and which bytes it must have.

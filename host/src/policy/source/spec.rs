@@ -1,15 +1,19 @@
 //! A policy as the operator names it, and the policy that is made of what is found there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::PolicyDigest;
+use super::super::compiler::Wanted;
+use super::super::component::Prepared;
 use super::super::signature::SignatureError;
 use super::super::{
-    Broken, Catalog, Component, ComponentError, MissingRole, Part, Policy, ProbeError, Sandbox,
-    probe,
+    Broken, Catalog, CompilerError, Component, ComponentError, EncodingError, MissingRole, Part,
+    Policy, ProbeError, Sandbox, probe,
 };
 use super::{Found, Place, Source, SourceError};
+use crate::failure::Timestamp;
 
 /// One component and its settings, as the operator names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +80,30 @@ pub enum PolicyError {
         #[source]
         cause: ProbeError,
     },
+    /// The compiler broke on it, or a host did while it loaded it, within the last day.
+    #[error(
+        "the policy {name} is refused, as at {}: {why}; it is tried again after a day, or when {} is removed",
+        at.rfc3339(),
+        path.display()
+    )]
+    Remembered {
+        /// The file, or where its parts come from.
+        name: String,
+        /// Why.
+        why: String,
+        /// When.
+        at: Timestamp,
+        /// The file that remembers it.
+        path: PathBuf,
+    },
+    /// The host failed while it loaded it.
+    #[error("the policy {name} is refused: the host failed while it loaded it: {why}")]
+    Panicked {
+        /// Where its parts come from.
+        name: String,
+        /// What the host said.
+        why: String,
+    },
     /// It broke at work in an earlier run, or was taken back by the operator.
     #[error("the policy {name} is refused, since it was taken back: {why}")]
     TakenBack {
@@ -95,18 +123,34 @@ pub enum PolicyError {
 }
 
 impl PolicyError {
-    /// Whether the same files may be taken at another time: they ran out of time on the clock, which a busy machine makes short.
-    pub(in crate::policy) fn may_pass(&self) -> bool {
+    /// Whether it was given up for something newer, or for the end of the host.
+    pub(in crate::policy) fn is_unwanted(&self) -> bool {
         matches!(
             self,
-            Self::Probe {
-                cause: ProbeError {
-                    broken: Broken::OutOfTime(..),
-                    ..
-                },
+            Self::Component {
+                cause: ComponentError::Compiler(CompilerError::Unwanted),
                 ..
             }
         )
+    }
+
+    /// Whether the same files may be taken at another time: they ran out of time on the clock, which a busy machine makes short, or the process that compiled them was ended.
+    pub(in crate::policy) fn may_pass(&self) -> bool {
+        match self {
+            Self::Probe { cause, .. } => matches!(cause.broken, Broken::OutOfTime(..)),
+            Self::Component {
+                cause: ComponentError::Compiler(cause),
+                ..
+            } => cause.may_pass(),
+            Self::Source(_)
+            | Self::Signature { .. }
+            | Self::Component { .. }
+            | Self::Role(_)
+            | Self::Remembered { .. }
+            | Self::Panicked { .. }
+            | Self::TakenBack { .. }
+            | Self::Scenarios { .. } => false,
+        }
     }
 }
 
@@ -114,7 +158,9 @@ impl PolicySpec {
     /// Reads, compiles, checks, puts together and probes, once: what comes back is fit to decide.
     pub fn load(&self, sandbox: &Sandbox) -> Result<Policy, PolicyError> {
         let catalog = Catalog::from(sandbox);
-        self.make(&catalog, &self.look(&catalog, &[], None)?, None)
+        let files = self.look(&catalog, &[], None)?;
+        let parts = self.prepare(&catalog, &files, None, &|| true);
+        self.put_together(sandbox, parts.map_err(|refused| refused.cause)?)
     }
 
     /// Where its parts are, in the order of [`Policy::assembled`].
@@ -188,36 +234,65 @@ impl PolicySpec {
             .collect()
     }
 
-    /// The policy that these files are, checked from the signature to the probe. What is compiled already in `kept` is taken from there.
-    pub(in crate::policy) fn make(
+    /// These files, verified and then compiled by a child, where that is done in children. What is compiled already in `kept` is taken from there.
+    pub(in crate::policy) fn prepare(
         &self,
         catalog: &Catalog,
         files: &[Arc<Found>],
         kept: Option<&Policy>,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<PreparedPart>, Box<RefusedFile>> {
+        let missing = Arc::new(Found::new(Vec::new(), None, None));
+        let files = files.iter().chain(std::iter::repeat(&missing));
+        let parts = self.parts().zip(files);
+        parts
+            .map(|(spec, file)| {
+                let name = spec.source.to_string();
+                let ready = prepared(catalog, &spec.source, &name, file, kept, wanted);
+                match ready {
+                    Ok(ready) => Ok(PreparedPart {
+                        name,
+                        file: Arc::clone(file),
+                        ready,
+                    }),
+                    Err(cause) => Err(Box::new(RefusedFile {
+                        digest: file.digest,
+                        cause,
+                    })),
+                }
+            })
+            .collect()
+    }
+
+    /// The policy of parts that were prepared, checked to the probe.
+    pub(in crate::policy) fn put_together(
+        &self,
+        sandbox: &Sandbox,
+        parts: Vec<PreparedPart>,
     ) -> Result<Policy, PolicyError> {
-        let mut files = files.iter();
-        let mut part = |spec: &PartSpec| {
-            let missing = || Found::new(Vec::new(), None, None);
-            let file = files.next().map_or_else(|| Arc::new(missing()), Arc::clone);
+        let mut components = parts.into_iter().map(|part| part.component(sandbox));
+        let mut part = |spec: &PartSpec| -> Result<Part, PolicyError> {
+            let component = components.next().unwrap_or_else(|| {
+                Err(PolicyError::Component {
+                    name: spec.source.to_string(),
+                    cause: EncodingError::Empty.into(),
+                })
+            })?;
             Ok(Part {
-                component: component(catalog, &spec.source, &file, kept)?,
+                component,
                 settings: spec.settings.clone(),
             })
         };
-        let sandbox = &catalog.sandbox;
         let policy = match self {
             Self::Whole(spec) => Policy::whole(sandbox, part(spec)?),
+            // In the order of `parts`.
             Self::Parts {
                 classifier,
                 backoff,
                 dead_lettering,
             } => {
-                let mut part = |spec: &Option<PartSpec>| {
-                    let spec = spec.as_ref();
-                    spec.map(&mut part).transpose()
-                };
-                let classifier: Result<_, PolicyError> = part(classifier);
-                let (classifier, dead_lettering) = (classifier?, part(dead_lettering)?);
+                let mut part = |spec: &Option<PartSpec>| spec.as_ref().map(&mut part).transpose();
+                let (classifier, dead_lettering) = (part(classifier)?, part(dead_lettering)?);
                 Policy::assembled(sandbox, classifier, part(backoff)?, dead_lettering)?
             }
         };
@@ -233,30 +308,70 @@ impl PolicySpec {
     }
 }
 
+/// A file that is not prepared, and why.
+pub(in crate::policy) struct RefusedFile {
+    pub(in crate::policy) digest: PolicyDigest,
+    pub(in crate::policy) cause: PolicyError,
+}
+
+/// A part of which a component can be made.
+pub(in crate::policy) struct PreparedPart {
+    name: String,
+    file: Arc<Found>,
+    ready: Ready,
+}
+
+enum Ready {
+    /// In the version that decides now.
+    Component(Arc<Component>),
+    Prepared(Prepared),
+}
+
+impl PreparedPart {
+    fn component(self, sandbox: &Sandbox) -> Result<Arc<Component>, PolicyError> {
+        match self.ready {
+            Ready::Component(component) => Ok(component),
+            Ready::Prepared(prepared) => {
+                Component::of(sandbox, &self.name, &self.file.bytes, prepared).map_err(|cause| {
+                    PolicyError::Component {
+                        name: self.name,
+                        cause,
+                    }
+                })
+            }
+        }
+    }
+}
+
 /// Verified first, and only then compiled.
-fn component(
+fn prepared(
     catalog: &Catalog,
     source: &Source,
+    name: &str,
     file: &Found,
     kept: Option<&Policy>,
-) -> Result<Arc<Component>, PolicyError> {
-    let name = source.to_string();
+    wanted: Wanted<'_>,
+) -> Result<Ready, PolicyError> {
     if let Some(keys) = &catalog.keys
         && !matches!(source.place, Place::Builtin(_))
     {
         keys.verify(&file.bytes, file.signature.as_deref())
             .map_err(|cause| PolicyError::Signature {
-                name: name.clone(),
+                name: name.to_owned(),
                 cause,
             })?;
     }
     let kept = kept.into_iter().flat_map(Policy::components);
     let mut same = kept.filter(|kept| kept.digest() == file.digest && kept.name() == name);
     if let Some(component) = same.next() {
-        return Ok(Arc::clone(component));
+        return Ok(Ready::Component(Arc::clone(component)));
     }
-    Component::load(&catalog.sandbox, &name, &file.bytes)
-        .map_err(|cause| PolicyError::Component { name, cause })
+    Component::prepare(&catalog.sandbox, &file.bytes, wanted)
+        .map(Ready::Prepared)
+        .map_err(|cause| PolicyError::Component {
+            name: name.to_owned(),
+            cause,
+        })
 }
 
 /// A policy that never changes, for tests and benchmarks.

@@ -1,7 +1,9 @@
-//! What is kept of policies between two starts, in a private folder: the files of the two last good versions, which version was refused, and compiled code.
+//! What is kept of policies between two starts, in a private folder: the files of the two last good versions, which version was taken back, what the compiler or the host broke on, and compiled code.
 //!
 //! A start with the source away, or with a version there that is no good, goes on with what is kept. Nothing here is needed: without a store, or with one that can't be used, a policy is fetched and compiled at every start.
 
+mod marks;
+mod refusals;
 mod sweep;
 
 use std::fs::DirBuilder;
@@ -16,6 +18,9 @@ use sha2::{Digest, Sha256};
 use super::source::{Found, signature_path};
 use super::{PolicyDigest, PolicySpec, trust};
 use crate::{clock, whole};
+
+pub use marks::remove_marks;
+pub(super) use refusals::REMEMBERED;
 
 /// A private folder. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +114,8 @@ impl Store {
             store.files(),
             store.code(),
             store.known(),
+            store.refused(),
+            store.loading(),
             store.running(),
         ] {
             DirBuilder::new()
@@ -159,6 +166,14 @@ impl Store {
 
     fn known(&self) -> PathBuf {
         self.0.join("known")
+    }
+
+    fn refused(&self) -> PathBuf {
+        self.0.join("refused")
+    }
+
+    fn loading(&self) -> PathBuf {
+        self.0.join("loading")
     }
 
     /// What an earlier run knew of this policy, if it kept anything. What can't be read is said and passed over.
@@ -235,8 +250,13 @@ impl Store {
     }
 }
 
-/// What a policy is kept under: the same for the same sources, settings and check, from whatever folder it is started.
+/// What a policy is kept under.
 fn name_of(spec: &PolicySpec, check: &str) -> String {
+    format!("{}.json", identity(spec, check))
+}
+
+/// The same for the same sources, settings and check, from whatever folder the host is started.
+pub(super) fn identity(spec: &PolicySpec, check: &str) -> String {
     let mut digest = Sha256::new();
     let mut add = |text: &str| {
         digest.update(text.len().to_le_bytes());
@@ -251,7 +271,7 @@ fn name_of(spec: &PolicySpec, check: &str) -> String {
         add("");
     }
     add(check);
-    format!("{}.json", hex::encode(digest.finalize()))
+    hex::encode(digest.finalize())
 }
 
 /// Whole or not at all, and for this user alone.

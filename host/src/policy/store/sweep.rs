@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Kept, Known, Store};
+use super::{Kept, Known, REMEMBERED, Store};
 use crate::clock;
 
 /// A policy that no host has served for as long is forgotten.
@@ -27,6 +27,11 @@ impl Store {
                 Ok(_) if entry.age > FORGOTTEN => remove(&entry.path),
                 Ok(known) => named.extend(known.live.iter().chain(&known.before).map(Kept::hex)),
                 Err(_) => {}
+            }
+        }
+        for entry in [entries(&self.refused()), entries(&self.loading())].concat() {
+            if entry.age > REMEMBERED {
+                remove(&entry.path);
             }
         }
         let is_named = |path: &Path| {
@@ -54,6 +59,7 @@ impl Store {
 }
 
 /// A file of the store.
+#[derive(Clone)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
     bytes: u64,

@@ -166,3 +166,51 @@ fn there_is_no_more_unneeded_code_than_so_much() {
         BTreeSet::from([store.code().join("new"), store.code().join("old")])
     );
 }
+
+#[test]
+fn a_refusal_is_remembered_for_a_day_and_forgiven_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    store.refuse("key", "why".to_owned(), true);
+    let (refusal, path) = store.refusal("key").unwrap();
+    assert!(refusal.why == "why" && refusal.may_pass && path.exists());
+    assert!(store.refusal("another").is_none());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let yesterday = refusal.at.0 - 86_400_000;
+    let old = text.replace(&refusal.at.0.to_string(), &yesterday.to_string());
+    std::fs::write(&path, old).unwrap();
+    assert!(store.refusal("key").is_none());
+    std::fs::write(&path, &text[..text.len() / 2]).unwrap();
+    assert!(store.refusal("key").is_none());
+    store.refuse("key", "why".to_owned(), false);
+    store.forgive("key");
+    assert!(store.refusal("key").is_none());
+    store.refuse("key", "why".to_owned(), false);
+    age(&path, REMEMBERED * 2);
+    store.sweep();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_mark_is_dead_when_nobody_holds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let path = store.loading().join("key");
+    assert!(!store.take_dead_mark("key"));
+    let mark = store.mark("key").unwrap();
+    assert!(path.exists() && !store.take_dead_mark("key"));
+    assert!(store.mark("key").is_none(), "it is marked already");
+    drop(mark);
+    assert!(!path.exists() && !store.take_dead_mark("key"));
+    // As a process leaves it that ended.
+    std::fs::write(&path, "loading\n").unwrap();
+    assert!(store.take_dead_mark("key"));
+    assert!(!store.take_dead_mark("key"), "it is taken once");
+    std::fs::write(&path, "loading\n").unwrap();
+    age(&path, REMEMBERED * 2);
+    assert!(!store.take_dead_mark("key"));
+    // One that is left is no hindrance to the next.
+    std::fs::write(&path, "loading\n").unwrap();
+    drop(store.mark("key").unwrap());
+    assert!(!path.exists());
+}

@@ -1,0 +1,87 @@
+//! The child process: it limits itself, reads a policy's file from standard input, compiles it, and writes the code or the reason to standard output.
+
+use std::env;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
+
+use super::answer::{self, ARGUMENT, Answer, Request};
+use super::{IS_OWN_COMPILER, compile};
+
+/// Makes this program one that compiles policies in child processes of itself, within [`CompileLimits`](super::super::CompileLimits). To be called first of all in `main`:
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// fn main() -> ExitCode {
+///     backstop::policy::compiler_process().unwrap_or_else(|| {
+///         // What the program does.
+///         ExitCode::SUCCESS
+///     })
+/// }
+/// ```
+///
+/// In such a child it compiles, and gives the exit code to end with. In any other process it gives none, and every [`Sandbox`](super::super::Sandbox) that is made from then on has its policies compiled in a child.
+pub fn compiler_process() -> Option<ExitCode> {
+    let mut arguments = env::args_os().skip(1);
+    if arguments.next().is_none_or(|first| first != ARGUMENT) {
+        IS_OWN_COMPILER.store(true, Ordering::Relaxed);
+        return None;
+    }
+    let request = arguments
+        .next()
+        .and_then(|request| serde_json::from_str(request.to_str()?).ok())
+        .ok_or_else(|| io::Error::other("no request to compile anything"));
+    Some(match request.and_then(|request| serve(&request)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn serve(request: &Request) -> io::Result<()> {
+    confine(request)?;
+    let mut file = Vec::new();
+    io::stdin().read_to_end(&mut file)?;
+    let outcome = compile(&file, request.most, request.target.as_deref()).map_err(|refused| {
+        let why = refused.to_string();
+        // How mmap(2) says it; what `malloc` can't give ends the process.
+        match why.contains("os error 12") {
+            true => Answer::OutOfMemory,
+            false => Answer::Refused(why),
+        }
+    });
+    answer::write(io::stdout().lock(), &outcome)
+}
+
+/// Gives up all that compiling does not need, before anything of the file is read.
+fn confine(request: &Request) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let parent = getppid().and_then(|id| u32::try_from(id.as_raw_nonzero().get()).ok());
+    if parent != Some(request.parent) {
+        return Err(io::Error::other("nobody waits for this process any more"));
+    }
+    for (resource, most) in [
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+        (Resource::Cpu, request.cpu),
+        (Resource::Data, request.memory),
+        (Resource::As, request.address_space),
+    ] {
+        // Never more than this user may have.
+        let allowed = getrlimit(resource).maximum;
+        let at_most = |most: u64| Some(allowed.map_or(most, |allowed| allowed.min(most)));
+        // What comes to its processor time gets SIGXCPU, which has a name, and SIGKILL a second later.
+        let limit = Rlimit {
+            current: at_most(most),
+            maximum: at_most(most.saturating_add(u64::from(resource == Resource::Cpu))),
+        };
+        setrlimit(resource, limit)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,352 @@
+//! Versions that are compiled in a child process: its limits, its crashes, and what is remembered of them.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ::backstop::policy::{CompileLimits, Compiled, Compiler};
+use backstop_tests::backstop::program;
+use backstop_tests::compiler::{Held, heavy};
+use rustix::process::Signal;
+
+use super::*;
+
+/// One test after the other: each looks for the child of its own.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    /// One whose policies are compiled in a child, within these limits.
+    fn compiling(compile: CompileLimits) -> Self {
+        let mut world = Self::new();
+        world.within(compile);
+        world
+    }
+
+    fn within(&mut self, compile: CompileLimits) {
+        let limits = Limits {
+            compile,
+            ..Limits::default()
+        };
+        let compiled = Compiled::default().kept_in(self.catalog.store.clone());
+        self.catalog.sandbox = Sandbox::new(limits)
+            .unwrap()
+            .with_compiler(Compiler::Child(program("backstop")))
+            .with_compiled(compiled);
+    }
+
+    /// As a host starts, and what it says if that goes on with another version.
+    fn restart(&self) -> (Arc<LivePolicy>, String) {
+        let (policy, refused) =
+            LivePolicy::load_or_stand_in(&self.catalog, self.spec("./policy.wat"), None);
+        let refused = refused.map_or_else(String::new, |error| error.to_string());
+        (policy, refused)
+    }
+
+    fn remembered(&self) -> usize {
+        files_of(&self.at("kept/refused"))
+    }
+}
+
+const MINUTES: CompileLimits = CompileLimits {
+    time: Duration::from_secs(600),
+    cpu: Duration::from_secs(600),
+    memory: 2 << 30,
+};
+
+#[test]
+fn a_policy_is_compiled_in_a_child_and_what_is_no_policy_is_refused_as_ever() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    assert_eq!(wait_of(&policy), 1);
+    for (bad, said) in [
+        ("(module", "its text is not WebAssembly"),
+        ("(component)", "it exports nothing"),
+        ("", "it is empty"),
+        (
+            "(module (import \"a\" \"b\" (func)))",
+            "core module that is no policy",
+        ),
+    ] {
+        world.write("policy.wat", bad);
+        let refused = refusal(&policy.reload());
+        assert!(refused.contains(said), "{refused}");
+    }
+    world.write("policy.wat", &waits(2));
+    assert!(matches!(policy.reload(), Reload::Swapped { .. }));
+    assert_eq!(wait_of(&policy), 2);
+    assert_eq!(
+        world.remembered(),
+        0,
+        "what costs nothing need not be remembered"
+    );
+}
+
+#[test]
+fn each_limit_of_the_child_refuses_by_its_name_and_is_remembered_until_it_is_another() {
+    let _alone = alone();
+    let good = waits(1);
+    let heavy = heavy(2);
+    let limits: [(CompileLimits, &str, bool); 3] = [
+        (
+            CompileLimits {
+                time: Duration::from_millis(1),
+                ..MINUTES
+            },
+            "longer than the 1ms that `limits.compile.time` allows",
+            true,
+        ),
+        (
+            CompileLimits {
+                cpu: Duration::from_secs(1),
+                ..MINUTES
+            },
+            "more than the 1s of processor time that `limits.compile.cpu` allows",
+            false,
+        ),
+        (
+            CompileLimits {
+                memory: 8 << 20,
+                ..MINUTES
+            },
+            "more than the 8 MiB of memory that `limits.compile.memory` allows",
+            false,
+        ),
+    ];
+    for (limits, said, may_pass) in limits {
+        let mut world = World::compiling(MINUTES);
+        world.write("policy.wat", &good);
+        let policy = world.start("./policy.wat");
+        world.within(limits);
+        world.write("policy.wat", &heavy);
+        // The code of the good one is kept: the limits are no hindrance to it.
+        let (other, _) = world.restart();
+        assert_eq!(wait_of(&other), 1);
+        assert_eq!(world.remembered(), 1, "{said}");
+        let (other, _) = world.restart();
+        assert_eq!(wait_of(&other), 1);
+        let refused = refusal(&other.reload());
+        assert!(refused.contains(said), "{refused}");
+        // By the start already, unless another try may end otherwise.
+        assert_eq!(
+            refused.contains("is refused, as at"),
+            !may_pass,
+            "{refused}"
+        );
+        assert!(other.status().refused.unwrap().contains(said));
+        assert!(matches!(other.reload(), Reload::Unchanged));
+        // Taken out of the way: it is compiled again.
+        for entry in world.at("kept/refused").read_dir().unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let (other, _) = world.restart();
+        assert_eq!((wait_of(&other), world.remembered()), (1, 1));
+        drop(policy);
+    }
+}
+
+#[test]
+fn without_a_version_to_go_on_with_a_refused_one_is_tried_again() {
+    let _alone = alone();
+    let mut world = World::compiling(CompileLimits {
+        memory: 8 << 20,
+        ..MINUTES
+    });
+    world.write("policy.wat", &heavy(1));
+    for _ in 0..2 {
+        let refused = LivePolicy::load(&world.catalog, world.spec("./policy.wat")).unwrap_err();
+        let cause = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(
+            cause.contains("`limits.compile.memory`"),
+            "{refused}: {cause}"
+        );
+    }
+    // A function has the fallback, and does not compile at each start.
+    let (policy, refused) = world.restart();
+    assert!(policy.status().live.is_empty());
+    assert!(refused.contains("is refused, as at"), "{refused}");
+    // Other limits are another chance.
+    world.within(MINUTES);
+    let (policy, refused) = world.restart();
+    assert_eq!((wait_of(&policy), refused.as_str()), (1, ""));
+}
+
+#[test]
+fn a_crash_of_the_child_is_a_refusal_and_its_end_by_others_is_none_that_lasts() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    for (number, (signal, said, remembered)) in [
+        (Signal::KILL, "ended by somebody else: signal: 9", 0),
+        (Signal::TERM, "ended by somebody else: signal: 15", 0),
+        (
+            Signal::SEGV,
+            "it crashes the compiler, whose process ended with signal: 11",
+            1,
+        ),
+        (
+            Signal::ABORT,
+            "it crashes the compiler, whose process ended with signal: 6",
+            2,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.write("policy.wat", &heavy(10 + u32::try_from(number).unwrap()));
+        let reload = std::thread::scope(|scope| {
+            let reloading = scope.spawn(|| policy.reload());
+            Held::of(std::process::id()).end(signal);
+            reloading.join().unwrap()
+        });
+        let refused = refusal(&reload);
+        assert!(refused.contains(said), "{refused}");
+        assert_eq!((world.remembered(), wait_of(&policy)), (remembered, 1));
+    }
+    // Known to the next start, which goes on with the good one at once.
+    let (policy, _) = world.restart();
+    assert_eq!(wait_of(&policy), 1);
+    let refused = refusal(&policy.reload());
+    assert!(
+        refused.contains("is refused, as at") && refused.contains("signal: 6"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_better_file_ends_the_child_that_compiles_the_one_before() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    let (tell, told) = std::sync::mpsc::channel();
+    let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
+        let _ = tell.send(reload);
+    })
+    .unwrap();
+    world.write("policy.wat", &heavy(2));
+    let held = Held::of(std::process::id());
+    let compiling = policy.status().compiling.unwrap();
+    assert_eq!(
+        compiling.version,
+        PolicyDigest::of(heavy(2).as_bytes()).short()
+    );
+    // The same bytes once more are no reason to begin again; others are.
+    world.write("policy.wat", &heavy(2));
+    world.write("policy.wat", &waits(3));
+    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert_eq!(wait_of(&policy), 3);
+    held.gone();
+    assert_eq!(policy.status().compiling, None);
+    assert_eq!(policy.status().refused, None);
+}
+
+#[test]
+fn the_end_of_a_watcher_ends_the_child() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    let watcher = Watcher::start(vec![Arc::clone(&policy)], |_, _| {}).unwrap();
+    world.write("policy.wat", &heavy(2));
+    let held = Held::of(std::process::id());
+    drop(watcher);
+    held.gone();
+}
+
+/// The second version makes the host panic, in the check; and so does the third, where it is only looked for.
+#[test]
+fn a_panic_in_a_watcher_is_caught_and_it_goes_on() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    world.write("policy.wat", &waits(1));
+    let armed = Arc::<AtomicBool>::default();
+    let is_armed = Arc::clone(&armed);
+    let check = Check {
+        name: "panics".to_owned(),
+        passes: Arc::new(|policy| {
+            let bad = PolicyDigest::of(waits(2).as_bytes());
+            assert!(policy.digests() != [bad], "no such\nluck");
+            Ok(())
+        }),
+        digest: Arc::new(move || {
+            assert!(!is_armed.swap(false, Ordering::Relaxed), "not now");
+            None
+        }),
+    };
+    let policy =
+        LivePolicy::checked(&world.catalog, world.spec("./policy.wat"), Some(check)).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
+        let _ = tell.send(reload);
+    })
+    .unwrap();
+    world.write("policy.wat", &waits(2));
+    let refused = refusal(&next(&told));
+    assert!(
+        refused.contains("the host failed while it loaded it: no such\\nluck"),
+        "{refused}"
+    );
+    armed.store(true, Ordering::Relaxed);
+    world.write("policy.wat", &waits(3));
+    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(!armed.load(Ordering::Relaxed));
+    assert_eq!(wait_of(&policy), 3);
+    assert_eq!(files_of(&world.at("kept/loading")), 0);
+}
+
+/// A process that ended while it loaded a version leaves what is copied here: its mark.
+#[test]
+fn a_version_during_whose_loading_a_host_ended_is_not_loaded_by_the_next_start() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    let loading = world.at("kept/loading");
+    let copied = world.at("mark");
+    let check = {
+        let (loading, copied) = (loading.clone(), copied.clone());
+        Check {
+            name: "none".to_owned(),
+            passes: Arc::new(move |_| {
+                for entry in loading.read_dir().unwrap() {
+                    let name = entry.unwrap().file_name();
+                    std::fs::write(&copied, name.to_str().unwrap()).unwrap();
+                }
+                Ok(())
+            }),
+            digest: Arc::new(|| None),
+        }
+    };
+    let start = || {
+        LivePolicy::checked(
+            &world.catalog,
+            world.spec("./policy.wat"),
+            Some(check.clone()),
+        )
+        .unwrap()
+    };
+    world.write("policy.wat", &waits(2));
+    assert_eq!((wait_of(&start()), files_of(&loading)), (2, 0));
+    // As if that had been the end of the host, when the third version was loaded.
+    world.write("policy.wat", &waits(3));
+    drop(start());
+    let mark = loading.join(std::fs::read_to_string(&copied).unwrap());
+    world.write("policy.wat", &waits(4));
+    drop(start());
+    world.write("policy.wat", &waits(3));
+    std::fs::write(&mark, "loading\n").unwrap();
+    for _ in 0..2 {
+        let policy = start();
+        assert_eq!(wait_of(&policy), 4);
+        let refused = refusal(&policy.reload());
+        assert!(
+            refused.contains("the host ended while it loaded this version"),
+            "{refused}"
+        );
+    }
+    // Another file is another version.
+    world.write("policy.wat", &waits(5));
+    assert_eq!(wait_of(&start()), 5);
+}
