@@ -18,6 +18,9 @@ use backstop_tests::policies::{Rule, waits};
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::Worker;
 
+#[path = "startup/stopped.rs"]
+mod stopped;
+
 /// What is said of a start that fails, and the exit code.
 async fn refusal(arguments: &[&str]) -> (i32, String) {
     let output = backstop::run(&[&["run"], arguments].concat()).await;

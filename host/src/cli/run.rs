@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgGroup, Parser};
+use tokio_util::sync::CancellationToken;
 
 use super::exit::UsageError;
 use super::orphans::Guard;
@@ -178,22 +179,43 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let json = args.json;
     let messages = args.messages.clone();
     let config = config_of(args)?;
-    let connections = Connections::new(config.endpoint_url.clone());
-    let stop = stop_on_signal()?;
+    let signalled = stop_on_signal()?;
     let has_commands = config
         .queues
         .iter()
         .any(|queue| matches!(queue.handler, HandlerConfig::Exec(..)));
     let guard = has_commands.then(Guard::start).flatten();
-    if let Some(file) = messages {
-        messages::fill(&config, &file, &connections, &stop).await?;
-    }
-    let service = Service::prepare(config, &connections).await?;
-    let summaries = service.run(stop).await;
+    let stop = signalled.child_token();
+    // Apart from this task: whatever a start waits for, a signal ends it.
+    let starting = tokio::spawn(start(config, messages, stop.clone()));
+    let started = tokio::select! {
+        started = starting => Some(started??),
+        () = signalled.cancelled() => None,
+    };
+    let summaries = match started {
+        Some((service, _connections)) => service.run(stop).await,
+        None => {
+            tracing::info!("stopped before the start was done: no message was received");
+            Vec::new()
+        }
+    };
     if let Some(guard) = guard {
         guard.release().await;
     }
     report(&summaries, json)
+}
+
+async fn start(
+    config: Config,
+    messages: Option<PathBuf>,
+    stop: CancellationToken,
+) -> anyhow::Result<(Service, Connections)> {
+    let connections = Connections::new(config.endpoint_url.clone());
+    if let Some(file) = messages {
+        messages::fill(&config, &file, &connections, &stop).await?;
+    }
+    let service = Service::prepare(config, &connections).await?;
+    Ok((service, connections))
 }
 
 pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {

@@ -1,0 +1,167 @@
+//! Starts that are stopped, and hosts that end while they load a version.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use backstop_tests::backstop::{self, Running};
+use backstop_tests::compiler::{Held, heavy};
+use backstop_tests::eventually;
+use backstop_tests::policies::{Rule, waits};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::Child;
+
+/// `backstop run` that has not started yet, and heeds signals.
+async fn starting(arguments: &[&str], cache: &Path) -> Child {
+    let child = backstop::command(&[&["run"], arguments].concat())
+        .env("BACKSTOP_CACHE", cache)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let path = format!("/proc/{}/status", child.id().unwrap());
+    eventually("signals are heeded", || async {
+        let status = std::fs::read_to_string(&path).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+        caught & (1 << (Signal::TERM.as_raw() - 1)) != 0
+    })
+    .await;
+    child
+}
+
+/// Ends it with SIGTERM: its exit code, and what it said. Far sooner than whatever it waits for would end.
+async fn ended(child: Child) -> (i32, String) {
+    let id = i32::try_from(child.id().unwrap()).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait_with_output());
+    let output = ended.await.expect("it ends").unwrap();
+    (
+        output.status.code().unwrap(),
+        backstop::text(&output.stderr),
+    )
+}
+
+#[tokio::test]
+async fn a_start_can_be_stopped_whatever_it_waits_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("kept");
+    let stopped = |(code, said): (i32, String)| {
+        assert_eq!(code, 0, "{said}");
+        assert!(said.contains("stopped before the start was done"), "{said}");
+    };
+    let here = ["--queue-url", "local:try", "--exec", "true"];
+
+    // A policy that is being compiled.
+    let policy = folder.path().join("policy.wat");
+    std::fs::write(&policy, heavy(1)).unwrap();
+    let policy = ["--policy", policy.to_str().unwrap()];
+    let start = starting(&[&here[..], &policy].concat(), &cache).await;
+    let held = Held::of(start.id().unwrap());
+    stopped(ended(start).await);
+    held.gone();
+    for left in ["loading", "refused"] {
+        assert_eq!(cache.join(left).read_dir().unwrap().count(), 0, "{left}");
+    }
+
+    // S3, and SQS, which take a connection and say nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let at = ["--endpoint-url", &endpoint];
+    let url = format!("{endpoint}/0/orders");
+    let s3 = [&here[..], &at, &["--policy", "s3://policies/orders.wasm"]].concat();
+    let sqs = [&["--queue-url", &url, "--exec", "true"], &at[..]].concat();
+    for arguments in [s3, sqs] {
+        let start = starting(&arguments, &cache).await;
+        let _asked = silent.accept().unwrap();
+        stopped(ended(start).await);
+    }
+
+    // Messages that are still being typed.
+    let start = starting(&[&here[..], &["--messages", "-"]].concat(), &cache).await;
+    stopped(ended(start).await);
+}
+
+/// Its probe goes on for as long as its limits let it.
+#[tokio::test]
+async fn a_version_that_a_host_died_of_is_not_loaded_again_and_a_stop_is_no_death() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let config = at("backstop.toml");
+    std::fs::write(
+        &config,
+        r#"
+        limits = { fuel = 9_000_000_000_000_000, time = "10m" }
+        [queues.try]
+        url = "local:try"
+        handler = { exec = ["true"] }
+        policy = "policy.wat"
+        "#,
+    )
+    .unwrap();
+    let endless = |number: u32| {
+        let number = format!("(drop (i32.const {number})) {}", Rule::LOOP);
+        let rule = Rule {
+            delay: Some(&number),
+            ..Rule::default()
+        };
+        std::fs::write(at("policy.wat"), rule.text()).unwrap();
+    };
+    let cache = at("kept");
+    let arguments = ["--config", config.to_str().unwrap()];
+    let start = async || starting(&arguments, &cache).await;
+    let marks = || cache.join("loading").read_dir().unwrap().count();
+    let loads = async || {
+        eventually("it is loaded", || async { marks() == 1 }).await;
+    };
+    let serves = async || {
+        let mut command = backstop::command(&[&["run", "--json"], &arguments[..]].concat());
+        command.env("BACKSTOP_CACHE", &cache);
+        Running::start_command(command).await
+    };
+    std::fs::write(at("policy.wat"), waits(1)).unwrap();
+    serves().await.stop().await;
+
+    // A stop is the end of the host's own will.
+    endless(1);
+    let stopped = start().await;
+    loads().await;
+    assert_eq!(ended(stopped).await.0, 0);
+    assert_eq!(marks(), 0);
+
+    let mut killed = start().await;
+    loads().await;
+    killed.kill().await.unwrap();
+    assert_eq!(marks(), 1);
+    for _ in 0..2 {
+        let running = serves().await;
+        let log = running.log();
+        assert!(
+            log.contains("the host ended while it loaded this version"),
+            "{log}"
+        );
+        assert!(
+            log.contains("the version that was last good decides"),
+            "{log}"
+        );
+        assert_eq!(running.stop().await.0, 0);
+    }
+    assert_eq!(marks(), 0);
+
+    // Another version is another matter; and where there is none to go on with, it is tried again.
+    endless(2);
+    let mut killed = start().await;
+    loads().await;
+    killed.kill().await.unwrap();
+    std::fs::remove_dir_all(cache.join("known")).unwrap();
+    let again = start().await;
+    eventually("the mark is found", || async {
+        cache.join("refused").read_dir().unwrap().count() == 2
+    })
+    .await;
+    loads().await;
+    let (_, said) = ended(again).await;
+    assert!(said.contains("it is tried again"), "{said}");
+}
