@@ -3,18 +3,21 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use backstop_envelope::{Envelope, LastError, Metadata, Redriven, wrap};
+use backstop_envelope::{Envelope, LONGEST_ID, LastError, Metadata, Redriven, wrap};
 use serde_json::value::RawValue;
 
 use super::record::Record;
 use crate::decider::Decided;
-use crate::failure::{Failure, Milliseconds, Timestamp, random};
+use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp, random};
 use crate::queue::Message;
 use crate::text::cut;
 
 /// The longest code and the longest text of the last error in an envelope, in bytes: it travels with every attempt.
 const CODE: usize = 100;
 const TEXT: usize = 400;
+
+// What an envelope holds as an id is passed to a policy as it is.
+const _: () = assert!(LONGEST_ID <= ID_BYTES);
 
 /// An event whose attempt failed.
 #[derive(Debug)]
