@@ -125,3 +125,26 @@ async fn what_messages_and_workers_say_forges_no_log_line_and_obeys_no_terminal(
     assert!(log.contains(&format!("class={class} ")), "{log}");
     assert!(log.contains(&format!("by=\"{by}\"")), "{log}");
 }
+
+#[tokio::test]
+async fn a_flag_that_is_wrong_is_explained_in_the_words_of_its_user() {
+    let queue = ["run", "--queue-url", "local:try", "--exec", "true"];
+    for (flags, right) in [
+        (
+            ["--endpoint-url", "localhost:4566"],
+            "it has no scheme, expected http://localhost:4566",
+        ),
+        (
+            ["--endpoint-url", "http://localhost:99999"],
+            "the port is not a number up to 65535",
+        ),
+        (["--max-attempts", "many"], "expected a whole number from"),
+        (["--max-in-flight", "1.5"], "expected a whole number from"),
+        (["--max-age", "3"], "expected a duration"),
+    ] {
+        let output = run(&[&queue[..], &flags].concat()).await;
+        let told = text(&output.stderr);
+        assert!(told.contains(right), "{right:?} is not in:\n{told}");
+        assert_eq!(output.status.code(), Some(2), "{told}");
+    }
+}

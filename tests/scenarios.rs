@@ -170,7 +170,7 @@ async fn a_mistake_is_told_with_what_would_be_right() {
         (
             &[path.as_str()][..],
             3,
-            "scenario `odd`: line 3, column 12: unknown field `wait`, expected one of `class`",
+            "scenario `odd`: line 3, column 12: expect: unknown key `wait`, expected one of `class`",
         ),
         (
             &[&path, "--scenarios", nowhere.to_str().unwrap()],

@@ -18,6 +18,7 @@ pub mod handler;
 mod invocation;
 pub mod lambda;
 pub mod log;
+pub mod mistake;
 pub mod policy;
 pub mod queue;
 pub mod record;

@@ -8,6 +8,7 @@ use backstop_backoff::parse_duration;
 use serde::Deserialize;
 
 use super::language::Language;
+use crate::mistake::Mistake;
 
 /// The file that makes a folder a policy's.
 pub const MANIFEST: &str = "policy.toml";
@@ -60,13 +61,12 @@ pub enum ProjectError {
         cause: std::io::Error,
     },
     /// The manifest is not TOML, or says something unknown.
-    #[error("{} is wrong", path.display())]
+    #[error("{}: {mistake}", path.display())]
     Invalid {
         /// The manifest.
         path: PathBuf,
-        /// Where and why.
-        #[source]
-        cause: toml::de::Error,
+        /// Where, and what would be right.
+        mistake: Mistake,
     },
     /// One of its values makes no sense.
     #[error("{}: `{key}` {reason}", path.display())]
@@ -147,9 +147,9 @@ impl Project {
             path: path.clone(),
             cause,
         })?;
-        let manifest: Manifest = toml::from_str(&text).map_err(|cause| ProjectError::Invalid {
+        let manifest: Manifest = toml::from_str(&text).map_err(|error| ProjectError::Invalid {
             path: path.clone(),
-            cause,
+            mistake: Mistake::of(&text, &error),
         })?;
         let wrong = |key, reason| ProjectError::Value {
             path: path.clone(),
@@ -289,9 +289,21 @@ mod tests {
             ),
             (
                 "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"cobol\"",
-                "unknown variant `cobol`",
+                "line 3, column 12: language: unknown value `cobol`, expected one of `rust`",
             ),
-            ("name = \"a\"\nodd = 1", "unknown field `odd`"),
+            ("name = \"a\"\nodd = 1", "unknown key `odd`"),
+            (
+                "name = 5",
+                "line 1, column 8: name: expected a text in quotes, not the number 5",
+            ),
+            (
+                "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"c\"\nanswers = \"backoff\"",
+                "answers: expected a list, such as [\"a\", \"b\"], not the text \"backoff\"",
+            ),
+            (
+                "name = \"a\"\nversion = \"1.0.0\"\nlanguage = 5",
+                "language: expected a text in quotes",
+            ),
             (
                 "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"rust\"\nbuild-timeout = \"0s\"",
                 "`build-timeout` is `0s`: expected a span from 1s to 1d, such as \"10m\"",
@@ -300,6 +312,7 @@ mod tests {
             let refused = opened(manifest).unwrap_err();
             assert!(refused.starts_with("mine/policy.toml"), "{refused}");
             assert!(refused.contains(expected), "{refused}");
+            crate::mistake::tests::names_no_type(&refused);
         }
         let nothing = Project::open(Path::new("/nonexistent")).unwrap_err();
         assert!(

@@ -14,8 +14,8 @@ use super::signals::stop_on_signal;
 use super::{log, messages};
 use crate::background_writer::BackgroundWriter;
 use crate::config::{
-    self, Cache, Config, Destination, HandlerConfig, Policies, QueueConfig, parse_settings,
-    parse_span,
+    self, Cache, Config, Destination, HandlerConfig, Policies, QueueConfig, parse_endpoint,
+    parse_number, parse_settings, parse_span,
 };
 use crate::consumer::{Options, Summary};
 use crate::decision::Bounds;
@@ -114,7 +114,7 @@ pub(super) struct Args {
     dead_letter_queue: Option<String>,
 
     /// No message has more attempts, whatever the policy says
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     pub(super) max_attempts: Option<u32>,
 
     /// No message is tried again from this age, whatever the policy says (3d, 12h)
@@ -126,7 +126,7 @@ pub(super) struct Args {
     allow_discard: Option<bool>,
 
     /// Messages in hand at once
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     max_in_flight: Option<usize>,
 
     /// How long work in hand may go on after the first SIGTERM or SIGINT [default: 25s]
@@ -142,7 +142,7 @@ pub(super) struct Args {
     metrics: Option<String>,
 
     /// SQS and Lambda at this URL in place of the region's own
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     pub(super) endpoint_url: Option<String>,
 
     /// Fill a local queue with the lines of this file, or - for standard input, and end when it is empty

@@ -7,6 +7,7 @@ mod policies;
 mod policy;
 mod raw;
 mod shadow;
+mod url;
 mod values;
 
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use crate::consumer::{Options, longest_linger};
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
+use crate::mistake::Mistake;
 use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 
@@ -24,8 +26,9 @@ use policy::policy;
 
 pub use lambda::{LambdaConfig, Variables, unknown_variables};
 pub use policies::{Cache, Policies, refresh, required_keys};
+pub use url::{parse_endpoint, queue_url};
 pub(crate) use values::Settings;
-pub use values::{parse_settings, parse_span};
+pub use values::{parse_number, parse_settings, parse_span};
 
 /// Everything that `backstop run` needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,7 +181,7 @@ impl raw::Config {
     fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|error| ConfigError::Syntax {
             path: path.to_owned(),
-            text: error.to_string().trim_end().to_owned(),
+            text: Mistake::of(text, &error).to_string(),
         })
     }
 
@@ -201,7 +204,10 @@ impl raw::Config {
                 path => Destination::File(folder.join(path)),
             });
         Ok(Config {
-            endpoint_url: self.endpoint_url,
+            endpoint_url: self
+                .endpoint_url
+                .map(|text| url::endpoint("endpoint-url", &text))
+                .transpose()?,
             decisions,
             metrics: self
                 .metrics
@@ -381,22 +387,6 @@ pub fn metrics_address(place: &str, address: &str) -> Result<SocketAddr, ConfigE
     })
 }
 
-/// A queue's URL. Nothing is asked of SQS here.
-pub fn queue_url(place: &str, url: String) -> Result<String, ConfigError> {
-    let is_local = url
-        .strip_prefix("local:")
-        .is_some_and(|name| !name.is_empty() && !name.contains(['/', ':']));
-    if is_local || url.starts_with("https://") || url.starts_with("http://") {
-        return Ok(url);
-    }
-    Err(value(
-        place,
-        format!(
-            "`{url}` is not the URL of a queue: expected one such as https://sqs.eu-west-1.amazonaws.com/123456789012/orders, or local:orders"
-        ),
-    ))
-}
-
 /// At most as many attempts as this, from 1.
 pub fn attempts(place: &str, most: u32) -> Result<NonZeroU32, ConfigError> {
     NonZeroU32::new(most).ok_or_else(|| value(place, "expected a whole number from 1"))
@@ -434,3 +424,6 @@ fn visibility(place: &str, span: Duration) -> Result<VisibilityTimeout, ConfigEr
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod mistake_tests;

@@ -113,7 +113,10 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with `http`, `exec` or `lambda`, such as { http = \"http://127.0.0.1:8080/\" }"
+)]
 pub(super) struct Handler {
     pub(super) http: Option<String>,
     pub(super) proxy: Option<String>,

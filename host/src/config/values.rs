@@ -1,6 +1,7 @@
 //! The kinds of values in the configuration, each read from the text that people write.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use backstop_backoff::parse_duration;
@@ -27,6 +28,13 @@ pub(super) struct Command(pub(super) Vec<String>);
 /// A policy's settings: a table of texts, numbers and switches, which reach the policy as text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings(pub(crate) Vec<(String, String)>);
+
+/// A whole number, as flags give it: from 1 where that is the least that the type holds.
+pub fn parse_number<T: FromStr>(text: &str) -> Result<T, String> {
+    let least = if "0".parse::<T>().is_ok() { 0 } else { 1 };
+    let number = text.trim().parse();
+    number.map_err(|_| format!("expected a whole number from {least}"))
+}
 
 /// `name=value`, as flags give them.
 pub fn parse_settings(pair: &str) -> Result<(String, String), String> {

@@ -4,7 +4,6 @@
 
 mod expected;
 mod given;
-mod place;
 mod raw;
 mod read;
 mod required;
@@ -21,7 +20,6 @@ pub use expected::Expected;
 pub(crate) use expected::described;
 pub(crate) use given::plain_failure;
 pub use given::{Given, Layer};
-pub use place::Wrong;
 pub use read::ScenarioError;
 pub use required::required;
 pub use run::run;

@@ -8,10 +8,10 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::place::{Wrong, line_of};
 use super::values::{Delay, Numbers, Span, Verdict};
 use super::{Expected, Given, Plan, Scenario, Step, Suite, raw};
 use crate::failure::Milliseconds;
+use crate::mistake::{Mistake, line_of};
 
 /// What the standard checks allow unless the file says otherwise: SQS hides a message for 12 hours at most.
 const LONGEST_DELAY: Milliseconds = Milliseconds(12 * 3_600_000);
@@ -36,7 +36,7 @@ pub enum ScenarioError {
         /// The scenario that it is in.
         scenario: Option<String>,
         /// The place and what would be right.
-        wrong: Wrong,
+        wrong: Mistake,
     },
 }
 
@@ -62,13 +62,17 @@ impl Suite {
 
     /// The scenarios that `text` says, as if it stood in the file `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ScenarioError> {
-        let wrong = |span: Range<usize>, message: &str| ScenarioError::Wrong {
+        let at = |byte: usize, wrong| ScenarioError::Wrong {
             path: path.to_owned(),
-            scenario: scenario_at(text, span.start),
-            wrong: Wrong::new(text, span, message),
+            scenario: scenario_at(text, byte),
+            wrong,
         };
-        let file: raw::File = toml::from_str(text)
-            .map_err(|error| wrong(error.span().unwrap_or_default(), error.message()))?;
+        let wrong =
+            |span: Range<usize>, message: &str| at(span.start, Mistake::new(text, span, message));
+        let file: raw::File = toml::from_str(text).map_err(|error| {
+            let start = error.span().unwrap_or_default().start;
+            at(start, Mistake::of(text, &error))
+        })?;
         let given = Given::default().with(&file.failure);
         let mut names = BTreeSet::new();
         let mut scenarios = Vec::new();

@@ -67,7 +67,7 @@ fn a_mistake_is_told_with_its_place_its_scenario_and_what_would_be_right() {
         (
             "failure = { attempt = 0 }\nexpect = {}",
             "line 7, column 23",
-            "nonzero",
+            "failure.attempt: expected a whole number from 1, not the number 0",
         ),
         (
             "failure = { failed-at = 2026-01-01 }\nexpect = {}",
@@ -154,7 +154,7 @@ fn a_name_is_a_scenarios_own() {
         .to_string();
     assert!(told.contains("expected a name"), "{told}");
     let told = parse("[[scenario]]\nexpect = {}").unwrap_err().to_string();
-    assert!(told.contains("missing field `name`"), "{told}");
+    assert!(told.contains("the key `name` is missing"), "{told}");
 }
 
 #[test]
@@ -238,4 +238,52 @@ fn a_scenario_starts_from_what_the_file_says() {
         "{:?}",
         two.plan
     );
+}
+
+#[test]
+fn no_wrong_value_of_any_key_is_told_in_the_names_of_types() {
+    const VALUES: [&str; 9] = [
+        "5",
+        "-1",
+        "1.5",
+        "99999999999999999999",
+        "\"odd one\"",
+        "true",
+        "[1]",
+        "{ odd = 1 }",
+        "2026-01-01",
+    ];
+    for (table, keys) in [
+        (
+            "failure",
+            "preset code message status retry-after details attempt age failed-at previous-delay message-id source attributes random",
+        ),
+        (
+            "expect",
+            "class verdict reason delay log over refused attempts within",
+        ),
+        ("expect.delay", "min max mean"),
+        ("settings", "base"),
+        ("", "name took sequence expect failure settings"),
+    ] {
+        for key in keys.split(' ') {
+            let mut refused = 0;
+            for value in VALUES {
+                let key = match table {
+                    "" => key.to_owned(),
+                    table => format!("{table}.{key}"),
+                };
+                let named = if key == "name" {
+                    ""
+                } else {
+                    "name = \"odd one\"\n"
+                };
+                let text = format!("[[scenario]]\n{named}{key} = {value}\n");
+                let Err(told) = parse(&text) else { continue };
+                crate::mistake::tests::names_no_type(&told.to_string());
+                refused += 1;
+            }
+            assert!(refused > 1, "{table} {key}: refused {refused} times");
+        }
+    }
 }

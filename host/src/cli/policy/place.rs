@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::Parser;
 
+use crate::config::parse_endpoint;
 use crate::policy::{Place, Remotes, Source};
 
 /// A policy's place outside this machine.
@@ -20,7 +21,7 @@ pub(super) struct Reached {
     plain_http: Vec<String>,
 
     /// S3 at this URL in place of the region's own
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     endpoint_url: Option<String>,
 }
 

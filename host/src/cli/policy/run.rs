@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::Named;
 use super::told::Told;
 use crate::clock;
-use crate::config::parse_span;
+use crate::config::{parse_number, parse_span};
 use crate::decision::{Action, Answer};
 use crate::failure::{Failure, Milliseconds, random};
 use crate::fallback;
@@ -52,7 +52,7 @@ pub(super) struct Args {
     told: Told,
 
     /// Attempts made, the failed one included
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_number::<NonZeroU32>)]
     attempt: NonZeroU32,
 
     /// From the first send of the message to the failure

@@ -13,7 +13,7 @@ use clap::Parser;
 use super::charts::Charts;
 use super::told::Told;
 use crate::cli::exit::UsageError;
-use crate::config::{parse_settings, parse_span};
+use crate::config::{parse_number, parse_settings, parse_span};
 use contention::Counts;
 
 const EXAMPLES: &str = "\
@@ -65,7 +65,7 @@ pub(in crate::cli) struct Args {
     messages: u32,
 
     /// No message has more attempts, whatever the policy says
-    #[arg(long, value_name = "N", conflicts_with = "contention")]
+    #[arg(long, value_name = "N", conflicts_with = "contention", value_parser = parse_number::<NonZeroU32>)]
     max_attempts: Option<NonZeroU32>,
 
     /// No message is tried again from this age
