@@ -280,6 +280,38 @@ fn a_version_that_is_taken_back_while_its_source_is_read_does_not_come_again() {
 }
 
 #[test]
+fn what_a_policy_discards_is_dead_lettered_where_the_operator_says_so() {
+    use ::backstop::decider::Decider;
+    use ::backstop::decision::{Bounds, DecidedBy};
+    let world = World::new();
+    // A dead letter with a reason, made a discard.
+    let discards = Rule {
+        judge: Some("(i32.store8 (i32.const 128) (i32.const 2)) (i32.const 128)"),
+        ..Rule::default()
+    };
+    world.write("policy.wat", &discards.text());
+    let policy = world.start("./policy.wat");
+    let decide = |allow_discard| {
+        let bounds = Bounds {
+            allow_discard,
+            ..Bounds::default()
+        };
+        let decider = Decider::new("orders", Arc::clone(&policy), bounds);
+        let failure = backstop_tests::failure("HTTP 503");
+        decider
+            .decide_now(&failure, &Arc::default(), Milliseconds(u32::MAX))
+            .decision
+    };
+    let reason = "because".to_owned();
+    assert_eq!(decide(true).action, Action::Discard { reason });
+    let bound = "the queue's allow-discard is false";
+    let kept = decide(false);
+    let reason = format!("{bound}: because");
+    assert_eq!(kept.action, Action::DeadLetter { reason });
+    assert_eq!(kept.decided_by, DecidedBy::Bound(bound.to_owned()));
+}
+
+#[test]
 fn one_message_that_breaks_a_version_again_and_again_takes_nothing_back() {
     let world = World::new();
     world.write("policy.wat", &waits(1));

@@ -17,7 +17,7 @@ use raw::{Bytes, Settings, Span};
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that is read here, but for those of Lambda itself.
-const VARIABLES: [&str; 16] = [
+const VARIABLES: [&str; 17] = [
     "BACKSTOP_RETRY_QUEUE_URL",
     "BACKSTOP_DEAD_LETTER_QUEUE_URL",
     "BACKSTOP_POLICY",
@@ -26,6 +26,7 @@ const VARIABLES: [&str; 16] = [
     "BACKSTOP_SHADOW_SETTINGS",
     "BACKSTOP_MAX_ATTEMPTS",
     "BACKSTOP_MAX_AGE",
+    "BACKSTOP_ALLOW_DISCARD",
     "BACKSTOP_MARGIN",
     "BACKSTOP_FUNCTIONS",
     "BACKSTOP_CACHE",

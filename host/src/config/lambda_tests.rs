@@ -1,4 +1,5 @@
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
 use super::*;
@@ -195,6 +196,13 @@ fn a_variable_that_is_none_of_ours_is_known_for_it() {
         // An empty one is not set: whatever each expects, it is known by its name.
         assert!(config(&[(name, " ")]).is_ok(), "{name}");
     }
+    let read = RefCell::new(BTreeSet::new());
+    let variable = |name: &str| {
+        read.borrow_mut().insert(name.to_owned());
+        None
+    };
+    Config::of_lambda(&variable).unwrap();
+    assert_eq!(unknown_variables(read.into_inner()), [""; 0]);
 }
 
 #[test]
