@@ -135,9 +135,10 @@ async fn works_and_says_what_is_wrong(case: Case) {
 async fn a_policy_in_rust_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Rust,
-        crash: &[
-            ("let ceiling = ", "let tenant = backstop_policy::payload::get(\"/tenant\");\n        backstop_policy::log::log(backstop_policy::log::Level::Info, &format!(\"tenant {}\", tenant.unwrap()));\n        assert!(failure.attempt >= 9, \"told to crash\");\n        let say = |line: String| backstop_policy::log::log(backstop_policy::log::Level::Info, &line);\n        let option = |number: Option<u32>| number.map_or(\"none\".to_owned(), |it| it.to_string());\n        say(format!(\"id={}\", failure.message_id)); say(format!(\"source={}\", failure.source));\n        say(format!(\"attempt={}\", failure.attempt)); say(format!(\"age={}\", failure.age));\n        say(format!(\"previous={}\", option(failure.previous_delay)));\n        say(format!(\"code={}\", failure.error.code)); say(format!(\"message={}\", failure.error.message));\n        say(format!(\"status={}\", option(failure.error.status.map(u32::from)))); say(format!(\"after={}\", option(failure.error.retry_after)));\n        for (name, value) in failure.error.details.iter().chain(&failure.attributes) { say(format!(\"{name}={value}\")); }\n        say(format!(\"{}\", failure.failed_at)); say(format!(\"{}\", failure.random));\n        if failure.attempt >= 9 { return failure.error.asked_for().unwrap_or_default(); }\n        let ceiling = "),
-        ],
+        crash: &[(
+            "let ceiling = ",
+            concat!(include_str!("corpus/edges/delay.rs.txt"), "let ceiling = "),
+        )],
         told: &["told to crash", "src/lib.rs:"],
         without: ("fn delay(", "fn delays("),
         hint: "The policy does not answer `backoff`. Write in src/lib.rs:\n\nimpl Policy for … {\n    fn delay(",
@@ -150,8 +151,14 @@ async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::JavaScript,
         crash: &[
-            ("let attempts = 8;", "import { log } from 'backstop:policy/log@0.1.0';\nimport { get } from 'backstop:policy/payload@0.1.0';\nlet attempts = 8;"),
-            ("const ceiling = ", "log('info', `tenant ${get('/tenant')}`);\n    if (failure.attempt < 9) throw new Error('told to crash');\n    const say = (name, value) => log('info', `${name}=${value}`);\n    Date.now();\n    const { error } = failure;\n    say('id', failure.messageId); say('source', failure.source); say('attempt', failure.attempt); say('age', failure.age);\n    say('previous', failure.previousDelay ?? 'none'); say('code', error.code); say('message', error.message);\n    say('status', error.status ?? 'none'); say('after', error.retryAfter ?? 'none');\n    for (const [name, value] of [...error.details, ...failure.attributes]) say(name, value);\n    log('info', `${failure.failedAt}`); log('info', `${failure.random}`);\n    if (failure.attempt >= 9) return error.retryAfter ?? 0;\n    const ceiling = "),
+            (
+                "let attempts = 8;",
+                "import { log } from 'backstop:policy/log@0.1.0';\nimport { get } from 'backstop:policy/payload@0.1.0';\nlet attempts = 8;",
+            ),
+            (
+                "const ceiling = ",
+                concat!(include_str!("corpus/edges/delay.js.txt"), "const ceiling = "),
+            ),
         ],
         // The exception first, and the engine's own words last.
         told: &["log       error: Error: told to crash\nlog       error:     at delay (", "stderr: "],
@@ -166,8 +173,14 @@ async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::TypeScript,
         crash: &[
-            ("let attempts = 8;", "import { log } from 'backstop:policy/log@0.1.0';\nimport { get } from 'backstop:policy/payload@0.1.0';\nlet attempts = 8;"),
-            ("const ceiling = ", "log('info', `tenant ${get('/tenant')}`);\n    if (failure.attempt < 9) throw new Error('told to crash');\n    const say = (name: string, value: unknown) => log('info', `${name}=${value}`);\n    Date.now();\n    const { error } = failure;\n    say('id', failure.messageId); say('source', failure.source); say('attempt', failure.attempt); say('age', failure.age);\n    say('previous', failure.previousDelay ?? 'none'); say('code', error.code); say('message', error.message);\n    say('status', error.status ?? 'none'); say('after', error.retryAfter ?? 'none');\n    for (const [name, value] of [...error.details, ...failure.attributes]) say(name, value);\n    log('info', `${failure.failedAt}`); log('info', `${failure.random}`);\n    if (failure.attempt >= 9) return error.retryAfter ?? 0;\n    const ceiling = "),
+            (
+                "let attempts = 8;",
+                "import { log } from 'backstop:policy/log@0.1.0';\nimport { get } from 'backstop:policy/payload@0.1.0';\nlet attempts = 8;",
+            ),
+            (
+                "const ceiling = ",
+                concat!(include_str!("corpus/edges/delay.js.txt"), "const ceiling = "),
+            ),
         ],
         // The exception first, and the engine's own words last.
         told: &["log       error: Error: told to crash\nlog       error:     at delay (", "stderr: "],
@@ -182,8 +195,17 @@ async fn a_policy_in_python_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Python,
         crash: &[
-            ("BASE = 500", "from wit_world.imports import log, payload\n\nBASE = 500"),
-            ("ceiling = min(", "log.log(log.Level.INFO, f\"tenant {payload.get('/tenant')}\")\n        assert failure.attempt >= 9, \"told to crash\"\n        def say(name, value):\n            log.log(log.Level.INFO, f\"{name}={'none' if value is None else value}\")\n        __import__('time').time()\n        error = failure.error\n        say('id', failure.message_id); say('source', failure.source); say('attempt', failure.attempt); say('age', failure.age)\n        say('previous', failure.previous_delay); say('code', error.code); say('message', error.message)\n        say('status', error.status); say('after', error.retry_after)\n        for name, value in [*error.details, *failure.attributes]:\n            say(name, value)\n        log.log(log.Level.INFO, repr(failure.failed_at)); log.log(log.Level.INFO, repr(failure.random))\n        if failure.attempt >= 9:\n            return error.retry_after or 0\n        ceiling = min("),
+            (
+                "BASE = 500",
+                "import time\n\nfrom wit_world.imports import log, payload\n\nBASE = 500",
+            ),
+            (
+                "ceiling = min(",
+                concat!(
+                    include_str!("corpus/edges/delay.py.txt"),
+                    "        ceiling = min("
+                ),
+            ),
         ],
         told: &["told to crash", "policy.py\", line"],
         without: ("class Backoff(", "class Backof("),
@@ -197,8 +219,14 @@ async fn a_policy_in_go_works_and_says_what_is_wrong() {
     works_and_says_what_is_wrong(Case {
         language: Language::Go,
         crash: &[
-            ("\"strconv\"", "\"strconv\"\n\t\"time\"\n\n\thostlog \"policy/card-payments/bindings/imports/backstop_policy_log\"\n\t\"policy/card-payments/bindings/imports/backstop_policy_payload\""),
-            ("delay := Milliseconds(longest)", "hostlog.Log(hostlog.Level_Info, \"tenant \"+backstop_policy_payload.Get(\"/tenant\").Some())\n\tif failure.Attempt < 9 {\n\t\tpanic(\"told to crash\")\n\t}\n\tsay := func(name string, value any) { hostlog.Log(hostlog.Level_Info, fmt.Sprintf(\"%s=%v\", name, value)) }\n\toption := func(is bool, value func() uint32) any {\n\t\tif is {\n\t\t\treturn value()\n\t\t}\n\t\treturn \"none\"\n\t}\n\ttime.Now()\n\terr := failure.Error\n\tsay(\"id\", failure.MessageId); say(\"source\", failure.Source); say(\"attempt\", failure.Attempt); say(\"age\", failure.Age)\n\tsay(\"previous\", option(failure.PreviousDelay.IsSome(), failure.PreviousDelay.Some)); say(\"code\", err.Code); say(\"message\", err.Message)\n\tsay(\"status\", option(err.Status.IsSome(), func() uint32 { return uint32(err.Status.Some()) })); say(\"after\", option(err.RetryAfter.IsSome(), err.RetryAfter.Some))\n\tfor _, pair := range append(err.Details, failure.Attributes...) {\n\t\tsay(pair.F0, pair.F1)\n\t}\n\thostlog.Log(hostlog.Level_Info, fmt.Sprint(failure.FailedAt)); hostlog.Log(hostlog.Level_Info, fmt.Sprint(failure.Random))\n\tif failure.Attempt >= 9 {\n\t\treturn err.RetryAfter.SomeOr(0)\n\t}\n\tdelay := Milliseconds(longest)"),
+            (
+                "\"strconv\"",
+                "\"strconv\"\n\t\"time\"\n\n\thostlog \"policy/card-payments/bindings/imports/backstop_policy_log\"\n\t\"policy/card-payments/bindings/imports/backstop_policy_payload\"",
+            ),
+            (
+                "delay := Milliseconds(longest)",
+                concat!(include_str!("corpus/edges/delay.go.txt"), "delay := Milliseconds(longest)"),
+            ),
         ],
         told: &["told to crash", "card-payments.Delay"],
         without: ("func Delay(", "func delays("),
@@ -213,7 +241,10 @@ async fn a_policy_in_c_works_and_says_what_is_wrong() {
         language: Language::C,
         crash: &[
             ("#include <string.h>", "#include <string.h>\n#include <time.h>"),
-            ("uint32_t delay = CAP;", "uint32_t delay = CAP;\n  backstop_string_t pointer, tenant, line;\n  backstop_string_dup(&pointer, \"/tenant\");\n  if (backstop_policy_payload_get(&pointer, &tenant)) {\n    say(&line, \"tenant \", &tenant, \"\");\n    backstop_policy_log_log(BACKSTOP_POLICY_LOG_LEVEL_INFO, &line);\n  }\n  if (failure->attempt < 9) { fputs(\"told to crash\", stderr); abort(); }\n  #define LOG() backstop_policy_log_log(BACKSTOP_POLICY_LOG_LEVEL_INFO, &line)\n  #define STRING(name, string) do { say(&line, name \"=\", &(string), \"\"); LOG(); } while (0)\n  #define NUMBER(format, number) do { char text[64]; snprintf(text, sizeof text, format, number); backstop_string_dup(&line, text); LOG(); } while (0)\n  #define OPTION(name, option) do { if ((option).is_some) NUMBER(name \"=%u\", (unsigned)(option).val); else NUMBER(name \"=%s\", \"none\"); } while (0)\n  #define PAIRS(list) for (size_t i = 0; i < (list).len; i++) { backstop_string_t half; say(&half, \"=\", &(list).ptr[i].f1, \"\"); line.len = (list).ptr[i].f0.len + half.len; line.ptr = malloc(line.len); memcpy(line.ptr, (list).ptr[i].f0.ptr, (list).ptr[i].f0.len); memcpy(line.ptr + (list).ptr[i].f0.len, half.ptr, half.len); LOG(); }\n  time(NULL);\n  STRING(\"id\", failure->message_id); STRING(\"source\", failure->source); NUMBER(\"attempt=%u\", (unsigned)failure->attempt); NUMBER(\"age=%u\", (unsigned)failure->age);\n  OPTION(\"previous\", failure->previous_delay); STRING(\"code\", failure->error.code); STRING(\"message\", failure->error.message); OPTION(\"status\", failure->error.status); OPTION(\"after\", failure->error.retry_after);\n  PAIRS(failure->error.details) PAIRS(failure->attributes)\n  NUMBER(\"%.17g\", failure->failed_at); NUMBER(\"%.17g\", failure->random);\n  if (failure->attempt >= 9) return failure->error.retry_after.is_some ? failure->error.retry_after.val : 0;"),
+            (
+                "uint32_t delay = CAP;",
+                concat!(include_str!("corpus/edges/delay.c.txt"), "uint32_t delay = CAP;"),
+            ),
         ],
         told: &["told to crash"],
         without: ("exports_backstop_policy_backoff_delay(", "exports_backstop_policy_backoff_delays("),
@@ -360,6 +391,20 @@ async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
             }
         };
         assert!(said.contains(expected), "{said}");
+        // And before that, when the policy is made.
+        let mut command = backstop_tests::backstop::command(&["policy", "new", "other", "--lang"]);
+        let made = command
+            .arg(language.to_string())
+            .current_dir(&author.folder)
+            .env("PATH", "/nonexistent")
+            .output()
+            .await
+            .unwrap();
+        let told = text(&made.stdout);
+        assert!(
+            told.contains(&format!("first, once:        {expected}")),
+            "{told}"
+        );
     }
 }
 

@@ -242,3 +242,14 @@ async fn every_import_that_is_refused_is_named() {
         "it imports `wasi:http/types@0.2.0`, `odd:disk/files`, which a policy is not granted";
     assert!(said.contains(both), "{said}");
 }
+
+/// As some editors save a text.
+#[tokio::test]
+async fn a_policy_s_text_may_begin_with_a_byte_order_mark() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.wat");
+    std::fs::write(&path, format!("\u{feff}{}", waits(1234))).unwrap();
+    let shown = run(&["policy", "run", path.to_str().unwrap()]).await;
+    let (out, err) = (text(&shown.stdout), text(&shown.stderr));
+    assert!(out.contains("retry in 1s234ms"), "{out}{err}");
+}
