@@ -22,6 +22,7 @@ pub mod mistake;
 pub mod policy;
 pub mod queue;
 pub mod record;
+mod regular_file;
 pub mod service;
 pub mod shadow;
 pub mod telemetry;

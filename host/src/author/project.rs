@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::language::Language;
 use crate::mistake::Mistake;
+use crate::regular_file::{self, WRITTEN};
 
 /// The file that makes a folder a policy's.
 pub const MANIFEST: &str = "policy.toml";
@@ -143,10 +144,11 @@ impl Project {
                 folder: folder.to_owned(),
             });
         }
-        let text = std::fs::read_to_string(&path).map_err(|cause| ProjectError::Unreadable {
-            path: path.clone(),
-            cause,
-        })?;
+        let text =
+            regular_file::read_text(&path, WRITTEN).map_err(|cause| ProjectError::Unreadable {
+                path: path.clone(),
+                cause,
+            })?;
         let manifest: Manifest = toml::from_str(&text).map_err(|error| ProjectError::Invalid {
             path: path.clone(),
             mistake: Mistake::of(&text, &error),

@@ -21,6 +21,7 @@ use crate::failure::Milliseconds;
 use crate::mistake::Mistake;
 use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
+use crate::regular_file::{self, WRITTEN};
 
 use policy::policy;
 
@@ -171,9 +172,11 @@ fn value(place: impl Into<String>, expected: impl Into<String>) -> ConfigError {
 
 impl raw::Config {
     fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
-            path: path.to_owned(),
-            cause,
+        let text = regular_file::read_text_of_any(path, WRITTEN).map_err(|cause| {
+            ConfigError::Unreadable {
+                path: path.to_owned(),
+                cause,
+            }
         })?;
         Self::parse(&text, path)
     }

@@ -63,6 +63,7 @@ pub use registry::{Artifact, Package, PackageError, Reference, Registry, Registr
 pub use remotes::Remotes;
 pub use schedule::Schedule;
 pub use settings::on_top;
+pub(crate) use signature::LONGEST as LONGEST_SIGNATURE;
 pub use signature::{KeyError, Keys, SIGNATURE_SUFFIX, SignatureError, signed_with};
 pub use signing::{NewKeys, SecretKey, SigningError};
 pub(crate) use source::signature_path;

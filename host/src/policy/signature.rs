@@ -10,11 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use minisign::{PublicKey, SignatureBox};
 
+use crate::regular_file;
+
 /// What follows the name of a file in the name of its signature.
 pub const SIGNATURE_SUFFIX: &str = ".minisig";
 
 /// The longest signature that is read, in bytes. minisign's own tool keeps the comments in it below 8 KiB.
-pub(super) const LONGEST: usize = 16 << 10;
+pub(crate) const LONGEST: usize = 16 << 10;
 
 /// The bytes of the second line of a signature and of the fourth, which are in base64.
 const LINES: [(usize, usize); 2] = [(1, 74), (3, 64)];
@@ -145,7 +147,7 @@ fn read(named: &str, folder: &Path) -> Result<PublicKey, KeyError> {
         return Ok(key);
     }
     let path = folder.join(named);
-    let text = std::fs::read_to_string(&path).map_err(|cause| {
+    let text = regular_file::read_text(&path, LONGEST).map_err(|cause| {
         let is_path = cause.kind() != io::ErrorKind::NotFound || named.ends_with(".pub");
         if is_path {
             KeyError::Unreadable { path, cause }

@@ -8,8 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use minisign::{KeyPair, PError, PublicKey, SecretKeyBox};
 
-use super::signature::key_id;
+use super::signature::{LONGEST, key_id};
 use crate::failure::Timestamp;
+use crate::regular_file;
 
 /// A key that signs, decrypted. Its secret is never shown.
 pub struct SecretKey(minisign::SecretKey);
@@ -76,9 +77,11 @@ impl SecretKey {
         password: impl FnOnce() -> io::Result<String>,
     ) -> Result<Self, SigningError> {
         let path_of = || path.to_owned();
-        let text = std::fs::read_to_string(path).map_err(|cause| SigningError::Unreadable {
-            path: path_of(),
-            cause,
+        let text = regular_file::read_text_of_any(path, LONGEST).map_err(|cause| {
+            SigningError::Unreadable {
+                path: path_of(),
+                cause,
+            }
         })?;
         let encoded = text.lines().nth(1).unwrap_or_default();
         let bytes = BASE64.decode(encoded.trim()).unwrap_or_default();

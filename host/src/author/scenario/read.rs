@@ -12,6 +12,7 @@ use super::values::{Delay, Numbers, Span, Verdict};
 use super::{Expected, Given, Plan, Scenario, Step, Suite, raw};
 use crate::failure::Milliseconds;
 use crate::mistake::{Mistake, line_of};
+use crate::regular_file::{self, WRITTEN};
 
 /// What the standard checks allow unless the file says otherwise: SQS hides a message for 12 hours at most.
 const LONGEST_DELAY: Milliseconds = Milliseconds(12 * 3_600_000);
@@ -53,10 +54,11 @@ impl Suite {
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ScenarioError> {
-        let text = std::fs::read_to_string(path).map_err(|cause| ScenarioError::Unreadable {
-            path: path.to_owned(),
-            cause,
-        })?;
+        let text =
+            regular_file::read_text(path, WRITTEN).map_err(|cause| ScenarioError::Unreadable {
+                path: path.to_owned(),
+                cause,
+            })?;
         Self::parse(&text, path)
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{ScenarioError, Suite, run};
 use crate::policy::{Check, Policy, PolicyDigest};
+use crate::regular_file::{self, WRITTEN};
 
 /// Fixes the numbers that `over` draws, so that the same version passes everywhere.
 const SEED: u64 = 0;
@@ -15,7 +16,7 @@ pub fn required(path: &Path) -> Result<Check, ScenarioError> {
     let (path, file) = (path.to_owned(), path.to_owned());
     Ok(Check {
         name: path.display().to_string(),
-        digest: Arc::new(move || Some(PolicyDigest::of(&std::fs::read(&file).ok()?))),
+        digest: Arc::new(move || Some(PolicyDigest::of(&regular_file::read(&file, WRITTEN).ok()?))),
         passes: Arc::new(move |policy: &Policy| {
             let suite = Suite::read(&path).map_err(|error| {
                 let error = anyhow::Error::new(error);

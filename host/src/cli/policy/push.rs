@@ -12,7 +12,10 @@ use super::place::{Reached, Remote};
 use super::{Named, sign, source_of};
 use crate::cli::exit::UsageError;
 use crate::config::parse_settings;
-use crate::policy::{Package, Place, PolicyDigest, Remotes, SIGNATURE_SUFFIX, signed_with};
+use crate::policy::{
+    LONGEST_SIGNATURE, Package, Place, PolicyDigest, Remotes, SIGNATURE_SUFFIX, signed_with,
+};
+use crate::regular_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,7 +110,7 @@ fn signature(args: &Args, file: &[u8]) -> anyhow::Result<Option<String>> {
         return Ok(Some(sign::signed(key, file, &args.place.file_name())?));
     }
     let read = |path: &PathBuf| {
-        std::fs::read_to_string(path)
+        regular_file::read_text(path, LONGEST_SIGNATURE)
             .with_context(|| format!("can't read the signature {}", path.display()))
     };
     args.signature.as_ref().map(read).transpose()

@@ -1,7 +1,6 @@
 //! `backstop policy run`: one failure put before a policy, and its decision explained.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use crate::decision::{Action, Answer};
 use crate::failure::{Failure, Milliseconds, random};
 use crate::fallback;
 use crate::policy::{Asked, Limits, Payload, Policy};
+use crate::regular_file::{self, GIVEN};
 use crate::text::one_line;
 
 const EXAMPLES: &str = "\
@@ -140,13 +140,12 @@ struct Recorded {
 
 /// A failure, or a decision record with one and with what was read of the payload.
 fn read(path: &Path) -> anyhow::Result<(Failure, Option<Payload>)> {
-    let mut text = String::new();
     let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text)
+        regular_file::capped(std::io::stdin(), GIVEN).and_then(regular_file::text)
     } else {
-        std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text))
+        regular_file::read_text_of_any(path, GIVEN)
     };
-    read.with_context(|| format!("can't read the failure in {}", path.display()))?;
+    let text = read.with_context(|| format!("can't read the failure in {}", path.display()))?;
     let wrong = || {
         format!(
             "{}: expected the JSON of a failure, or a decision record (host/docs/decision-record.md)",

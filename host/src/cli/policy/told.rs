@@ -11,6 +11,7 @@ use crate::author::preset::{self, Preset};
 use crate::config::{parse_settings, parse_span};
 use crate::failure::{Error, Milliseconds};
 use crate::policy::{Payload, on_top};
+use crate::regular_file::{self, GIVEN};
 
 /// A failure's error, and its message.
 #[derive(Debug, Parser)]
@@ -72,7 +73,7 @@ impl Told {
     /// The message's body; empty where none is named.
     pub(super) fn payload(&self) -> anyhow::Result<Arc<Payload>> {
         let body = match &self.payload {
-            Some(path) => std::fs::read_to_string(path)
+            Some(path) => regular_file::read_text_of_any(path, GIVEN)
                 .with_context(|| format!("can't read the payload {}", path.display()))?,
             None => String::new(),
         };

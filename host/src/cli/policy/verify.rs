@@ -7,7 +7,8 @@ use anyhow::Context;
 use clap::Parser;
 
 use super::{keys_of, sign};
-use crate::policy::{Source, signature_path, signed_with};
+use crate::policy::{LONGEST_SIGNATURE, Source, signature_path, signed_with};
+use crate::regular_file;
 
 /// Verify the signature of a policy's file, as a host with `require-signature` does
 #[derive(Debug, Parser)]
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let read = std::fs::read(path);
+    let read = regular_file::read(path, LONGEST_SIGNATURE);
     let bytes = read.with_context(|| format!("can't read the signature {}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

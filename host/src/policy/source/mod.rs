@@ -5,8 +5,7 @@ mod name;
 mod spec;
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,8 @@ use super::bucket::BucketError;
 use super::registry::{Reference, RegistryError};
 use super::remotes::Remotes;
 use super::signature::{Keys, LONGEST, SIGNATURE_SUFFIX};
-use super::{PolicyDigest, builtin};
+use super::{Limits, PolicyDigest, builtin};
+use crate::regular_file;
 
 pub(in crate::policy) use spec::PreparedPart;
 pub use spec::{PartSpec, PolicyError, PolicySpec};
@@ -275,10 +275,15 @@ impl Source {
                 })?,
             false => path.to_owned(),
         };
-        let bytes = read(&file, sight.most).map_err(unreadable(&file))?;
-        let bytes = bytes.ok_or_else(|| SourceError::TooLarge {
-            name: self.to_string(),
-            most: sight.most,
+        let bytes = regular_file::read(&file, sight.most).map_err(|cause| {
+            if cause.kind() == io::ErrorKind::FileTooLarge {
+                SourceError::TooLarge {
+                    name: self.to_string(),
+                    most: sight.most,
+                }
+            } else {
+                unreadable(&file)(cause)
+            }
         })?;
         let signature = match sight.signature {
             true => signature_of(&file).map_err(unreadable(&signature_path(&file)))?,
@@ -332,14 +337,14 @@ impl Source {
         format!("{name}@{pin}")
     }
 
-    /// The whole file as it is now. Blocks.
+    /// The whole file as it is now, at most what [`Limits::component`] is without a setting. Blocks.
     pub(crate) fn read(&self) -> Result<Vec<u8>, SourceError> {
         let sight = Sight {
             remotes: &Remotes::default(),
             signature: false,
             keys: None,
             within: None,
-            most: usize::MAX,
+            most: Limits::default().component,
         };
         Ok(self.look(None, sight)?.bytes.to_vec())
     }
@@ -353,23 +358,13 @@ pub(crate) fn signature_path(file: &Path) -> PathBuf {
 }
 
 fn signature_of(file: &Path) -> io::Result<Option<String>> {
-    match read(&signature_path(file), LONGEST) {
-        Ok(bytes) => Ok(Some(
-            String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
-        )),
+    match regular_file::read(&signature_path(file), LONGEST) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // No signature has as much.
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(Some(String::new())),
         Err(error) => Err(error),
     }
-}
-
-/// The whole file; none where it has more than `most` bytes.
-fn read(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
-    let limit = u64::try_from(most).unwrap_or(u64::MAX);
-    let mut bytes = Vec::new();
-    File::open(file)?
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)?;
-    Ok((bytes.len() <= most).then_some(bytes))
 }
 
 impl From<Place> for Source {
