@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use backstop::author::{Language, Metadata};
+use backstop::policy::{Measure, Shape};
 use backstop_tests::backstop::text;
 use backstop_tests::card_payments;
 use backstop_tests::edges;
@@ -76,6 +77,16 @@ async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
     card_payments::assert_same_decisions(&author.component());
 
     let file = std::fs::read(author.component()).unwrap();
+    // A language that outgrows a limit is to be noticed here, and not by who writes in it.
+    let shape = Shape::of(&file).unwrap();
+    for measure in Measure::ALL {
+        let (count, limit) = (shape.get(measure), measure.limit());
+        assert!(
+            count * 4 <= limit * 3,
+            "{language}: {count} {}",
+            measure.title()
+        );
+    }
     let metadata = Metadata::of(&file);
     assert_eq!(metadata.name.as_deref(), Some("card-payments"));
     assert_eq!(metadata.version.as_deref(), Some("0.1.0"));

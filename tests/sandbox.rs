@@ -522,7 +522,7 @@ fn a_file_that_is_no_policy_is_refused_with_what_it_is() {
         (b"(module (func", "its text is not WebAssembly"),
         (b"\0asm", "the first bytes of a WebAssembly file"),
         (&newer, "version"),
-        (&good[..good.len() / 2], "no policy"),
+        (&good[..good.len() / 2], "it is not valid"),
         (b"(module)", "exports none of our functions"),
         (b"(component)", "it exports nothing"),
         (&vec![b' '; (1 << 20) + 1], "more than the limit of 1048576"),
@@ -534,6 +534,107 @@ fn a_file_that_is_no_policy_is_refused_with_what_it_is() {
         );
     }
     assert_still_works(&sandbox);
+}
+
+/// One flipped bit makes the packages of this metadata form a cycle, on which its decoder recurses until the stack overflows.
+#[test]
+fn what_a_file_says_of_itself_is_not_decoded() {
+    let sandbox = sandbox();
+    let whole = backstop::policy::builtin::bytes("full-jitter").unwrap();
+    let name = b"backstop:policy";
+    let metadata = b"component-type";
+    let custom = (0..whole.len()).rfind(|at| whole[*at..].starts_with(metadata));
+    let custom = custom.unwrap();
+    let places: Vec<_> = (custom..whole.len())
+        .filter(|at| whole[*at..].starts_with(name))
+        .collect();
+    assert!(places.len() > 3, "{places:?}");
+    for place in places {
+        let mut flipped = whole.to_vec();
+        // `backstop:poliky`.
+        flipped[place + name.len() - 2] ^= b'c' ^ b'k';
+        let policy = load(&sandbox, &flipped).unwrap_or_else(|error| panic!("{error}"));
+        let answer = policy.ask(&failure(), &Arc::default()).answer;
+        assert!(answer.is_ok(), "{answer:?}");
+    }
+    // Nor is what stands in a component, at any depth.
+    let nonsense =
+        "(@custom \"component-type:x\" \"\\ff\\ff\\ff\") (@custom \"producers\" \"\\ff\")";
+    let refused = load(
+        &sandbox,
+        format!("(component {nonsense} (core module {nonsense}) (component {nonsense}))")
+            .as_bytes(),
+    );
+    let refused = refused.map(|_| ()).unwrap_err();
+    assert!(
+        matches!(refused, ComponentError::NoInterface { .. }),
+        "{refused}"
+    );
+    assert_still_works(&sandbox);
+}
+
+#[test]
+fn a_file_that_would_compile_for_minutes_is_refused_at_once() {
+    let sandbox = sandbox();
+    let rule = |delay: &str| {
+        Rule {
+            delay: Some(delay),
+            ..Rule::default()
+        }
+        .text()
+    };
+    let blocks = "(block ".repeat(6_000);
+    let tangled = format!(
+        "{blocks}{}{} (i32.const 1)",
+        "(br 0)".repeat(6_000),
+        ")".repeat(6_000)
+    );
+    let elements = format!("(elem func {})", "0 ".repeat(300_000));
+    let deep = format!("{}{}", "(component ".repeat(90), ")".repeat(90));
+    let named = format!("{}{}", "block $a ".repeat(20_000), "br $a ".repeat(20_000));
+    for (file, expected) in [
+        (rule(&tangled), "levels of nested blocks in one function"),
+        (
+            waits(1).replacen("(module", &format!("(module {elements}"), 1),
+            "elements in segments",
+        ),
+        (deep, "levels of nested components"),
+        (format!("(module (func {named}))"), "20000 blocks and"),
+        (
+            format!("{};; {}", waits(1), "-".repeat(8 << 20)),
+            "more than the limit of 8388608",
+        ),
+        ("(component ".repeat(90_000), "nesting too deep"),
+        (
+            format!("(component (type {}", "(list ".repeat(150_000)),
+            "its text is not WebAssembly",
+        ),
+        (
+            format!("(module (func {}", "(block ".repeat(100_000)),
+            "its text is not WebAssembly",
+        ),
+    ] {
+        let refused = load(&sandbox, file.as_bytes()).map(|_| ()).unwrap_err();
+        assert!(matches!(refused, ComponentError::Encoding(_)), "{refused}");
+        let refused = refused.to_string();
+        assert!(
+            refused.contains(expected),
+            "{expected:?} is not in: {refused}"
+        );
+    }
+    assert_still_works(&sandbox);
+}
+
+#[test]
+fn a_module_that_imports_what_it_is_not_given_is_told_what_to_do() {
+    let text = waits(1).replacen("(module", "(module (import \"wasi_snapshot_preview1\" \"fd_write\" (func (param i32 i32 i32 i32) (result i32)))", 1);
+    let refused = load(&sandbox(), text.as_bytes()).map(|_| ()).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("it is a core module that imports `wasi_snapshot_preview1`"),
+        "{refused}"
+    );
 }
 
 #[test]

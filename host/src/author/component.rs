@@ -1,6 +1,5 @@
 //! From what a toolchain leaves to the component that a host takes: encoded, stripped, and told what it is called.
 
-use wasm_encoder::{RawSection, Section};
 use wasm_metadata::{AddMetadata, AddMetadataField, Payload};
 use wasmparser::Parser;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -9,6 +8,7 @@ use wit_parser::Resolve;
 use super::bindings::{self, CONTRACT};
 use super::language::Language;
 use super::project::Project;
+use crate::policy::{Shape, sections};
 
 /// The functions of the adapter that do something. Those that only answer that they are not supported are added to it.
 const ADAPTER: &str = include_str!("adapter.wat");
@@ -81,9 +81,12 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Reads it from a file; nothing where the file has none, or is text.
+    /// Reads it from a file; nothing where the file has none, is text, or is of a [`Shape`] that no host takes.
     pub fn of(file: &[u8]) -> Self {
-        let Ok(payload) = Payload::from_binary(file) else {
+        let payload = Shape::of(file)
+            .ok()
+            .and_then(|_| Payload::from_binary(file).ok());
+        let Some(payload) = payload else {
             return Self::default();
         };
         let found = payload.metadata();
@@ -183,73 +186,8 @@ fn adapter(language: Language) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Without the names and the debugging information of every module in it. The contract's types, in a custom section too, stay.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "most sections are copied, whatever they are"
-)]
-fn stripped(file: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut output = Vec::new();
-    // Where the nested files were begun; each is written when it ends, with its length before it.
-    let mut outer = Vec::new();
-    for payload in Parser::new(0).parse_all(file) {
-        let payload = payload?;
-        match &payload {
-            wasmparser::Payload::Version { encoding, .. } => {
-                output.extend_from_slice(match encoding {
-                    wasmparser::Encoding::Component => &wasm_encoder::Component::HEADER,
-                    wasmparser::Encoding::Module => &wasm_encoder::Module::HEADER,
-                });
-            }
-            wasmparser::Payload::ModuleSection { .. }
-            | wasmparser::Payload::ComponentSection { .. } => {
-                outer.push(std::mem::take(&mut output));
-                continue;
-            }
-            wasmparser::Payload::End { .. } => {
-                let Some(mut parent) = outer.pop() else { break };
-                let id = if Parser::is_component(&output) {
-                    wasm_encoder::ComponentSectionId::Component
-                } else {
-                    wasm_encoder::ComponentSectionId::CoreModule
-                };
-                parent.push(id as u8);
-                wasm_encoder::Encode::encode(&*output, &mut parent);
-                output = parent;
-            }
-            _ => {}
-        }
-        if let wasmparser::Payload::CustomSection(section) = &payload
-            && (["name", "component-name"].contains(&section.name())
-                || section.name().starts_with(".debug"))
-        {
-            continue;
-        }
-        if let Some((id, range)) = payload.as_section() {
-            let range = usize::try_from(range.start)?..usize::try_from(range.end)?;
-            let data = file.get(range).unwrap_or_default();
-            RawSection { id, data }.append_to(&mut output);
-        }
-    }
-    Ok(output)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stripping_takes_names_at_every_depth_and_leaves_the_rest_as_it_was() {
-        let text = "(component $outer (core module $inner (@custom \"component-type\" \"kept\") (func $secret (export \"f\"))) (core instance (instantiate $inner)))";
-        let whole = wat::parse_str(text).unwrap();
-        let holds =
-            |file: &[u8], text: &str| file.windows(text.len()).any(|it| it == text.as_bytes());
-        assert!(holds(&whole, "secret") && holds(&whole, "kept"));
-        let stripped = stripped(&whole).unwrap();
-        assert!(!holds(&stripped, "secret") && !holds(&stripped, "outer"));
-        assert!(holds(&stripped, "kept"));
-        wasmparser::Validator::new()
-            .validate_all(&stripped)
-            .unwrap();
-        assert_eq!(super::stripped(&stripped).unwrap(), stripped);
-    }
+fn stripped(file: &[u8]) -> wasmparser::Result<Vec<u8>> {
+    sections::without(file, |name| {
+        ["name", "component-name"].contains(&name) || name.starts_with(".debug")
+    })
 }

@@ -1,10 +1,17 @@
 //! From a policy's file to the bytes of a component: a component as it is, a core module encoded on the spot, text of either.
+//!
+//! Whatever the file is, its shape is checked before anything works on it, and what it says of itself is not read: its custom sections are dropped, and what a core module answers is told from the names of its exports.
 
-use wasmparser::{Parser, Payload};
+use std::borrow::Cow;
+
+use wasmparser::{Parser, Payload, TypeRef};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, WorldId};
 
-/// The contract, for core modules that do not carry it.
+use super::sections;
+use super::shape::{Shape, ShapeError};
+
+/// The contract, of which the types of core modules are taken.
 const CONTRACT: &str = include_str!("../../../wit/policy.wit");
 
 /// The interfaces of which a policy exports at least one, as a core module names them: followed by `#` and the function.
@@ -14,6 +21,15 @@ pub const INTERFACES: [&str; 4] = [
     "backstop:policy/backoff@0.1.0",
     "backstop:policy/dead-lettering@0.1.0",
 ];
+
+/// The most bytes of text. What is written by hand has a few thousand; the text of a large module is put into the binary format by who made it.
+const TEXT: usize = 8 << 20;
+
+/// The most pairs of a block and a branch in text: finding the block that a branch names takes a step for each block around it.
+const PAIRS: usize = 200_000_000;
+
+/// What a core module may import from.
+const GIVEN: [&str; 2] = ["backstop:policy/log@0.1.0", "backstop:policy/payload@0.1.0"];
 
 /// The file is not something that a policy can be made of.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +41,24 @@ pub enum EncodingError {
         size: usize,
         /// See [`Limits::component`](super::Limits::component).
         limit: usize,
+    },
+    /// Text over its own limit, which is fixed.
+    #[error(
+        "it is text of {size} bytes, more than the limit of {TEXT}; put it into the binary format, such as with `wasm-tools parse FILE -o policy.wasm`"
+    )]
+    LargeText {
+        /// The file's size.
+        size: usize,
+    },
+    /// Text with more blocks and branches than can be matched in a short time.
+    #[error(
+        "it is text with {blocks} blocks and {branches} branches, more than the limit of {PAIRS} pairs; put it into the binary format, such as with `wasm-tools parse FILE -o policy.wasm`"
+    )]
+    TangledText {
+        /// Blocks, loops and conditions.
+        blocks: usize,
+        /// Branches to them.
+        branches: usize,
     },
     /// Nothing in it.
     #[error(
@@ -52,12 +86,23 @@ pub enum EncodingError {
         "it is WebAssembly in version {0:?} of the binary format; expected a component or a core module of version 1"
     )]
     Version([u8; 4]),
+    /// Too much of something, or not valid.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// A core module that imports what core modules are not given.
+    #[error(
+        "it is a core module that imports `{module}`, and a core module is given only `backstop:policy/log@0.1.0` and `backstop:policy/payload@0.1.0`; make a component of it, such as with `wasm-tools component new`"
+    )]
+    Import {
+        /// The module that it is imported from.
+        module: String,
+    },
     /// A core module of which no component can be made.
     #[error("it is a core module that is no policy: {0}")]
     Module(String),
 }
 
-/// The component's bytes.
+/// The component's bytes, within the limits of [`Shape`] and without custom sections.
 pub(super) fn component(file: &[u8], limit: usize) -> Result<Vec<u8>, EncodingError> {
     if file.len() > limit {
         return Err(EncodingError::TooLarge {
@@ -66,19 +111,27 @@ pub(super) fn component(file: &[u8], limit: usize) -> Result<Vec<u8>, EncodingEr
         });
     }
     let binary = match file {
-        [b'\0', b'a', b's', b'm', ..] => file.to_vec(),
-        _ => assemble(file)?,
+        [b'\0', b'a', b's', b'm', ..] => Cow::Borrowed(file),
+        _ => Cow::Owned(assemble(file)?),
     };
-    match binary.get(4..8) {
-        Some([1, 0, 0, 0]) => encode(binary),
-        Some([_, 0, 1, 0]) => Ok(binary),
-        Some(version) => Err(EncodingError::Version(
-            version.try_into().unwrap_or_default(),
-        )),
-        None => Err(EncodingError::Unknown {
-            what: "the first bytes of a WebAssembly file",
-        }),
-    }
+    let is_module = match binary.get(4..8) {
+        Some([1, 0, 0, 0]) => true,
+        Some([_, 0, 1, 0]) => false,
+        Some(version) => {
+            return Err(EncodingError::Version(
+                version.try_into().unwrap_or_default(),
+            ));
+        }
+        None => {
+            return Err(EncodingError::Unknown {
+                what: "the first bytes of a WebAssembly file",
+            });
+        }
+    };
+    Shape::of(&binary)?;
+    // Of all that a file says of itself, the names of functions alone are of use: in what is told of a trap.
+    let bare = sections::without(&binary, |name| name != "name").map_err(ShapeError::from)?;
+    if is_module { encode(bare) } else { Ok(bare) }
 }
 
 /// From text, or a refusal that says what the file is instead.
@@ -110,19 +163,24 @@ fn assemble(file: &[u8]) -> Result<Vec<u8>, EncodingError> {
             what: "text, but not of WebAssembly",
         });
     }
+    if text.len() > TEXT {
+        return Err(EncodingError::LargeText { size: text.len() });
+    }
+    let count = |words: &[&str]| -> usize { words.iter().map(|it| text.matches(it).count()).sum() };
+    let (blocks, branches) = (count(&["block", "loop", "if", "try"]), count(&["br", "$"]));
+    if blocks.saturating_mul(branches) > PAIRS {
+        return Err(EncodingError::TangledText { blocks, branches });
+    }
     wat::parse_str(text).map_err(|error| EncodingError::Text(error.to_string()))
 }
 
-/// A component from a core module. One without wit-bindgen's custom section, as a person writes it by hand, is taken to have the contract's types.
+/// A component from a core module that is valid and has no custom sections but names: its functions have the contract's types.
 fn encode(mut module: Vec<u8>) -> Result<Vec<u8>, EncodingError> {
-    let outline = Outline::of(&module).map_err(EncodingError::module)?;
-    if !outline.carries_its_types {
-        let (resolve, world) = world_of(&outline)?;
-        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
-            .map_err(EncodingError::module)?;
-    }
+    let outline = Outline::of(&module)?;
+    let (resolve, world) = world_of(&outline)?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
+        .map_err(EncodingError::module)?;
     ComponentEncoder::default()
-        .validate(true)
         .module(&module)
         .and_then(|encoder| encoder.encode())
         .map_err(EncodingError::module)
@@ -134,30 +192,40 @@ impl EncodingError {
     }
 }
 
-/// What must be known of a core module before it is encoded.
+/// The exports of a core module, whose names say what it answers.
 struct Outline {
-    carries_its_types: bool,
     exports: Vec<String>,
 }
 
 impl Outline {
-    fn of(module: &[u8]) -> wasmparser::Result<Self> {
-        let mut outline = Self {
-            carries_its_types: false,
-            exports: Vec::new(),
-        };
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "only imports and exports are looked at"
+    )]
+    fn of(module: &[u8]) -> Result<Self, EncodingError> {
+        let mut exports = Vec::new();
         for part in Parser::new(0).parse_all(module) {
-            let part = part?;
-            if let Payload::CustomSection(section) = &part {
-                outline.carries_its_types |= section.name().starts_with("component-type");
-            }
-            if let Payload::ExportSection(section) = part {
-                for export in section {
-                    outline.exports.push(export?.name.to_owned());
+            match part.map_err(ShapeError::from)? {
+                Payload::ImportSection(section) => {
+                    for import in section.into_imports() {
+                        let import = import.map_err(ShapeError::from)?;
+                        let is_given = GIVEN.contains(&import.module);
+                        if !is_given || !matches!(import.ty, TypeRef::Func(_)) {
+                            return Err(EncodingError::Import {
+                                module: import.module.to_owned(),
+                            });
+                        }
+                    }
                 }
+                Payload::ExportSection(section) => {
+                    for export in section {
+                        exports.push(export.map_err(ShapeError::from)?.name.to_owned());
+                    }
+                }
+                _ => {}
             }
         }
-        Ok(outline)
+        Ok(Self { exports })
     }
 
     fn implements(&self, interface: &str) -> bool {
@@ -177,7 +245,7 @@ fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
         .collect();
     if exported.is_empty() {
         return Err(EncodingError::Module(
-            "it exports none of our functions; expected at least one such as `backstop:policy/backoff@0.1.0#delay`, or wit-bindgen's custom section".to_owned(),
+            "it exports none of our functions; expected at least one such as `backstop:policy/backoff@0.1.0#delay`".to_owned(),
         ));
     }
     let world = format!(

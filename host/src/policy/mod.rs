@@ -17,12 +17,16 @@ mod instance;
 mod limits;
 mod live;
 mod looked_at;
+#[cfg(test)]
+mod mutation_tests;
 mod payload;
 mod probe;
 mod registry;
 mod remotes;
 mod schedule;
+pub(crate) mod sections;
 mod settings;
+mod shape;
 mod signature;
 mod signing;
 mod source;
@@ -63,6 +67,7 @@ pub use registry::{Artifact, Package, PackageError, Reference, Registry, Registr
 pub use remotes::Remotes;
 pub use schedule::Schedule;
 pub use settings::on_top;
+pub use shape::{Measure, Shape, ShapeError};
 pub(crate) use signature::LONGEST as LONGEST_SIGNATURE;
 pub use signature::{KeyError, Keys, SIGNATURE_SUFFIX, SignatureError, signed_with};
 pub use signing::{NewKeys, SecretKey, SigningError};

@@ -26,8 +26,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let file = source_of(&args.policy.policy)?.read()?;
-    let metadata = Metadata::of(&file);
     let policy = args.policy.load()?;
+    let metadata = Metadata::of(&file);
     let exports: Vec<_> = policy.components().flat_map(|it| it.exports()).collect();
     let imports: Vec<_> = policy.components().flat_map(|it| it.imports()).collect();
     let asked = policy.ask(&ordinary_failure(), &Arc::<Payload>::default());

@@ -7,11 +7,10 @@ use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageManifest
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use wasm_metadata::{Metadata, Payload};
-use wasmparser::Parser;
-use wit_component::DecodedWasm;
+use wasmparser::{Parser, Payload as Part};
 
-use crate::policy::PolicyDigest;
 use crate::policy::signature::SIGNATURE_SUFFIX;
+use crate::policy::{PolicyDigest, Shape, ShapeError};
 
 /// The media type of a policy's config.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
@@ -48,9 +47,9 @@ pub enum PackageError {
         "it is not WebAssembly's binary format, which is what a registry holds; assemble text first, such as with `wasm-tools parse FILE -o policy.wasm`"
     )]
     NotBinary,
-    /// A component whose interfaces can't be made out.
-    #[error("its interfaces can't be described: {0}")]
-    Undescribed(String),
+    /// Of a shape that no host takes.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
 }
 
 /// The config of `application/vnd.wasm.config.v0+json`.
@@ -68,7 +67,7 @@ struct Config {
 }
 
 /// What a component exports and imports.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Interfaces {
     exports: Vec<String>,
     imports: Vec<String>,
@@ -87,7 +86,9 @@ impl Package {
         if !is_component && !Parser::is_core_wasm(&file) {
             return Err(PackageError::NotBinary);
         }
-        let component = is_component.then(|| interfaces(&file)).transpose()?;
+        Shape::of(&file)?;
+        let component = is_component.then(|| interfaces(&file)).transpose();
+        let component = component.map_err(ShapeError::from)?;
         let payload = Payload::from_binary(&file).ok();
         let metadata = payload.as_ref().map(Payload::metadata);
         let mut told = metadata.map(described).unwrap_or_default();
@@ -210,22 +211,32 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-fn interfaces(file: &[u8]) -> Result<Interfaces, PackageError> {
-    let failed = |reason: String| PackageError::Undescribed(reason);
-    let decoded = wit_component::decode(file).map_err(|error| failed(format!("{error:#}")))?;
-    let DecodedWasm::Component(resolve, world) = decoded else {
-        return Err(failed("it is a package of interfaces".to_owned()));
-    };
-    let world = resolve.worlds.get(world);
-    let world = world.ok_or_else(|| failed("it has no world".to_owned()))?;
-    let names = |keys: &mut dyn Iterator<Item = &wit_parser::WorldKey>| {
-        keys.map(|key| resolve.name_world_key(key)).collect()
-    };
-    Ok(Interfaces {
-        exports: names(&mut world.exports.keys()),
-        imports: names(&mut world.imports.keys()),
-        target: None,
-    })
+/// The names of what the outermost component exports and imports.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "nothing else has a name that others see"
+)]
+fn interfaces(file: &[u8]) -> wasmparser::Result<Interfaces> {
+    let mut found = Interfaces::default();
+    let mut depth = 0;
+    for part in Parser::new(0).parse_all(file) {
+        match part? {
+            Part::Version { .. } => depth += 1,
+            Part::End(_) => depth -= 1,
+            Part::ComponentExportSection(section) if depth == 1 => {
+                for export in section {
+                    found.exports.push(export?.name.name.to_owned());
+                }
+            }
+            Part::ComponentImportSection(section) if depth == 1 => {
+                for import in section {
+                    found.imports.push(import?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 /// The annotations of OCI that a file's own metadata fills.

@@ -1,0 +1,310 @@
+//! Counts what components declare: each part with all of its type, and what is instantiated as often as it is.
+
+use std::collections::HashMap;
+
+use wasmparser::component_types::{
+    ComponentAnyTypeId, ComponentDefinedType, ComponentEntityType, ComponentItem, ComponentValType,
+};
+use wasmparser::types::TypesRef;
+use wasmparser::{
+    CanonicalFunction, ComponentAlias, ComponentExternalKind, ComponentInstance,
+    ComponentOuterAliasKind, ComponentTypeRef, Instance, Payload,
+};
+
+use super::{Measure, Shape, ShapeError};
+
+/// The components that have begun and not yet ended, and the sizes of types.
+#[derive(Default)]
+pub(super) struct Components {
+    /// Outermost first.
+    open: Vec<Component>,
+    /// By type: the parts that it comes to when every type in it is written out.
+    sizes: HashMap<ComponentAnyTypeId, u64>,
+}
+
+/// One that has not ended.
+#[derive(Default)]
+struct Component {
+    /// Its parts so far, with those of what it instantiates.
+    parts: u64,
+    /// The parts of each component that it can instantiate, in the order of their indices.
+    components: Vec<u64>,
+    /// How many types, functions and instances have been counted.
+    counted: [u32; 3],
+}
+
+impl Components {
+    /// A component begins. How deep it is nested: 0 for the outermost.
+    pub(super) fn begin(&mut self) -> u64 {
+        self.open.push(Component::default());
+        self.open.len() as u64 - 1
+    }
+
+    /// It ends, and can be instantiated from now on. To declare it counts like one instance of it.
+    pub(super) fn end(&mut self, shape: &mut Shape, offset: u64) -> Result<(), ShapeError> {
+        let ended = self.open.pop().unwrap_or_default();
+        if let Some(outer) = self.open.last_mut() {
+            outer.components.push(ended.parts);
+        }
+        self.add(ended.parts, shape, offset)
+    }
+
+    /// Adds parts to the innermost component.
+    fn add(&mut self, parts: u64, shape: &mut Shape, offset: u64) -> Result<(), ShapeError> {
+        let Some(component) = self.open.last_mut() else {
+            return Ok(());
+        };
+        component.parts = component.parts.saturating_add(parts);
+        shape.raise(Measure::ExpandedParts, component.parts, offset)
+    }
+
+    /// Counts what a valid section of the innermost component has declared.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "what instantiates or is called is counted, and whatever has a type below"
+    )]
+    pub(super) fn settle(
+        &mut self,
+        payload: &Payload<'_>,
+        types: TypesRef<'_>,
+        shape: &mut Shape,
+    ) -> Result<(), ShapeError> {
+        let Some((_, range)) = payload.as_section() else {
+            return Ok(());
+        };
+        let offset = range.start;
+        match payload {
+            Payload::ComponentImportSection(section) => {
+                for import in section.clone() {
+                    if let ComponentTypeRef::Component(_) = import?.ty {
+                        return Err(ShapeError::GivenComponent { offset });
+                    }
+                }
+            }
+            Payload::ComponentAliasSection(section) => {
+                for alias in section.clone() {
+                    self.alias(&alias?, offset)?;
+                    self.add(1, shape, offset)?;
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section.clone() {
+                    let export = export?;
+                    // What is exported gets another index.
+                    if export.kind == ComponentExternalKind::Component {
+                        let parts = self.parts_of(0, export.index);
+                        self.declare(parts);
+                    }
+                    self.add(1, shape, offset)?;
+                }
+            }
+            Payload::ComponentInstanceSection(section) => {
+                for instance in section.clone() {
+                    let parts = match instance? {
+                        ComponentInstance::Instantiate {
+                            component_index,
+                            args,
+                        } => self
+                            .parts_of(0, component_index)
+                            .saturating_add(args.len() as u64),
+                        ComponentInstance::FromExports(exports) => exports.len() as u64,
+                    };
+                    self.add(parts, shape, offset)?;
+                }
+            }
+            Payload::InstanceSection(section) => {
+                for instance in section.clone() {
+                    let parts = match instance? {
+                        Instance::Instantiate { args, .. } => args.len(),
+                        Instance::FromExports(exports) => exports.len(),
+                    };
+                    self.add(1 + parts as u64, shape, offset)?;
+                }
+            }
+            Payload::ComponentCanonicalSection(section) => {
+                for function in section.clone() {
+                    let parts = match function? {
+                        CanonicalFunction::Lower { func_index, .. } => {
+                            let ty = types.component_function_at(func_index);
+                            self.size(types, ComponentAnyTypeId::Func(ty))
+                        }
+                        _ => 1,
+                    };
+                    self.add(parts, shape, offset)?;
+                }
+            }
+            _ => {}
+        }
+        self.declared(types, shape, offset)
+    }
+
+    /// What the last section has declared that has a type.
+    fn declared(
+        &mut self,
+        types: TypesRef<'_>,
+        shape: &mut Shape,
+        offset: u64,
+    ) -> Result<(), ShapeError> {
+        let counts = [
+            types.component_type_count(),
+            types.component_function_count(),
+            types.component_instance_count(),
+        ];
+        let Some(component) = self.open.last_mut() else {
+            return Ok(());
+        };
+        let [known_types, functions, instances] = std::mem::replace(&mut component.counted, counts);
+        let [all_types, all_functions, all_instances] = counts;
+        let declared = (known_types..all_types)
+            .map(|index| types.component_any_type_at(index))
+            .chain(
+                (functions..all_functions)
+                    .map(|index| ComponentAnyTypeId::Func(types.component_function_at(index))),
+            )
+            .chain(
+                (instances..all_instances)
+                    .map(|index| ComponentAnyTypeId::Instance(types.component_instance_at(index))),
+            );
+        for id in declared {
+            let size = self.size(types, id);
+            shape.raise(Measure::TypeParts, size, offset)?;
+            self.add(size, shape, offset)?;
+        }
+        Ok(())
+    }
+
+    fn alias(&mut self, alias: &ComponentAlias<'_>, offset: u64) -> Result<(), ShapeError> {
+        match alias {
+            ComponentAlias::InstanceExport {
+                kind: ComponentExternalKind::Component,
+                ..
+            } => Err(ShapeError::GivenComponent { offset }),
+            ComponentAlias::Outer {
+                kind: ComponentOuterAliasKind::Component,
+                count,
+                index,
+            } => {
+                let parts = self.parts_of(*count, *index);
+                self.declare(parts);
+                Ok(())
+            }
+            ComponentAlias::InstanceExport { .. }
+            | ComponentAlias::CoreInstanceExport { .. }
+            | ComponentAlias::Outer { .. } => Ok(()),
+        }
+    }
+
+    /// The innermost component has one more that it can instantiate.
+    fn declare(&mut self, parts: u64) {
+        if let Some(component) = self.open.last_mut() {
+            component.components.push(parts);
+        }
+    }
+
+    /// The parts of a component by its index, `outwards` components out of the innermost.
+    fn parts_of(&self, outwards: u32, index: u32) -> u64 {
+        let component = self.open.iter().rev().nth(outwards as usize);
+        let parts = component.and_then(|it| it.components.get(index as usize));
+        // Valid indices alone come here; one that is not counted may cost anything.
+        parts.copied().unwrap_or(u64::MAX)
+    }
+
+    /// The parts that a type comes to. Types nest to a depth of 100 at most, and each is added up once.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a valid part names types that are there"
+    )]
+    fn size(&mut self, types: TypesRef<'_>, id: ComponentAnyTypeId) -> u64 {
+        if let Some(size) = self.sizes.get(&id) {
+            return *size;
+        }
+        let inner = match id {
+            ComponentAnyTypeId::Resource(_) => 0,
+            ComponentAnyTypeId::Defined(id) => match &types[id] {
+                ComponentDefinedType::Primitive(_)
+                | ComponentDefinedType::Own(_)
+                | ComponentDefinedType::Borrow(_) => 0,
+                ComponentDefinedType::Record(record) => {
+                    self.values(types, record.fields.values().copied().map(Some))
+                }
+                ComponentDefinedType::Variant(variant) => {
+                    self.values(types, variant.cases.values().map(|case| case.ty))
+                }
+                ComponentDefinedType::Tuple(tuple) => {
+                    self.values(types, tuple.types.iter().copied().map(Some))
+                }
+                ComponentDefinedType::Flags(names) | ComponentDefinedType::Enum(names) => {
+                    names.len() as u64
+                }
+                ComponentDefinedType::List { element, .. }
+                | ComponentDefinedType::FixedLengthList { element, .. } => {
+                    self.values(types, [Some(*element)])
+                }
+                ComponentDefinedType::Option { ty, .. } => self.values(types, [Some(*ty)]),
+                ComponentDefinedType::Map { key, value, .. } => {
+                    self.values(types, [Some(*key), Some(*value)])
+                }
+                ComponentDefinedType::Result { ok, err, .. } => self.values(types, [*ok, *err]),
+                ComponentDefinedType::Future { ty, .. }
+                | ComponentDefinedType::Stream { ty, .. } => self.values(types, [*ty]),
+            },
+            ComponentAnyTypeId::Func(id) => {
+                let function = &types[id];
+                let parameters = function.params.iter().map(|(_, ty)| Some(*ty));
+                self.values(types, parameters.chain([function.result]))
+            }
+            ComponentAnyTypeId::Instance(id) => self.items(types, types[id].exports.values()),
+            ComponentAnyTypeId::Component(id) => {
+                let component = &types[id];
+                let items = component.imports.values().chain(component.exports.values());
+                self.items(types, items)
+            }
+        };
+        let size = inner.saturating_add(1);
+        self.sizes.insert(id, size);
+        size
+    }
+
+    fn values(
+        &mut self,
+        types: TypesRef<'_>,
+        values: impl IntoIterator<Item = Option<ComponentValType>>,
+    ) -> u64 {
+        values.into_iter().fold(0, |sum, value| {
+            sum.saturating_add(match value {
+                Some(ComponentValType::Type(id)) => {
+                    self.size(types, ComponentAnyTypeId::Defined(id))
+                }
+                Some(ComponentValType::Primitive(_)) | None => 1,
+            })
+        })
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a valid part names types that are there"
+    )]
+    fn items<'a>(
+        &mut self,
+        types: TypesRef<'a>,
+        items: impl Iterator<Item = &'a ComponentItem>,
+    ) -> u64 {
+        items.fold(0, |sum: u64, item| {
+            sum.saturating_add(match item.ty {
+                ComponentEntityType::Module(id) => {
+                    let module = &types[id];
+                    1 + module.imports.len() as u64 + module.exports.len() as u64
+                }
+                ComponentEntityType::Func(id) => self.size(types, ComponentAnyTypeId::Func(id)),
+                ComponentEntityType::Value(value) => self.values(types, [Some(value)]),
+                ComponentEntityType::Type { referenced, .. } => self.size(types, referenced),
+                ComponentEntityType::Instance(id) => {
+                    self.size(types, ComponentAnyTypeId::Instance(id))
+                }
+                ComponentEntityType::Component(id) => {
+                    self.size(types, ComponentAnyTypeId::Component(id))
+                }
+            })
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! Counts the body of one function, instruction by instruction.
+
+use wasmparser::{FuncToValidate, FunctionBody, Operator, ValidatorResources};
+
+use super::count::Counter;
+use super::{Measure, ShapeError};
+
+impl Counter {
+    /// Counts and validates one function.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "all other instructions begin and end no block"
+    )]
+    pub(super) fn function(
+        &mut self,
+        function: FuncToValidate<ValidatorResources>,
+        body: &FunctionBody<'_>,
+    ) -> Result<(), ShapeError> {
+        let shape = &mut self.shape;
+        let range = body.range();
+        let (start, size) = (range.start, range.end.saturating_sub(range.start));
+        shape.raise(Measure::FunctionCode, size, start)?;
+        shape.add(Measure::Code, size, start)?;
+
+        let mut validator = function.into_validator(std::mem::take(&mut self.allocations));
+        let mut declared = body.get_locals_reader()?;
+        for _ in 0..declared.get_count() {
+            let offset = declared.original_position();
+            let (count, ty) = declared.read()?;
+            let locals = u64::from(validator.len_locals()) + u64::from(count);
+            shape.raise(Measure::FunctionLocals, locals, start)?;
+            validator.define_locals(offset, count, ty)?;
+        }
+        let locals = u64::from(validator.len_locals());
+        shape.raise(Measure::FunctionLocals, locals, start)?;
+        shape.add(Measure::Locals, locals, start)?;
+
+        let (mut branches, mut live, mut heavy) = (0_u64, 0_u64, 0_u64);
+        // The blocks that have begun: 1 for each loop among them, 0 for another; and how many loops.
+        let (mut blocks, mut loops) = (Vec::new(), 0_u64);
+        let mut operators = body.get_operators_reader()?;
+        while !operators.eof() {
+            let (operator, offset) = operators.read_with_offset()?;
+            let values = 1 + locals + u64::from(validator.operand_stack_height());
+            let more = branches_of(&operator);
+            branches = branches.saturating_add(more);
+            shape.raise(Measure::FunctionBranches, branches, start)?;
+            live = live.saturating_add(values.saturating_mul(more));
+            shape.raise(Measure::FunctionLive, live, start)?;
+            heavy += u64::from(is_heavy(body, offset));
+            match operator {
+                Operator::Block { .. } | Operator::If { .. } => blocks.push(0),
+                Operator::Loop { .. } => {
+                    blocks.push(1);
+                    loops += 1;
+                }
+                // The last one is that of the function.
+                Operator::End => loops -= blocks.pop().unwrap_or(0),
+                _ => {}
+            }
+            shape.raise(Measure::FunctionLoops, loops, start)?;
+            shape.raise(Measure::FunctionDepth, blocks.len() as u64, start)?;
+            validator.op(offset, &operator)?;
+        }
+        operators.finish()?;
+        shape.add(Measure::Heavy, heavy, start)?;
+        shape.add(Measure::Branches, branches, start)?;
+        shape.add(Measure::Live, live, start)?;
+        self.allocations = validator.into_allocations();
+        Ok(())
+    }
+}
+
+/// How often a call through a table counts: the engine looks whether the function is there yet, and whether it has the right type.
+const INDIRECT: u64 = 8;
+
+/// At how many places the control flow splits or joins because of an instruction.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other instructions are passed straight through"
+)]
+fn branches_of(operator: &Operator<'_>) -> u64 {
+    match operator {
+        Operator::Block { .. }
+        | Operator::Loop { .. }
+        | Operator::If { .. }
+        | Operator::Else
+        | Operator::End
+        | Operator::Br { .. }
+        | Operator::BrIf { .. } => 1,
+        Operator::BrTable { targets } => u64::from(targets.len()) + 1,
+        Operator::CallIndirect { .. }
+        | Operator::ReturnCallIndirect { .. }
+        | Operator::TableGet { .. }
+        | Operator::TableSet { .. } => INDIRECT,
+        _ => 0,
+    }
+}
+
+/// Whether an instruction compiles to many, by its first byte: floating-point arithmetic, conversions that check, vectors, and what the engine is called for.
+fn is_heavy(body: &FunctionBody<'_>, offset: u64) -> bool {
+    let at = usize::try_from(offset.saturating_sub(body.range().start)).ok();
+    let opcode = at.and_then(|at| body.as_bytes().get(at));
+    matches!(
+        opcode,
+        Some(0x40 | 0xd2 | 0x8b..=0xa6 | 0xa8..=0xab | 0xae..=0xbb | 0xfc | 0xfd)
+    )
+}
