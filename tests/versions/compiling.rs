@@ -67,7 +67,7 @@ fn a_policy_is_compiled_in_a_child_and_what_is_no_policy_is_refused_as_ever() {
         ("", "it is empty"),
         (
             "(module (import \"a\" \"b\" (func)))",
-            "core module that is no policy",
+            "core module that imports `a`",
         ),
     ] {
         world.write("policy.wat", bad);
