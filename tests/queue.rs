@@ -9,16 +9,22 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
+use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
 use backstop::queue::{
     Attribute, BATCH_BYTES, LocalQueue, LocalSettings, Message, Outgoing, Queue, ReceiptHandle,
     Sqs, VisibilityTimeout,
 };
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator;
+use tokio::net::TcpListener;
 use tokio::sync::{Mutex, MutexGuard};
+
+static CHUNK: Bytes = Bytes::from_static(&[b' '; 64 << 10]);
 
 /// Where a law is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -405,4 +411,50 @@ async fn an_endpoint_that_nobody_listens_on_is_an_error_to_try_again() {
         Sqs::new(&aws::config(&endpoint).await).queue(&format!("{endpoint}/000000000000/orders"));
     let unreachable = queue.describe().await.unwrap_err();
     assert!(unreachable.retryable, "{unreachable:?}");
+}
+
+/// A false endpoint, whose answers do not end.
+#[tokio::test]
+async fn no_answer_of_sqs_is_read_without_a_limit() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    for status in [StatusCode::OK, StatusCode::BAD_REQUEST] {
+        let counted = Arc::clone(&sent);
+        let endless = move || {
+            let chunks = futures::stream::repeat_with(move || {
+                counted.fetch_add(CHUNK.len(), Ordering::Relaxed);
+                Ok::<_, std::convert::Infallible>(CHUNK.clone())
+            });
+            (status, Body::from_stream(chunks))
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let router = axum::Router::new().fallback(async move || endless());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let queue = Sqs::new(&aws::config(&endpoint).await).queue(&format!("{endpoint}/1/orders"));
+        let refused = queue.receive(10, Duration::ZERO, seconds(60)).await;
+        let refused = refused.unwrap_err();
+        assert!(refused.to_string().contains("limit"), "{refused:?}");
+    }
+    // What was on its way when the limit was reached comes on top.
+    assert!(sent.load(Ordering::Relaxed) < 96 << 20);
+}
+
+#[tokio::test]
+async fn a_queue_in_memory_takes_no_more_than_it_has_room_for() {
+    let settings = LocalSettings {
+        most_bytes: 3 << 20,
+        ..LocalSettings::default()
+    };
+    let queue = LocalQueue::new("orders", settings);
+    let large = Outgoing::new("x".repeat(BATCH_BYTES - 10));
+    let send = async || queue.send(std::slice::from_ref(&large)).await.unwrap()[0].clone();
+    assert_eq!((send().await, send().await), (Ok(()), Ok(())));
+    let full = send().await.unwrap_err();
+    assert!(full.retryable && full.code == "OverLimit", "{full:?}");
+    let taken = queue.receive(1, Duration::ZERO, seconds(60)).await.unwrap();
+    queue
+        .delete(&[taken[0].receipt_handle.clone()])
+        .await
+        .unwrap();
+    assert_eq!(send().await, Ok(()));
 }

@@ -10,6 +10,7 @@ use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 
+use crate::answer_limit::AnswerLimit;
 use crate::failure::{Error, Milliseconds};
 use crate::handler::parse_retry_after;
 use crate::text::chain;
@@ -22,6 +23,7 @@ pub(crate) fn client(config: &SdkConfig, timeouts: TimeoutConfig) -> Client {
     let config = aws_sdk_lambda::config::Builder::from(config)
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts)
+        .interceptor(AnswerLimit::LAMBDA)
         .build();
     Client::from_conf(config)
 }

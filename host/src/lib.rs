@@ -1,5 +1,6 @@
 //! Backstop decides what happens to a failed message, and makes it happen.
 
+mod answer_limit;
 pub mod author;
 pub mod background_writer;
 pub mod cli;

@@ -176,6 +176,7 @@ impl Plan {
             retention: self.retention,
             visibility_timeout: VisibilityTimeout::rounded_up(VISIBILITY),
             redrive: Some((Arc::clone(&dead_letters), 1_000.try_into().unwrap())),
+            ..LocalSettings::default()
         };
         let queue = connections.local.set_up("retries", settings);
         let functions = Arc::new(Simulated {

@@ -12,6 +12,7 @@ use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 
 use super::signature::{LONGEST, SIGNATURE_SUFFIX};
+use crate::answer_limit::AnswerLimit;
 use crate::text::chain;
 
 /// Within which a connection is made.
@@ -122,6 +123,7 @@ impl Bucket {
             .build();
         let config = Builder::from(sdk)
             .timeout_config(timeouts)
+            .interceptor(AnswerLimit::S3)
             .force_path_style(path_style);
         Self(Client::from_conf(config.build()))
     }

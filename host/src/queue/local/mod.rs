@@ -29,6 +29,8 @@ pub struct LocalSettings {
     pub visibility_timeout: VisibilityTimeout,
     /// For how long messages are kept; 4 days by default.
     pub retention: Duration,
+    /// The memory that its messages may take, in bytes; 1 GiB by default. More are refused.
+    pub most_bytes: usize,
     /// Where a message goes that was received more often than this; nowhere by default.
     pub redrive: Option<(Arc<LocalQueue>, NonZeroU32)>,
 }
@@ -38,6 +40,7 @@ impl Default for LocalSettings {
         Self {
             visibility_timeout: VisibilityTimeout::rounded_up(Duration::from_secs(30)),
             retention: Duration::from_secs(4 * 86_400),
+            most_bytes: 1 << 30,
             redrive: None,
         }
     }
@@ -295,7 +298,15 @@ impl Queue for LocalQueue {
             .iter()
             .map(|message| {
                 self.check(message)?;
-                self.shelf().put(message.clone(), now, self.fifo);
+                let mut shelf = self.shelf();
+                if !shelf.has_room_for(message, self.settings.most_bytes) {
+                    let text = format!(
+                        "the queue is full: in memory it holds messages of {} bytes",
+                        self.settings.most_bytes
+                    );
+                    return Err(EntryError::new("OverLimit", text, false));
+                }
+                shelf.put(message.clone(), now, self.fifo);
                 Ok(())
             })
             .collect();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::super::{EntryError, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
@@ -11,6 +12,9 @@ use crate::failure::Timestamp;
 
 /// For how long SQS remembers a deduplication id.
 const DEDUPLICATION: Duration = Duration::from_secs(300);
+
+/// What a message takes besides its own bytes, about.
+const OVERHEAD: usize = 1024;
 
 /// A message on the shelf.
 #[derive(Debug)]
@@ -26,6 +30,11 @@ pub(super) struct Stored {
 }
 
 impl Stored {
+    /// The memory that it takes, in bytes, about.
+    fn bytes(&self) -> usize {
+        self.message.size() + OVERHEAD
+    }
+
     fn is_visible(&self) -> bool {
         self.visible_from <= Instant::now()
     }
@@ -46,6 +55,8 @@ pub(super) struct Taken {
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     messages: BTreeMap<u64, Stored>,
+    /// Of all messages.
+    bytes: usize,
     next: u64,
     /// The current handle of each message that was received.
     handles: HashMap<ReceiptHandle, u64>,
@@ -57,6 +68,11 @@ impl Shelf {
         self.messages.len()
     }
 
+    /// Whether a message fits into so many bytes in all.
+    pub(super) fn has_room_for(&self, message: &Outgoing, most: usize) -> bool {
+        self.bytes + message.size() + OVERHEAD <= most
+    }
+
     /// Adds a message, unless it is one that a FIFO queue took within the last five minutes.
     pub(super) fn put(&mut self, message: Outgoing, now: Timestamp, fifo: bool) {
         if fifo {
@@ -65,7 +81,7 @@ impl Shelf {
             let id = message
                 .deduplication_id
                 .clone()
-                .unwrap_or_else(|| message.body.to_string());
+                .unwrap_or_else(|| hex::encode(Sha256::digest(message.body.as_bytes())));
             if self.deduplicated.contains_key(&id) {
                 return;
             }
@@ -93,13 +109,21 @@ impl Shelf {
     }
 
     fn add(&mut self, stored: Stored) {
+        self.bytes += stored.bytes();
         self.messages.insert(self.next, stored);
         self.next += 1;
     }
 
     pub(super) fn drop_expired(&mut self, now: Timestamp, retention: Duration) {
-        self.messages
-            .retain(|_, stored| now.since(stored.sent) < retention);
+        let expired: Vec<_> = self
+            .messages
+            .iter()
+            .filter(|(_, stored)| now.since(stored.sent) >= retention)
+            .map(|(place, _)| *place)
+            .collect();
+        for place in expired {
+            self.remove(place);
+        }
     }
 
     /// At most `max` visible messages in their order. A group of a FIFO queue of which a message is in flight waits.
@@ -203,6 +227,7 @@ impl Shelf {
 
     fn remove(&mut self, place: u64) -> Option<Stored> {
         let stored = self.messages.remove(&place)?;
+        self.bytes -= stored.bytes();
         if let Some((handle, _)) = &stored.receipt {
             self.handles.remove(handle);
         }

@@ -17,6 +17,7 @@ use super::{
     BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     VisibilityTimeout, short_name,
 };
+use crate::answer_limit::AnswerLimit;
 use crate::clock;
 use wire::{built, description, failed, incoming, outgoing, sorted};
 
@@ -39,6 +40,7 @@ impl Sqs {
         let config = aws_sdk_sqs::config::Builder::from(config)
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
+            .interceptor(AnswerLimit::SQS)
             .build();
         Self {
             client: Client::from_conf(config),
