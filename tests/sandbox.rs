@@ -18,7 +18,7 @@ use backstop_tests::policies::{Rule, waits};
 
 fn sandbox() -> Sandbox {
     Sandbox::new(Limits {
-        time: Duration::from_millis(500),
+        time: Duration::from_secs(2),
         ..Limits::default()
     })
     .unwrap()
@@ -635,6 +635,38 @@ fn a_module_that_imports_what_it_is_not_given_is_told_what_to_do() {
             .contains("it is a core module that imports `wasi_snapshot_preview1`"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_module_hands_errors_on_to_the_classification_of_the_host() {
+    let text = r#"(module
+        (import "backstop:policy/default-classifier@0.1.0" "classify"
+            (func $classify (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+        (memory (export "memory") 1)
+        (global $end (mut i32) (i32.const 1024))
+        (func (export "cabi_realloc") (param i32 i32) (param $align i32) (param $size i32) (result i32)
+            (local $at i32)
+            (local.set $at (i32.and
+                (i32.sub (i32.add (global.get $end) (local.get $align)) (i32.const 1))
+                (i32.sub (i32.const 0) (local.get $align))))
+            (global.set $end (i32.add (local.get $at) (local.get $size)))
+            (local.get $at))
+        (func (export "backstop:policy/classifier@0.1.0#classify")
+            (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+            (call $classify (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4)
+                (local.get 5) (local.get 6) (local.get 7) (local.get 8) (local.get 9) (i32.const 16))
+            (i32.const 16)))"#;
+    let sandbox = sandbox();
+    let policy = load(&sandbox, text.as_bytes()).unwrap();
+    for (code, class) in [
+        ("ThrottlingException", ErrorClass::Throttled),
+        ("ValidationException", ErrorClass::Permanent),
+        ("whatever else", ErrorClass::Transient),
+    ] {
+        let failure = backstop_tests::failure(code);
+        let asked = policy.ask(&failure, &Arc::new(Payload::new("")));
+        assert_eq!(asked.answer.unwrap().class, class);
+    }
 }
 
 #[test]

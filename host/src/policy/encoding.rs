@@ -29,7 +29,11 @@ const TEXT: usize = 8 << 20;
 const PAIRS: usize = 200_000_000;
 
 /// What a core module may import from.
-const GIVEN: [&str; 2] = ["backstop:policy/log@0.1.0", "backstop:policy/payload@0.1.0"];
+const GIVEN: [&str; 3] = [
+    "backstop:policy/log@0.1.0",
+    "backstop:policy/payload@0.1.0",
+    "backstop:policy/default-classifier@0.1.0",
+];
 
 /// The file is not something that a policy can be made of.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +95,7 @@ pub enum EncodingError {
     Shape(#[from] ShapeError),
     /// A core module that imports what core modules are not given.
     #[error(
-        "it is a core module that imports `{module}`, and a core module is given only `backstop:policy/log@0.1.0` and `backstop:policy/payload@0.1.0`; make a component of it, such as with `wasm-tools component new`"
+        "it is a core module that imports `{module}`, and a core module is given only `{}`; make a component of it, such as with `wasm-tools component new`", GIVEN.join("`, `")
     )]
     Import {
         /// The module that it is imported from.
@@ -236,7 +240,7 @@ impl Outline {
     }
 }
 
-/// A world that exports the interfaces of which the module exports functions.
+/// A world with all that a module is given, which exports the interfaces of which it exports functions.
 fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
     let exported: String = INTERFACES
         .iter()
@@ -248,9 +252,8 @@ fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
             "it exports none of our functions; expected at least one such as `backstop:policy/backoff@0.1.0#delay`".to_owned(),
         ));
     }
-    let world = format!(
-        "package backstop:written; world by-hand {{ import backstop:policy/log@0.1.0; import backstop:policy/payload@0.1.0; import backstop:policy/default-classifier@0.1.0; {exported} }}"
-    );
+    let given: String = GIVEN.map(|it| format!("import {it};")).concat();
+    let world = format!("package backstop:written; world by-hand {{ {given} {exported} }}");
     let mut resolve = Resolve::default();
     resolve
         .push_str("policy.wit", CONTRACT)
