@@ -234,7 +234,7 @@ pub(super) fn of_own_child(
 ) -> Result<wasmtime::component::Component, ComponentError> {
     // SAFETY: the code came through a pipe from a child of this very program, which this process started and which did nothing but compile: it is as good as what this process would have made of the file. The engine refuses code of another version or of other settings.
     unsafe { wasmtime::component::Component::deserialize(engine, code) }
-        .map_err(ComponentError::compile)
+        .map_err(ComponentError::of_this_machine)
 }
 
 /// The code in a file's bytes, if they are as they were written, for the policy's file with this digest.

@@ -120,6 +120,12 @@ pub enum ComponentError {
 }
 
 impl ComponentError {
+    /// Code that is good can't be put into memory: no descriptor, no room, a limit of this process.
+    pub(super) fn of_this_machine(error: wasmtime::Error) -> Self {
+        let cause = std::io::Error::other(format!("its code can't be loaded: {error:#}"));
+        CompilerError::Process(cause).into()
+    }
+
     pub(super) fn compile(error: impl fmt::Display) -> Self {
         Self::Compile(format!("{error:#}"))
     }
@@ -196,7 +202,7 @@ impl Component {
         };
         component
             .initialize_copy_on_write_image()
-            .map_err(ComponentError::compile)?;
+            .map_err(ComponentError::of_this_machine)?;
         let linker = linker_for(&component)?;
         let pre = linker
             .instantiate_pre(&component)

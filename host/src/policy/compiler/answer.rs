@@ -39,6 +39,8 @@ pub(super) enum Answer {
     Refused(String),
     /// Memory ran out.
     OutOfMemory,
+    /// The child can't work on this machine, whatever the file is, and why.
+    Unable(String),
 }
 
 /// Writes an answer with the code behind it.
@@ -69,7 +71,9 @@ pub(super) fn read(mut written: Vec<u8>) -> Option<Result<Vec<u8>, Answer>> {
             written.drain(..=end);
             (written.len() == size).then_some(Ok(written))
         }
-        answer @ (Answer::Refused(_) | Answer::OutOfMemory) => Some(Err(answer)),
+        answer @ (Answer::Refused(_) | Answer::OutOfMemory | Answer::Unable(_)) => {
+            Some(Err(answer))
+        }
     }
 }
 
@@ -83,6 +87,7 @@ mod tests {
             Ok(b"code\nof several lines".to_vec()),
             Err(Answer::Refused("a\nb".to_owned())),
             Err(Answer::OutOfMemory),
+            Err(Answer::Unable("no stdin".to_owned())),
         ] {
             let mut written = Vec::new();
             write(&mut written, &outcome).unwrap();

@@ -34,7 +34,12 @@ pub fn compiler_process() -> Option<ExitCode> {
         .next()
         .and_then(|request| serde_json::from_str(request.to_str()?).ok())
         .ok_or_else(|| io::Error::other("no request to compile anything"));
-    Some(match request.and_then(|request| serve(&request)) {
+    let outcome = match request.and_then(|request| Ok((file(&request)?, request))) {
+        Ok((file, request)) => code(&file, &request),
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(Answer::OutOfMemory),
+        Err(error) => Err(Answer::Unable(error.to_string())),
+    };
+    Some(match answer::write(io::stdout().lock(), &outcome) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
@@ -43,19 +48,23 @@ pub fn compiler_process() -> Option<ExitCode> {
     })
 }
 
-fn serve(request: &Request) -> io::Result<()> {
+/// The file, once this process has confined itself.
+fn file(request: &Request) -> io::Result<Vec<u8>> {
     confine(request)?;
     let mut file = Vec::new();
     io::stdin().read_to_end(&mut file)?;
-    let outcome = compile(&file, request.most, request.target.as_deref()).map_err(|refused| {
+    Ok(file)
+}
+
+fn code(file: &[u8], request: &Request) -> Result<Vec<u8>, Answer> {
+    compile(file, request.most, request.target.as_deref()).map_err(|refused| {
         let why = refused.to_string();
         // How mmap(2) says it; what `malloc` can't give ends the process.
         match why.contains("os error 12") {
             true => Answer::OutOfMemory,
             false => Answer::Refused(why),
         }
-    });
-    answer::write(io::stdout().lock(), &outcome)
+    })
 }
 
 /// Gives up all that compiling does not need, before anything of the file is read.

@@ -110,11 +110,11 @@ pub enum CompilerError {
     /// Somebody else ended the child: a person, the service manager, or the system when it ran out of memory.
     #[error("the process that compiled it was ended by somebody else: {0}")]
     Killed(String),
-    /// There is no child, or no way to talk to it.
-    #[error("there is no process to compile it in")]
+    /// There is no child, no way to talk to it, or no room for its code.
+    #[error("this machine can't load it now")]
     Process(#[source] std::io::Error),
-    /// Something newer is there, or the host ends.
-    #[error("it is not wanted any more")]
+    /// Something newer is there, the host ends, or there is another version to go on with meanwhile.
+    #[error("it takes long to compile, which goes on in the background")]
     Unwanted,
 }
 

@@ -49,6 +49,7 @@ pub(super) fn code(
     match answer::read(answer) {
         Some(Ok(code)) => Ok(code),
         Some(Err(Answer::Refused(why))) => Err(ComponentError::Refused(why)),
+        Some(Err(Answer::Unable(why))) => Err(CompilerError::Process(io::Error::other(why)).into()),
         Some(Err(Answer::OutOfMemory | Answer::Code(_))) => {
             Err(CompilerError::Memory(job.limits.memory).into())
         }
@@ -105,13 +106,14 @@ fn seconds(cpu: Duration) -> u64 {
     (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
 }
 
-/// How a child's end says that it is the limit of memory: what the allocator says before it aborts, what a read says, and the two codes of a thread that can't be had.
-const OUT_OF_MEMORY: [&str; 4] = [
-    "memory allocation of",
-    "out of memory",
-    "code: 11,",
-    "code: 12,",
-];
+/// How a child's end says that it is the limit of memory: what the allocator says before it aborts, what a read says, and the code of a thread that can't be had for it.
+const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of", "out of memory", "code: 12,"];
+
+/// How it says that there is no thread for it: this machine has none, or its memory is less than one takes.
+const NO_THREAD: &str = "code: 11,";
+
+/// The exit code of a program whose libraries are not found.
+const NOT_LOADED: i32 = 127;
 
 /// What a child wrote.
 struct Exchange {
@@ -224,6 +226,13 @@ fn ending(status: ExitStatus, said: &str, limits: &CompileLimits) -> CompilerErr
     if OUT_OF_MEMORY.iter().any(|it| said.contains(it)) {
         return CompilerError::Memory(limits.memory);
     }
+    if said.contains(NO_THREAD) && limits.memory < MEMORY_OF_A_THREAD {
+        return CompilerError::Memory(limits.memory);
+    }
+    if said.contains(NO_THREAD) || status.code() == Some(NOT_LOADED) {
+        let why = format!("{status}: {}", text::one_line(said.trim()));
+        return CompilerError::Process(io::Error::other(why));
+    }
     let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     CompilerError::Crash(match lines.find(|line| !line.starts_with("note:")) {
         Some(_) => format!("{status}: {}", text::one_line(said.trim())),
@@ -253,7 +262,8 @@ mod tests {
                 "more than the 2048 MiB",
             ),
             (exit(1), "out of memory", "`limits.compile.memory`"),
-            (exit(101), no_thread, "`limits.compile.memory`"),
+            (exit(101), no_thread, "this machine can't load it now"),
+            (exit(127), "", "this machine can't load it now"),
             (
                 signal(Signal::ABORT),
                 "\nthread 'main' has overflowed its stack\nfatal runtime error\n",
@@ -303,6 +313,6 @@ mod tests {
         let refused = code(Path::new("/bin/true"), &job, &|| true).unwrap_err();
         assert!(refused.to_string().contains("exit status: 0"), "{refused}");
         let refused = code(Path::new("/no/such/program"), &job, &|| true).unwrap_err();
-        assert!(refused.to_string().contains("no process"), "{refused}");
+        assert!(refused.to_string().contains("this machine"), "{refused}");
     }
 }

@@ -7,11 +7,11 @@ use arc_swap::ArcSwap;
 
 use super::super::health::Health;
 use super::super::source::Found;
-use super::super::store::Known;
+use super::super::store::{Kept, Known};
 use super::super::{Catalog, Policy, PolicyError, PolicySpec};
 use super::making::{Heeds, Making};
 use super::versions::{Before, Kind, Refused, Version, Versions, digests, kept};
-use super::{Check, FIRST_LOOK, LivePolicy};
+use super::{Check, FIRST_COMPILE, FIRST_LOOK, LivePolicy};
 use crate::clock;
 use crate::text::chain;
 
@@ -44,7 +44,13 @@ impl LivePolicy {
             );
         }
         let live = kept(&files);
-        let before = match (known.live == live, known.before.is_empty()) {
+        // The same files, whatever their source calls this version of them now.
+        let is_same = known
+            .live
+            .iter()
+            .map(Kept::digest)
+            .eq(live.iter().map(Kept::digest));
+        let before = match (is_same, known.before.is_empty()) {
             // The same version as in the run before, and what that kept.
             (true, false) => Before::Stored(known.before),
             (false, _) if !known.live.is_empty() => Before::Stored(known.live),
@@ -106,17 +112,17 @@ pub(super) fn begin(
 ) -> Result<Beginning, PolicyError> {
     let store = catalog.store.as_ref();
     let last = store.and_then(|store| store.files_of(&known.live));
-    let making = |heeds| Making {
+    let making = |heeds, wanted| Making {
         catalog,
         spec,
         check,
         kept: None,
         heeds,
-        wanted: &|| true,
+        wanted,
     };
     let last_good = |instead: PolicyError| match &last {
         None => Err(instead),
-        Some(files) => match making(Heeds::None).make(files) {
+        Some(files) => match making(Heeds::None, &|| true).make(files) {
             Ok(policy) => Ok(Beginning {
                 policy,
                 files: files.clone(),
@@ -140,15 +146,15 @@ pub(super) fn begin(
             why,
         });
     }
-    let has_other = match &last {
-        Some(last) => digests(last) != digests(&files),
-        None => within.is_some(),
+    let heeds = match &last {
+        Some(last) if digests(last) != digests(&files) => Heeds::All,
+        None if within.is_some() => Heeds::Compiler,
+        Some(_) | None => Heeds::None,
     };
-    let heeds = match has_other {
-        true => Heeds::All,
-        false => Heeds::None,
-    };
-    match making(heeds).make(&files) {
+    // Where the last good version can go on meanwhile, no start waits for long: the next look compiles it.
+    let began = clock::instant();
+    let in_time = || heeds != Heeds::All || began.elapsed() < FIRST_COMPILE;
+    match making(heeds, &in_time).make(&files) {
         Ok(policy) => {
             if let Some(store) = store {
                 store.keep(&files);

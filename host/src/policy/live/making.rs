@@ -20,6 +20,8 @@ use crate::text::one_line;
 pub(super) enum Heeds {
     /// All: there is something else to go on with, at once.
     All,
+    /// Those of the compiler, which cost time: the fallback can go on meanwhile, but not for good.
+    Compiler,
     /// Those that another try would end in as well.
     Lasting,
     /// None: there is nothing to lose.
@@ -90,6 +92,7 @@ impl Making<'_> {
             };
             let is_heeded = match self.heeds {
                 Heeds::All => true,
+                Heeds::Compiler => key != keys.version,
                 Heeds::Lasting => !refusal.may_pass,
                 Heeds::None => false,
             };

@@ -27,6 +27,9 @@ pub use back::{NoneBefore, RolledBack};
 pub(super) use look::News;
 pub(super) use making::said;
 
+/// How long a version may be compiled at a start that has something else to begin with.
+const FIRST_COMPILE: Duration = Duration::from_secs(10);
+
 /// How long a source outside this machine may keep a start waiting that has something else to begin with.
 const FIRST_LOOK: Duration = Duration::from_secs(4);
 

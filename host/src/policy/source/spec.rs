@@ -142,11 +142,12 @@ impl PolicyError {
                 cause: ComponentError::Compiler(cause),
                 ..
             } => cause.may_pass(),
+            // Once its day is over, or the file that remembers it is removed.
+            Self::Remembered { .. } => true,
             Self::Source(_)
             | Self::Signature { .. }
             | Self::Component { .. }
             | Self::Role(_)
-            | Self::Remembered { .. }
             | Self::Panicked { .. }
             | Self::TakenBack { .. }
             | Self::Scenarios { .. } => false,

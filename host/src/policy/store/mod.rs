@@ -80,6 +80,11 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    /// That of the file.
+    pub(super) fn digest(&self) -> PolicyDigest {
+        self.digest
+    }
+
     /// The first digits of its digest, for people.
     pub(super) fn short(&self) -> String {
         self.digest.short()

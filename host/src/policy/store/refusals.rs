@@ -27,7 +27,9 @@ impl Store {
     pub(in crate::policy) fn refusal(&self, key: &str) -> Option<(Refusal, PathBuf)> {
         let path = self.refused().join(key);
         let refusal: Refusal = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
-        let is_recent = clock::now().since(refusal.at) < REMEMBERED;
+        let now = clock::now();
+        // One of the future was written while the clock was wrong.
+        let is_recent = refusal.at <= now && now.since(refusal.at) < REMEMBERED;
         is_recent.then_some((refusal, path))
     }
 
