@@ -181,13 +181,27 @@ async fn a_log_that_can_not_be_written_holds_up_no_message_and_not_the_end() {
     join_all(runs).await;
 }
 
+/// A terminal that closes sends more than one, and systemd one after its SIGTERM.
 #[tokio::test]
-async fn a_hangup_ends_as_sigterm_does() {
+async fn hangups_end_as_one_sigterm_does() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
-    let worker = Worker::by_name().await;
-    let running = serve(&queues, &worker, &[]).await;
+    queues.send(["slow".to_owned()]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (started, done) = (folder.path().join("started"), folder.path().join("done"));
+    let script = format!(
+        "sh -c 'touch {}; sleep 1; touch {}'",
+        started.display(),
+        done.display()
+    );
+    let more = ["--exec", &script, "--grace", "25s"];
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    eventually("the work has begun", || async { started.exists() }).await;
     running.signal(Signal::HUP);
-    assert_eq!(running.ended().await.0, 0);
+    eventually("it stops", || async { running.log().contains("stopping") }).await;
+    running.signal(Signal::HUP);
+    let (code, counts) = running.ended().await;
+    assert_eq!((code, counts[0]["succeeded"].as_u64()), (0, Some(1)));
+    assert!(done.exists());
 }
 
 #[tokio::test]

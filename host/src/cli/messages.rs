@@ -2,8 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::UsageError;
@@ -28,17 +30,21 @@ pub(super) async fn fill(
         .into());
     };
     let queue = connections.local.named(name);
-    let input: Box<dyn Read + Send> = if file == Path::new("-") {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(
-            std::fs::File::open(file)
-                .with_context(|| format!("can't read the messages in {}", file.display()))?,
-        )
-    };
-    send_lines(&queue, input)
-        .await
-        .with_context(|| file.display().to_string())?;
+    let (filled, path) = (Arc::clone(&queue), file.to_owned());
+    // On a thread that may wait: a pipe may have no writer yet.
+    let filling = tokio::task::spawn_blocking(move || {
+        let input: Box<dyn Read + Send> = match path == Path::new("-") {
+            true => Box::new(std::io::stdin()),
+            false => Box::new(
+                std::fs::File::open(&path)
+                    .with_context(|| format!("can't read the messages in {}", path.display()))?,
+            ),
+        };
+        Handle::current()
+            .block_on(send_lines(&filled, input))
+            .with_context(|| path.display().to_string())
+    });
+    filling.await??;
     let stop = stop.clone();
     tokio::spawn(async move {
         queue.emptied().await;

@@ -21,6 +21,7 @@ const PROGRAM: &str = "/proc/self/exe";
 /// Between two looks for processes, and between two starts of the process that waits.
 const PAUSE: Duration = Duration::from_millis(20);
 const RESTART: Duration = Duration::from_secs(1);
+const LONGEST_RESTART: Duration = Duration::from_secs(300);
 
 /// Waits for the end of standard input, then ends what bears the mark
 #[derive(Debug, Parser)]
@@ -56,7 +57,7 @@ impl Guard {
 }
 
 async fn guard() {
-    loop {
+    for tries in 1.. {
         let mut waiting = Command::new(PROGRAM);
         waiting
             .args(["end-orphans", host_mark()])
@@ -74,11 +75,13 @@ async fn guard() {
             }
             Err(error) => Err(error),
         };
+        let ended = ended.unwrap_or_else(|error| error.to_string());
         tracing::warn!(
-            ?ended,
+            ended,
             "the process that ends commands after a crash of the host is not there: started again"
         );
-        tokio::time::sleep(RESTART).await;
+        // Where it can't live, as under a limit of processes, its starts are not to cost much.
+        tokio::time::sleep(RESTART.saturating_mul(tries).min(LONGEST_RESTART)).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Signals: the first that asks for the end gets a clean one, the second ends at once. Others that would kill are survived.
+//! Signals: the first that asks for the end gets a clean one, a second SIGTERM or SIGINT ends at once. Others that would kill are survived.
 
 use anyhow::Context;
 use rustix::process::Signal as Number;
@@ -20,6 +20,8 @@ pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
             "stopping: what is in hand is finished first, and a poll that waits for messages comes back (20 s at most); a second signal ends at once"
         );
         stopped.cancel();
+        // A terminal that closes, and systemd with `SendSIGHUP`, send one more.
+        signals.hangup = None;
         signals.next().await;
         remove_marks();
         log::flush();

@@ -166,10 +166,14 @@ impl Applier {
     }
 
     /// Hides a message that is not to be attempted for now, and that is neither retried nor done with.
-    pub(super) async fn postpone(&self, message: &Message, timeout: VisibilityTimeout) {
+    ///
+    /// Whether it may still be this consumer's: not where SQS no longer takes its receipt handle, since the message was deleted, or received by somebody else.
+    pub(super) async fn postpone(&self, message: &Message, timeout: VisibilityTimeout) -> bool {
         let until = Instant::now() + APPLY_TIMEOUT;
-        if let Err(error) = self.hide(message, timeout, until).await {
-            tracing::warn!(%error, "a message could not be hidden: it comes again when its visibility timeout is over");
-        }
+        let Err(error) = self.hide(message, timeout, until).await else {
+            return true;
+        };
+        tracing::warn!(%error, "a message could not be hidden: it comes again when its visibility timeout is over");
+        !matches!(error, GaveUp::Entry(error) if !error.retryable)
     }
 }

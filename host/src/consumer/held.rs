@@ -103,7 +103,12 @@ impl HeldLetter {
                 return;
             }
             let hidden = VisibilityTimeout::rounded_up(hidden);
-            shared.applier.postpone(&self.message, hidden).await;
+            if !shared.applier.postpone(&self.message, hidden).await {
+                tracing::warn!(
+                    "the message is no longer this consumer's: its dead letter is not sent"
+                );
+                return;
+            }
             tokio::select! {
                 () = sleep(wait.as_duration()) => {}
                 () = shared.stop.cancelled() => {

@@ -1,16 +1,22 @@
 //! A function for each message: a synchronous invocation with the body as its payload.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
+use tokio::time::timeout;
 
 use super::{Handler, shaped};
 use crate::failure::Error;
 use crate::invocation::{self, invocation_error};
 use crate::queue::Message;
+
+/// The longest that a dry run may take.
+const CHECK: Duration = Duration::from_secs(30);
 
 /// Invokes a function.
 #[derive(Debug)]
@@ -58,9 +64,11 @@ impl Handler for Lambda {
             .invoke()
             .function_name(&self.function)
             .invocation_type(InvocationType::DryRun);
-        dry_run
-            .send()
-            .await
+        let checked = timeout(CHECK, dry_run.send()).await.map_err(|_| {
+            let text = format!("no answer within {} s", CHECK.as_secs());
+            Error::new("ETIMEDOUT", text)
+        })?;
+        checked
             .map(|_| ())
             .map_err(|error| invocation_error(&error))
     }
