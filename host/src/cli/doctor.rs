@@ -30,7 +30,7 @@ It takes sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings
 Ends with 0 where nothing is wrong, and with 6 where something is; with --strict, where something is to think about, too.";
 
 /// The flags of one queue, which a configuration file says in its own words.
-const OF_ONE_QUEUE: [&str; 16] = [
+const OF_ONE_QUEUE: [&str; 18] = [
     "policy",
     "settings",
     "scenarios",
@@ -45,6 +45,8 @@ const OF_ONE_QUEUE: [&str; 16] = [
     "dead_letter_queue",
     "max_age",
     "max_in_flight",
+    "http_proxy",
+    "allow_discard",
     "messages",
     "queue_url",
 ];

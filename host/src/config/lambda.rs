@@ -104,7 +104,14 @@ impl raw::Lambda {
         if !(Duration::from_secs(1)..=Duration::from_secs(60)).contains(&margin) {
             return Err(value(at("margin"), "expected 1s to 60s"));
         }
-        if let Some(other) = self.functions.iter().find(|name| !is_function(name)) {
+        if self.functions.as_ref().is_some_and(Vec::is_empty) {
+            return Err(value(
+                at("functions"),
+                "names no function: expected at least one that may be invoked, or no list at all, and then any may",
+            ));
+        }
+        let functions = self.functions.unwrap_or_default();
+        if let Some(other) = functions.iter().find(|name| !is_function(name)) {
             return Err(value(
                 at("functions"),
                 format!(
@@ -133,7 +140,7 @@ impl raw::Lambda {
             },
             margin,
             handler: self.handler,
-            functions: self.functions,
+            functions,
         })
     }
 
@@ -192,11 +199,8 @@ impl raw::Lambda {
             }
         }
         if let Some(functions) = text("BACKSTOP_FUNCTIONS") {
-            self.functions = functions
-                .split(',')
-                .map(|name| name.trim().to_owned())
-                .filter(|name| !name.is_empty())
-                .collect();
+            let names = functions.split(',').map(|name| name.trim().to_owned());
+            self.functions = Some(names.filter(|name| !name.is_empty()).collect());
         }
         self.handler = text("AWS_LAMBDA_FUNCTION_NAME").or(self.handler);
         Ok(self)

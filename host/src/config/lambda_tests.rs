@@ -152,6 +152,11 @@ fn what_makes_no_sense_is_refused_by_its_name() {
             "no",
             "BACKSTOP_ALLOW_DISCARD: `no` is neither true nor false",
         ),
+        (
+            "BACKSTOP_FUNCTIONS",
+            " , ",
+            "lambda.functions: names no function",
+        ),
         ("BACKSTOP_MARGIN", "0s", "lambda.margin: expected 1s to 60s"),
         (
             "BACKSTOP_SETTINGS",

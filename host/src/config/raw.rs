@@ -58,7 +58,7 @@ pub(super) struct Lambda {
     pub(super) margin: Option<Span>,
     pub(super) handler: Option<String>,
     #[serde(default)]
-    pub(super) functions: Vec<String>,
+    pub(super) functions: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -32,7 +32,7 @@ pub(super) fn judge(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
     }
     if seen.functions.is_empty() {
         let mut findings = Findings::about("functions");
-        findings.add(Unknown, "none named: set functions in [lambda] (--function) to have those looked at whose failures come here");
+        findings.add(Warning, "none named: any function that a record names is invoked, and whoever may send to the retry queue writes records. Set functions in [lambda] (--function): no other is invoked then, and those are looked at");
         found.extend(findings.found);
     }
     found

@@ -133,11 +133,6 @@ impl OpenQueues {
             |error| tracing::error!(queue = arn, %error, "the retry queue can't be looked at"),
         )?);
         opened().insert(arn.to_owned(), Arc::clone(&open));
-        // What is wrong with it is told before it is needed.
-        let ahead = Arc::clone(&open);
-        tokio::spawn(async move {
-            let _ = ahead.dead_letters().await;
-        });
         Ok(open)
     }
 

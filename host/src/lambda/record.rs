@@ -7,7 +7,7 @@ use backstop_json::{Object, shown};
 use jiff::Timestamp as Instant;
 use serde_json::value::RawValue;
 
-use crate::failure::{Error, Timestamp};
+use crate::failure::{Error, SOURCE_BYTES, Timestamp};
 use crate::text::cut;
 
 /// The longest stack trace that is kept among the details, in bytes.
@@ -72,8 +72,12 @@ impl Record {
             .ok_or_else(|| no_shape("it has no requestContext"))?;
         let function = context
             .text("functionArn")
-            .filter(|function| !function.is_empty())
-            .ok_or_else(|| no_shape("it has no requestContext.functionArn"))?;
+            .filter(|function| (1..=SOURCE_BYTES).contains(&function.len()))
+            .ok_or_else(|| {
+                NoRecord::Shape(format!(
+                    "it has no requestContext.functionArn of at most {SOURCE_BYTES} bytes"
+                ))
+            })?;
         let shape = Shape {
             request_id: context.text("requestId").unwrap_or_default(),
             condition: context.text("condition").unwrap_or_default(),
