@@ -135,15 +135,39 @@ fn in_words(message: &str, is_date: bool) -> String {
             } else {
                 found_in_words(found)
             };
-            format!("expected {}, not {found}", wanted_in_words(wanted))
+            match most(wanted).filter(|most| is_above(&found, *most)) {
+                Some(most) => format!("expected at most {most}, not {found}"),
+                None => format!("expected {}, not {found}", wanted_in_words(wanted)),
+            }
         }
         None => message.to_owned(),
     }
 }
 
+/// The largest whole number of a kind, where that is not beyond what TOML has.
+fn most(wanted: &str) -> Option<u32> {
+    match wanted {
+        "u8" => Some(u8::MAX.into()),
+        "u16" => Some(u16::MAX.into()),
+        "u32" => Some(u32::MAX),
+        _ => None,
+    }
+}
+
+fn is_above(found: &str, most: u32) -> bool {
+    let number = found.strip_prefix("the number ");
+    number
+        .and_then(|number| number.parse::<i128>().ok())
+        .is_some_and(|number| number > most.into())
+}
+
 /// What the deserialiser found.
 fn found_in_words(found: &str) -> String {
-    let bare = |rest: &str| rest.trim_matches('`').to_owned();
+    // `5`, and `5` as i128 where that is a large one.
+    let bare = |rest: &str| {
+        let rest = rest.trim_start_matches('`');
+        rest.split('`').next().unwrap_or(rest).to_owned()
+    };
     if let Some(number) = found
         .strip_prefix("integer ")
         .or_else(|| found.strip_prefix("floating point "))
@@ -194,8 +218,11 @@ pub(crate) mod tests {
             "struct ",
             "enum ",
             "variant",
+            "u8",
             "u16",
             "u32",
+            "u128",
+            "i128",
             "u64",
             "usize",
             "f64",
@@ -272,6 +299,10 @@ pub(crate) mod tests {
             (
                 "number = 1.5",
                 "number: expected a whole number from 0, not the number 1.5",
+            ),
+            (
+                "number = 99999999999999999999",
+                "number: expected at most 4294967295, not the number 99999999999999999999",
             ),
             (
                 "number = 2026-01-01",

@@ -53,9 +53,11 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
     warnings.into_iter().flatten().collect()
 }
 
-/// Whether an attempt that was given more time than the default may take longer than a stop waits for it.
+/// Whether an attempt may take longer than a stop waits for it, where either is not the default.
 pub(super) fn grace(options: &Options, queue: &str) -> Option<Warning> {
-    let is_chosen = options.attempt_timeout != Options::default().attempt_timeout;
+    let default = Options::default();
+    let is_chosen =
+        options.attempt_timeout != default.attempt_timeout || options.grace != default.grace;
     (is_chosen && options.attempt_timeout > options.grace).then(|| Warning::Grace {
         queue: queue.to_owned(),
         attempt_timeout: text(Milliseconds::from_duration(options.attempt_timeout)),

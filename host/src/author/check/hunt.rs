@@ -142,6 +142,20 @@ fn is_turned(number: u32) -> bool {
     number.is_multiple_of(4)
 }
 
+/// Whether two answers come to the same; a reason in other words does.
+fn is_same(one: &Asked, other: &Asked) -> bool {
+    let (Ok(one), Ok(other)) = (&one.answer, &other.answer) else {
+        return one.answer == other.answer;
+    };
+    let delay = |answer: &Answer| match &answer.action {
+        Action::Retry { delay } => Some(*delay),
+        Action::DeadLetter { .. } | Action::Discard { .. } => None,
+    };
+    one.class == other.class
+        && one.action.verdict() == other.action.verdict()
+        && delay(one) == delay(other)
+}
+
 /// What a policy makes of one failure.
 struct Seen {
     fault: Option<Fault>,
@@ -157,7 +171,7 @@ impl Seen {
         let other = turned.then(|| case.turned()).filter(|other| other != case);
         if let (None, Some(other)) = (fault, other) {
             let again = policy.ask(&other.failure, &other.payload());
-            if again.answer != asked.answer {
+            if !is_same(&asked, &again) {
                 return Self {
                     fault: Some(Fault::Order),
                     asked: again,

@@ -134,7 +134,7 @@ pub fn run(
         outcomes.iter_mut().find(|outcome| outcome.name == same),
     ) {
         same.warnings.push(format!(
-            "it reads the clock, which stands at 1970 for a policy (generated failure {number}, for one); the time that there is comes as `failed-at` and `age`"
+            "it reads the clock, which stands at 1970 for a policy (generated failure {number}, for one); the time that there is comes as `failed-at` and `age`. The runtimes of Go and Python look at it themselves: where nothing of yours does, all is well"
         ));
     }
     outcomes

@@ -1,5 +1,6 @@
 //! Makes a failure that a policy does not stand as small as it gets: whole fields back to the plainest of failures, lists to the entries that it takes, texts to the characters that it takes, numbers to the smallest.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -140,6 +141,12 @@ struct Search<'a, T> {
     started: std::time::Instant,
 }
 
+/// Whether a name comes twice.
+fn repeats(pairs: &[(String, String)]) -> bool {
+    let names: BTreeSet<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+    names.len() < pairs.len()
+}
+
 impl<T> Search<'_, T> {
     fn is_over(&self) -> bool {
         self.tries >= TRIES || self.started.elapsed() >= LONGEST
@@ -156,7 +163,11 @@ impl<T> Search<'_, T> {
         if case == self.found.0 {
             return true;
         }
-        if self.is_over() {
+        // No host hands over a name twice, and no scenario can say so.
+        if repeats(&case.failure.attributes)
+            || repeats(&case.failure.error.details)
+            || self.is_over()
+        {
             return false;
         }
         self.tries += 1;
@@ -327,7 +338,10 @@ mod tests {
             ),
             (
                 |case| case.failure.attributes.len() >= 2,
-                with(|case| case.failure.attributes = vec![Default::default(); 2]),
+                with(|case| {
+                    let named = |name: &str| (name.to_owned(), String::new());
+                    case.failure.attributes = vec![named(""), named("a")];
+                }),
             ),
             (
                 |case| {
