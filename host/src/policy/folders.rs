@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode};
+use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
 
-use super::PolicySpec;
 use super::source::Place;
+use super::{DEBOUNCE, PolicySpec};
 
 /// The most links that are followed from one path.
 const LINKS: usize = 40;
@@ -28,28 +29,29 @@ const NETWORK: [u64; 10] = [
 
 /// Watched folders. Folders and not files: an editor that replaces a file, and Kubernetes, which swaps a symlink beside it, would slip away from a watch on the file.
 pub(super) struct Folders {
-    watcher: Option<RecommendedWatcher>,
+    debouncer: Option<Debouncer<RecommendedWatcher, RecommendedCache>>,
     watched: BTreeSet<PathBuf>,
     silent: bool,
 }
 
 impl Folders {
-    /// None yet. `changed` is called for each change of something in one of them.
+    /// None yet. `changed` is told when something in one of them changed, and it has been quiet for [`DEBOUNCE`] since.
     pub(super) fn new(changed: impl Fn() + Send + 'static) -> Self {
-        let on_change = move |event: notify::Result<Event>| {
-            match &event {
+        let on_change = move |events: DebounceEventResult| {
+            match &events {
                 // The look itself opens the files that it reads.
-                Ok(event) if is_reading(event.kind) => return,
+                Ok(events) if events.iter().all(|event| is_reading(event.kind)) => return,
                 Ok(_) => {}
-                Err(error) => tracing::warn!(
-                    %error,
+                Err(errors) => tracing::warn!(
+                    ?errors,
                     "watching for policies: some changes may have been missed"
                 ),
             }
             changed();
         };
+        let debouncer = new_debouncer(DEBOUNCE, None, on_change);
         Self {
-            watcher: notify::recommended_watcher(on_change)
+            debouncer: debouncer
                 .map_err(|error| tracing::warn!(%error, "folders can't be watched: the files of policies are looked at every few seconds"))
                 .ok(),
             watched: BTreeSet::new(),
@@ -70,20 +72,20 @@ impl Folders {
         });
         let wanted: BTreeSet<_> = paths.flat_map(|path| folders_of(path)).collect();
         let is_silent = polled || wanted.iter().any(|folder| is_network(folder));
-        let Some(watcher) = self.watcher.as_mut().filter(|_| !polled) else {
+        let Some(debouncer) = self.debouncer.as_mut().filter(|_| !polled) else {
             self.silent = !wanted.is_empty();
             return;
         };
         self.silent = is_silent;
         for gone in self.watched.difference(&wanted) {
-            let _ = watcher.unwatch(gone);
+            let _ = debouncer.unwatch(gone);
         }
         self.watched.retain(|folder| wanted.contains(folder));
         for folder in wanted {
             if self.watched.contains(&folder) {
                 continue;
             }
-            match watcher.watch(&folder, RecursiveMode::NonRecursive) {
+            match debouncer.watch(&folder, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.watched.insert(folder);
                 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::RngExt;
 
@@ -18,9 +18,6 @@ use crate::clock;
 
 /// How long a folder must be quiet before it is looked at: a file is often written in several steps.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
-
-/// For how long a folder may go on changing before it is looked at without a pause.
-const LONGEST_NOISE: Duration = Duration::from_secs(10);
 
 /// No thread is to be had for a policy.
 #[derive(Debug, thiserror::Error)]
@@ -113,18 +110,10 @@ fn look(
         }
         let is_unsettled = looked.is_err() || policy.is_unsettled();
         let wait = schedule.next(is_unsettled, rand::rng().random());
-        match woken.recv_timeout(wait) {
-            Ok(()) => wait_for_quiet(woken),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+        if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(wait) {
+            return;
         }
     }
-}
-
-/// Waits until nothing has changed for [`DEBOUNCE`]: a file that is being written is not looked at. A folder that is never quiet is looked at all the same.
-fn wait_for_quiet(woken: &Receiver<()>) {
-    let began = clock::instant();
-    while began.elapsed() < LONGEST_NOISE && woken.recv_timeout(DEBOUNCE).is_ok() {}
 }
 
 /// Looks, and tells what came of it. A version that takes long to compile is given up when the source has another: that is looked up when something changed, and every `poll`.
@@ -136,18 +125,11 @@ fn look_once(
     report: &Report,
 ) {
     let looked = Cell::new(clock::instant());
-    // When something last changed, until it was looked at.
-    let changed = Cell::new(None::<Instant>);
     let news = || {
         if ended.load(Ordering::Relaxed) {
             return News::Ended;
         }
-        if woken.try_recv().is_ok() {
-            changed.set(Some(clock::instant()));
-        }
-        let is_quiet = |at: Instant| at.elapsed() >= DEBOUNCE;
-        if changed.get().is_some_and(is_quiet) || looked.get().elapsed() >= poll {
-            changed.set(None);
+        if woken.try_recv().is_ok() || looked.get().elapsed() >= poll {
             looked.set(clock::instant());
             return News::Changed;
         }
