@@ -35,7 +35,7 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    /// None yet. `changed` is told when something in one of them changed, and it has been quiet for [`DEBOUNCE`] since.
+    /// None yet. `changed` is called [`DEBOUNCE`] after something in one of them changed; while changes go on, again and again.
     pub(super) fn new(changed: impl Fn() + Send + 'static) -> Self {
         let on_change = move |events: DebounceEventResult| {
             match &events {

@@ -16,7 +16,7 @@ use super::schedule::Schedule;
 use super::{LivePolicy, Reload};
 use crate::clock;
 
-/// How long a folder must be quiet before it is looked at: a file is often written in several steps.
+/// How long after a change a folder is looked at: a file is often written in several steps.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// No thread is to be had for a policy.
