@@ -9,6 +9,7 @@ use std::path::Path;
 
 use backstop::author::scenario::Suite;
 use backstop_tests::policies::{Rule, waits};
+use backstop_tests::preview_1::component;
 use backstop_tests::testing::{ATTEMPT, delays, failed, folder, of, test};
 
 const BUILTIN: [&str; 4] = [
@@ -260,5 +261,116 @@ async fn throttles_that_are_given_up_and_late_attempts_made_at_once_are_warned_o
         assert!(told.starts_with(warning), "{told}");
         let (code, said) = test(&[&arguments[..], &["--strict"]].concat()).await;
         assert_eq!((code, said[0]["passed"].clone()), (7, false.into()));
+    }
+}
+
+/// The clock of WASI's preview 1, in seconds, and a memory to read it into.
+const CLOCK: &str = r#"(import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+    (memory (export "memory") 4)
+    (global $next (mut i32) (i32.const 8192))
+    (global $started (mut i32) (i32.const 0))
+    (func (export "cabi_realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)
+        (local $at i32)
+        (local.set $at (i32.and (i32.add (global.get $next) (i32.sub (local.get $align) (i32.const 1))) (i32.sub (i32.const 0) (local.get $align))))
+        (global.set $next (i32.add (local.get $at) (local.get $size)))
+        (local.get $at))
+    (func $now (param $which i32) (result i32)
+        (drop (call $clock (local.get $which) (i64.const 1) (i32.const 320)))
+        (i32.wrap_i64 (i64.div_u (i64.load (i32.const 320)) (i64.const 1000000000))))"#;
+
+/// To read the clock is no fault, as the runtimes of Go and Python do; to answer by it is.
+#[tokio::test]
+async fn answers_that_depend_on_the_clock_are_warned_of_and_reading_it_is_not() {
+    let by_hour = "(select (i32.const 1000) (i32.const 60000) (i32.lt_u (i32.rem_u (call $now (i32.const 0)) (i32.const 86400)) (i32.const 32400)))";
+    for (delay, start, warned) in [
+        (
+            "(drop (call $now (i32.const 0))) (drop (call $now (i32.const 1))) (i32.const 1000)",
+            "",
+            false,
+        ),
+        (by_hour, "", true),
+        (
+            "(i32.add (i32.const 1000) (i32.and (call $now (i32.const 1)) (i32.const 255)))",
+            "",
+            true,
+        ),
+        // Read once, before the first question.
+        (
+            "(i32.add (i32.const 1000) (i32.and (global.get $started) (i32.const 255)))",
+            "(func (export \"_initialize\") (global.set $started (call $now (i32.const 0))))",
+            true,
+        ),
+    ] {
+        let module = format!(
+            "(module {CLOCK} (func (export \"backstop:policy/backoff@0.1.0#delay\") (param i32) (result i32) {delay}) {start})"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.wasm");
+        std::fs::write(&path, component(wat::parse_str(module).unwrap())).unwrap();
+        let arguments = [path.to_str().unwrap(), "--cases", "60", "--strict"];
+        let (code, said) = test(&arguments).await;
+        let name = "the same failure gets the same answer";
+        let expected = if warned {
+            (7, vec![name])
+        } else {
+            (0, Vec::new())
+        };
+        assert_eq!((code, failed(&said)), expected, "{delay}: {said:#?}");
+        let warning = &of(&said, name)["warnings"];
+        assert_eq!(
+            warning
+                .to_string()
+                .contains("its answers depend on the clock"),
+            warned,
+            "{warning}"
+        );
+    }
+}
+
+/// What came due after a fixed time: the age of a failure goes with the attempt that it is.
+#[tokio::test]
+async fn waiting_until_a_fixed_moment_is_no_haste_and_making_up_for_lost_time_is() {
+    const AGE: &str = "(i64.extend_i32_u (i32.load offset=20 (local.get 0)))";
+    let attempt = format!("(i64.extend_i32_u {ATTEMPT})");
+    // The slot of each attempt, five minutes after the one before; at once where it has passed.
+    let slots = format!(
+        "(local $wait i64) (local.set $wait (i64.sub (i64.mul {attempt} (i64.const 300000)) {AGE}))
+         (if (i64.lt_s (local.get $wait) (i64.const 0)) (then (local.set $wait (i64.const 0))))
+         (if (i64.gt_s (local.get $wait) (i64.const 43200000)) (then (local.set $wait (i64.const 43200000))))
+         (i32.wrap_i64 (local.get $wait))"
+    );
+    // The next full hour of the message's life, and the one of the day: at the end of one, at once.
+    let rest = |time: &str| {
+        format!(
+            "(i32.wrap_i64 (i64.rem_u (i64.sub (i64.const 3600000) (i64.rem_u {time} (i64.const 3600000))) (i64.const 3600000)))"
+        )
+    };
+    let of_the_day = "(i64.load offset=24 (local.get 0))";
+    // Every ten minutes; from the second hour on, at once.
+    let old =
+        format!("(select (i32.const 0) (i32.const 600000) (i64.gt_u {AGE} (i64.const 7200000)))");
+    // Slots up to the fifteenth.
+    let ends = slots.replace(
+        &attempt,
+        &format!("(select {attempt} (i64.const 15) (i64.lt_u {attempt} (i64.const 15)))"),
+    );
+    for (delay, expected) in [
+        (slots, None),
+        (rest(AGE), None),
+        (rest(of_the_day), None),
+        (old, Some("it tries again 0s after attempt 13 has failed")),
+        (ends, Some("it tries again 0s after attempt 16 has failed")),
+    ] {
+        let (_folder, path) = folder(&delays(&delay), "");
+        let (code, said) = test(&[&path, "--filter", "makes sense", "--cases", "20"]).await;
+        assert_eq!(code, 0, "{said:#?}");
+        let warning = said[0]["warnings"][0].as_str();
+        match expected {
+            None => assert_eq!(warning, None, "{delay}"),
+            Some(expected) => assert!(
+                warning.is_some_and(|it| it.starts_with(expected)),
+                "{delay}: {warning:?}"
+            ),
+        }
     }
 }

@@ -75,6 +75,12 @@ async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
         .await;
     insta::assert_snapshot!("simulated", text(&simulated.stdout));
     card_payments::assert_same_decisions(&author.component());
+    // Nothing that its author could not mend is warned of, such as a clock that the language's runtime reads.
+    let strict = author
+        .backstop(&["policy", "test", ".", "--strict", "--cases", "60"])
+        .await;
+    let out = text(&strict.stdout);
+    assert!(strict.status.success(), "{language}: {out}");
 
     let file = std::fs::read(author.component()).unwrap();
     // A language that outgrows a limit is to be noticed here, and not by who writes in it.

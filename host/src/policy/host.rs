@@ -28,12 +28,30 @@ const LOOK: usize = 1024;
 /// How many lines are kept of a decision, however short they are.
 const LINES: usize = 256;
 
+/// What the clocks of a policy show. They stand still, so that the same failure gets the same answer whenever it is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoppedClock {
+    /// Of the wall clock, since 1970.
+    pub(crate) seconds: u64,
+    /// In nanoseconds. Go's runtime does not start with zero.
+    pub(crate) monotonic: u64,
+}
+
+impl StoppedClock {
+    /// In production, always: the wall clock stands at 1970.
+    pub(crate) const AT_WORK: Self = Self {
+        seconds: 0,
+        monotonic: 1,
+    };
+}
+
 /// The store's data.
 pub(super) struct Host {
     limits: Limits,
     pub(super) meter: Meter,
     payload: Arc<Payload>,
     random: f64,
+    clock: StoppedClock,
     random_blocks: u64,
     spent: usize,
     logged: usize,
@@ -42,16 +60,22 @@ pub(super) struct Host {
     lookups: Lookups,
     looked_at: LookedAt,
     is_asked: bool,
-    read_clock: bool,
+    has_read_clock: bool,
 }
 
 impl Host {
-    pub(super) fn new(limits: Limits, payload: Arc<Payload>, random: f64) -> Self {
+    pub(super) fn new(
+        limits: Limits,
+        payload: Arc<Payload>,
+        random: f64,
+        clock: StoppedClock,
+    ) -> Self {
         Self {
             limits,
             meter: Meter::new(limits),
             payload,
             random,
+            clock,
             random_blocks: 0,
             spent: 0,
             logged: 0,
@@ -60,7 +84,7 @@ impl Host {
             lookups: Lookups::default(),
             looked_at: LookedAt::default(),
             is_asked: false,
-            read_clock: false,
+            has_read_clock: false,
         }
     }
 
@@ -74,7 +98,7 @@ impl Host {
         self.log.clear();
         self.lookups = Lookups::default();
         self.looked_at = LookedAt::default();
-        self.read_clock = false;
+        self.has_read_clock = false;
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -86,14 +110,15 @@ impl Host {
         self.is_asked = true;
     }
 
-    /// The policy looks at the clock, which stands still.
-    pub(super) fn note_clock(&mut self) {
-        self.read_clock |= self.is_asked;
+    /// What the policy's clocks show, to the policy.
+    pub(super) fn read_clock(&mut self) -> StoppedClock {
+        self.has_read_clock |= self.is_asked;
+        self.clock
     }
 
     /// Whether it looked at the clock since it was asked.
-    pub(super) fn read_clock(&self) -> bool {
-        self.read_clock
+    pub(super) fn has_read_clock(&self) -> bool {
+        self.has_read_clock
     }
 
     /// What the policy wrote and what it read of the payload.

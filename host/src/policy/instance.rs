@@ -8,7 +8,7 @@ use wasmtime::{Store, Trap};
 use super::Sandbox;
 use super::bindings::{backoff, classifier, dead_lettering, types};
 use super::component::Component;
-use super::host::Host;
+use super::host::{Host, StoppedClock};
 use super::payload::Payload;
 use crate::decision::{REASON_BYTES, Senseless};
 use crate::text::cut;
@@ -83,8 +83,9 @@ impl<'a> Live<'a> {
         component: &'a Component,
         payload: Arc<Payload>,
         random: f64,
+        clock: StoppedClock,
     ) -> Self {
-        let host = Host::new(sandbox.limits, payload, random);
+        let host = Host::new(sandbox.limits, payload, random, clock);
         let mut store = Store::new(&sandbox.engine, host);
         store.limiter(|host| &mut host.meter);
         store.set_hostcall_fuel(sandbox.limits.strings);

@@ -56,6 +56,7 @@ pub use component::{Component, ComponentError, NoDigest, PolicyDigest};
 pub use encoding::{EncodingError, INTERFACES};
 pub use engine::Sandbox;
 pub use host::LogLine;
+pub(crate) use host::StoppedClock;
 pub use instance::{Broken, Phase};
 pub use limits::{CompileLimits, Limits};
 pub use live::{Check, Compiling, LivePolicy, NoneBefore, Passes, Reload, RolledBack, Status};
@@ -159,7 +160,7 @@ pub struct Asked {
     pub fuel: u64,
     /// Linear memory in bytes, of all of its parts.
     pub memory: usize,
-    /// Whether it looked at a clock, which stands at 1970.
+    /// Whether it looked at a clock, which stands at 1970; what its runtime does at its start does not count.
     pub read_clock: bool,
     /// How long it took.
     pub took: Duration,
@@ -297,18 +298,30 @@ impl Policy {
             policy: self,
             payload,
             random: 0.0,
+            clock: StoppedClock::AT_WORK,
             lives: BTreeMap::new(),
         })
     }
 
     /// Asks the policy, in fresh instances under the sandbox's limits. Blocks for no longer than those allow; never panics for what the policy does.
     pub fn ask(&self, failure: &Failure, payload: &Arc<Payload>) -> Asked {
+        self.ask_at(StoppedClock::AT_WORK, failure, payload)
+    }
+
+    /// As [`Policy::ask`], with clocks that show another time: what its answers owe to them is found that way.
+    pub(crate) fn ask_at(
+        &self,
+        clock: StoppedClock,
+        failure: &Failure,
+        payload: &Arc<Payload>,
+    ) -> Asked {
         let started = clock::instant();
         let _slot = self.sandbox.slot();
         let mut run = Run {
             policy: self,
             payload,
             random: failure.random,
+            clock,
             lives: BTreeMap::new(),
         };
         let answer = run.answer(failure);
@@ -325,7 +338,7 @@ impl Policy {
             asked.fuel += live.fuel_used();
             let host = live.into_host();
             asked.memory += host.meter.memory();
-            asked.read_clock |= host.read_clock();
+            asked.read_clock |= host.has_read_clock();
             let (log, looked_at) = host.into_traces();
             asked.log.extend(log);
             asked.looked_at.extend(looked_at);
@@ -360,6 +373,7 @@ struct Run<'a> {
     policy: &'a Policy,
     payload: &'a Arc<Payload>,
     random: f64,
+    clock: StoppedClock,
     lives: BTreeMap<usize, Live<'a>>,
 }
 
@@ -413,6 +427,7 @@ impl<'a> Run<'a> {
                     &part.component,
                     Arc::clone(self.payload),
                     self.random,
+                    self.clock,
                 ));
                 live.start(&part.settings)?;
                 Ok(live)

@@ -1,6 +1,6 @@
 //! WASI 0.2 that grants nothing, so that components load which the JavaScript, Python and Go toolchains built.
 //!
-//! Environment, arguments and preopened folders are empty, there is no terminal, the clock stands still, a sleep is over at once, random bytes come from the failure's own random number, and what is written to stdout or stderr goes to the policy's log. Everything else traps when it is called. Nothing waits: a wait inside a host function would be out of reach of fuel and epoch.
+//! Environment, arguments and preopened folders are empty, there is no terminal, the clocks stand still ([`StoppedClock`]), a sleep is over at once, random bytes come from the failure's own random number, and what is written to stdout or stderr goes to the policy's log. Everything else traps when it is called. Nothing waits: a wait inside a host function would be out of reach of fuel and epoch.
 
 use sha2::{Digest, Sha256};
 use wasmtime::component::types::ComponentItem;
@@ -9,7 +9,7 @@ use wasmtime::component::{
 };
 use wasmtime::{StoreContextMut, bail};
 
-use super::host::Host;
+use super::host::{Host, StoppedClock};
 
 /// The packages of WASI 0.2 that a policy may import from; what is not defined below traps.
 pub(super) const PACKAGES: [&str; 6] = [
@@ -88,8 +88,7 @@ pub(super) fn define(
             None::<Resource<TerminalOutput>>
         }),
         "wasi:clocks/monotonic-clock" => {
-            // Go's runtime does not start with a monotonic clock at zero.
-            clock(&mut instance, || 1_u64)?;
+            clock(&mut instance, |clock| clock.monotonic)?;
             given(&mut instance, "resolution", || 1_u64)?;
             // Go's runtime sleeps a little before it prints a panic.
             for subscribe in ["subscribe-duration", "subscribe-instant"] {
@@ -100,8 +99,8 @@ pub(super) fn define(
             Ok(())
         }
         "wasi:clocks/wall-clock" => {
-            clock(&mut instance, || Datetime {
-                seconds: 0,
+            clock(&mut instance, |clock| Datetime {
+                seconds: clock.seconds,
                 nanoseconds: 0,
             })?;
             given(&mut instance, "resolution", || Datetime {
@@ -209,10 +208,10 @@ where
     instance.func_wrap(name, move |_, (): ()| Ok((answer(),)))
 }
 
-/// The time of a clock that stands still. That it was asked for is noted: an author is warned of it.
+/// The time of a clock that stands still. That it was asked for is noted: an author is warned where an answer depends on it.
 fn clock<T>(
     instance: &mut LinkerInstance<'_, Host>,
-    time: impl Fn() -> T + Send + Sync + 'static,
+    time: impl Fn(StoppedClock) -> T + Send + Sync + 'static,
 ) -> wasmtime::Result<()>
 where
     T: Lower + ComponentType + Send + Sync + 'static,
@@ -221,8 +220,8 @@ where
     instance.func_wrap(
         "now",
         move |mut store: StoreContextMut<'_, Host>, (): ()| {
-            store.data_mut().note_clock();
-            Ok((time(),))
+            let clock = store.data_mut().read_clock();
+            Ok((time(clock),))
         },
     )
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use backstop_backoff::{CODES, Class};
 
 use crate::author::scenario::plain_failure;
-use crate::decision::{Action, Answer};
-use crate::failure::{Error, Failure, Milliseconds};
+use crate::decision::{Action, Answer, LONGEST_DELAY};
+use crate::failure::{Error, Failure, Milliseconds, Timestamp};
 use crate::policy::{Payload, Policy};
 
 /// From this attempt on, a delay is expected.
@@ -31,6 +31,15 @@ const LATER: [u32; 12] = [
 
 /// Below this, a late attempt comes at once.
 const AT_ONCE: Milliseconds = Milliseconds(100);
+
+/// How long each attempt takes before it fails, in milliseconds.
+const HANDLED: u32 = 1_234;
+
+/// How long it may take as well: a moment that is waited for may come just after one of them, and not after all.
+const OTHERWISE_HANDLED: [u32; 2] = [90, 17_700];
+
+/// No message is much older when an attempt begins, in milliseconds: a queue keeps none for longer.
+const OLDEST: u32 = LONGEST_DELAY.0 - 60_000;
 
 /// So many are named.
 const NAMED: usize = 3;
@@ -104,22 +113,47 @@ fn throttled() -> impl Iterator<Item = Error> {
         })
 }
 
-/// The first late attempt that comes at once although everything speaks for a long delay, and its delay.
+/// The first late attempt that comes at once although the random number speaks for the longest delay, and its delay. The message has failed at each attempt before: its age and its last delay are what the policy made of those.
 fn hurried(policy: &Policy) -> Option<(u32, Milliseconds)> {
-    for attempt in (LATE..=70).chain(LATER) {
-        let failure = Failure {
-            attempt: NonZeroU32::new(attempt)?,
-            age: Milliseconds(3_600_000),
-            previous_delay: Some(Milliseconds(3_600_000)),
-            random: 1.0 - f64::EPSILON / 2.0,
-            ..plain_failure()
-        };
-        match action(policy, &failure)? {
-            Action::Retry { delay } if delay < AT_ONCE => return Some((attempt, delay)),
-            Action::Retry { .. } => {}
-            // Nor does it try any later one.
-            Action::DeadLetter { .. } | Action::Discard { .. } => return None,
+    let (mut reached, mut began) = (0, 0_u64);
+    let mut previous_delay = None;
+    for attempt in (1..=70).chain(LATER) {
+        // The attempts in between, if any, waited as the last one did.
+        if let Some(Milliseconds(delay)) = previous_delay {
+            let each = u64::from(delay) + u64::from(HANDLED);
+            began = began.saturating_add(each.saturating_mul((attempt - reached).into()));
+            began = began.min(OLDEST.into());
         }
+        reached = attempt;
+        let number = NonZeroU32::new(attempt)?;
+        let delay_after = |handled: u32| {
+            let age = began + u64::from(handled);
+            let plain = plain_failure();
+            let failure = Failure {
+                attempt: number,
+                age: Milliseconds(u32::try_from(age).ok()?),
+                failed_at: Timestamp(plain.failed_at.0 + age),
+                previous_delay,
+                random: 1.0 - f64::EPSILON / 2.0,
+                ..plain
+            };
+            match action(policy, &failure)? {
+                Action::Retry { delay } => Some(delay),
+                Action::DeadLetter { .. } | Action::Discard { .. } => None,
+            }
+        };
+        // One that gives up does not try any later one.
+        let delay = delay_after(HANDLED)?;
+        let is_at_once = |delay: Milliseconds| delay < AT_ONCE;
+        let comes_at_once = attempt >= LATE
+            && is_at_once(delay)
+            && OTHERWISE_HANDLED
+                .iter()
+                .all(|handled| delay_after(*handled).is_some_and(is_at_once));
+        if comes_at_once {
+            return Some((attempt, delay));
+        }
+        previous_delay = Some(delay);
     }
     None
 }

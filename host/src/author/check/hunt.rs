@@ -8,7 +8,7 @@ use super::shrink::smallest;
 use crate::clock;
 use crate::decision::{Action, Answer};
 use crate::failure::Milliseconds;
-use crate::policy::{Asked, Broken, Policy};
+use crate::policy::{Asked, Broken, Policy, StoppedClock};
 
 /// How many failures are generated, if there is time.
 const MOST: u32 = 2_000;
@@ -18,6 +18,9 @@ const LEAST: u32 = 100;
 
 /// How long failures are generated for.
 const HUNTING: Duration = Duration::from_secs(3);
+
+/// On so many failures the clock is tried whether the policy reads it or not: it may have done so at its start.
+const CLOCKS: u32 = 8;
 
 /// What is wrong with what a policy makes of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +87,8 @@ pub(super) struct Hunt {
     pub(super) fuel: u64,
     /// The most memory of one decision that ended, in bytes.
     pub(super) memory: usize,
-    /// The first of the failures on which it looked at the clock.
-    pub(super) read_clock: Option<u32>,
+    /// The first of the failures whose answer depends on the clock.
+    pub(super) by_clock: Option<u32>,
     caught: Vec<Caught>,
 }
 
@@ -104,8 +107,8 @@ pub(super) fn hunt(policy: &Policy, plan: &Plan<'_>, progress: &mut dyn FnMut(u3
         hunt.cases = number;
         progress(number, most);
         let seen = Seen::of(policy, &case, plan.longest_delay, is_turned(number));
-        if seen.asked.read_clock {
-            hunt.read_clock.get_or_insert(number);
+        if hunt.by_clock.is_none() && depends_on_clock(policy, &case, number, &seen.asked) {
+            hunt.by_clock = Some(number);
         }
         match seen.fault {
             None => {
@@ -140,6 +143,25 @@ pub(super) fn hunt(policy: &Policy, plan: &Plan<'_>, progress: &mut dyn FnMut(u3
 /// Whether this failure is asked about in another order too: it takes as long once more.
 fn is_turned(number: u32) -> bool {
     number.is_multiple_of(4)
+}
+
+/// Whether the policy answers something else when its clocks show another time. That it reads one says little: the runtimes of Go and Python do so themselves.
+fn depends_on_clock(policy: &Policy, case: &Case, number: u32, asked: &Asked) -> bool {
+    if !asked.read_clock && number > CLOCKS {
+        return false;
+    }
+    let other = policy.ask_at(other_clock(number), &case.failure, &case.payload());
+    let ran_out_of_time = |asked: &Asked| matches!(asked.answer, Err(Broken::OutOfTime(..)));
+    !ran_out_of_time(asked) && !ran_out_of_time(&other) && !is_same(asked, &other)
+}
+
+/// From 2026 on, a day, two hours, three minutes and four seconds later each time: each weekday and hour has its turn.
+fn other_clock(number: u32) -> StoppedClock {
+    let number = u64::from(number);
+    StoppedClock {
+        seconds: 1_767_225_600 + number * 93_784,
+        monotonic: number * 1_000_000_007,
+    }
 }
 
 /// Whether two answers come to the same; a reason in other words does.

@@ -125,7 +125,7 @@ pub fn run(
     let same = Check::Same.name(longest);
     if let (
         Some(Hunt {
-            read_clock: Some(number),
+            by_clock: Some(number),
             ..
         }),
         Some(same),
@@ -134,7 +134,7 @@ pub fn run(
         outcomes.iter_mut().find(|outcome| outcome.name == same),
     ) {
         same.warnings.push(format!(
-            "it reads the clock, which stands at 1970 for a policy (generated failure {number}, for one); the time that there is comes as `failed-at` and `age`. The runtimes of Go and Python look at it themselves: where nothing of yours does, all is well"
+            "its answers depend on the clock, which stands at 1970 for a policy in a host: with another time there, generated failure {number} gets another answer, for one; the time that there is comes as `failed-at` and `age`"
         ));
     }
     outcomes
