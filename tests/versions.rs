@@ -19,6 +19,8 @@ use tempfile::TempDir;
 
 #[path = "versions/compiling.rs"]
 mod compiling;
+#[path = "versions/going_back.rs"]
+mod going_back;
 
 /// A folder with a policy and a store, and what a host would do with them.
 struct World {

@@ -87,7 +87,7 @@ impl Control {
         let ended = Arc::clone(&control.ended);
         thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || serve(&listener, &policies, &ended))?;
+            .spawn(move || serve(&listener, &Arc::new(policies), &ended))?;
         Ok(control)
     }
 }
@@ -101,14 +101,22 @@ impl Drop for Control {
     }
 }
 
-fn serve(listener: &UnixListener, policies: &Policies, ended: &AtomicBool) {
+/// Each on a thread of its own: a version that has to be compiled to go back to holds up nobody who asks for the status.
+fn serve(listener: &UnixListener, policies: &Arc<Policies>, ended: &AtomicBool) {
     for stream in listener.incoming() {
         if ended.load(Ordering::Relaxed) {
             return;
         }
         match stream {
             Ok(stream) => {
-                if let Err(error) = answer(stream, policies) {
+                let policies = Arc::clone(policies);
+                let answering = thread::Builder::new().name("control".to_owned());
+                let started = answering.spawn(move || {
+                    if let Err(error) = answer(stream, &policies) {
+                        tracing::debug!(%error, "a request on the control socket was not answered");
+                    }
+                });
+                if let Err(error) = started {
                     tracing::debug!(%error, "a request on the control socket was not answered");
                 }
             }

@@ -10,14 +10,14 @@ use rustix::process::Signal;
 use super::*;
 
 /// One test after the other: each looks for the child of its own.
-fn alone() -> MutexGuard<'static, ()> {
+pub(super) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
     /// One whose policies are compiled in a child, within these limits.
-    fn compiling(compile: CompileLimits) -> Self {
+    pub(super) fn compiling(compile: CompileLimits) -> Self {
         let mut world = Self::new();
         world.within(compile);
         world
@@ -48,7 +48,7 @@ impl World {
     }
 }
 
-const MINUTES: CompileLimits = CompileLimits {
+pub(super) const MINUTES: CompileLimits = CompileLimits {
     time: Duration::from_secs(600),
     cpu: Duration::from_secs(600),
     memory: 2 << 30,

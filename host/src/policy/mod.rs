@@ -59,7 +59,7 @@ pub use host::LogLine;
 pub(crate) use host::StoppedClock;
 pub use instance::{Broken, Phase};
 pub use limits::{CompileLimits, Limits};
-pub use live::{Check, Compiling, LivePolicy, NoneBefore, Passes, Reload, RolledBack, Status};
+pub use live::{Check, Compiling, LivePolicy, NotTakenBack, Passes, Reload, RolledBack, Status};
 pub use looked_at::LookedAt;
 pub use payload::Payload;
 pub use probe::ProbeError;

@@ -64,8 +64,9 @@ impl LivePolicy {
         let this = Self {
             health: Health::new(catalog.roll_back),
             current: ArcSwap::from_pointee(policy),
-            // What was kept is not what the source has now, whatever the source was.
             compiling: Mutex::default(),
+            rolling_back: Mutex::default(),
+            // What was kept is not what the source has now, whatever the source was.
             seen: Mutex::new(if instead.is_none() { files } else { Vec::new() }),
             versions: Mutex::new(Versions {
                 live,

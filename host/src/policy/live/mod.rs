@@ -23,7 +23,7 @@ use crate::clock;
 use crate::failure::Timestamp;
 use crate::text::chain;
 
-pub use back::{NoneBefore, RolledBack};
+pub use back::{NotTakenBack, RolledBack};
 pub(super) use look::News;
 pub(super) use making::said;
 
@@ -135,8 +135,10 @@ pub struct LivePolicy {
     compiling: Mutex<Option<Compiling>>,
     /// What was last found in places that tell of no change. Held while a version is looked for and compiled.
     seen: Mutex<Vec<Arc<Found>>>,
-    /// Held for moments only: a version can be taken back while another is being compiled.
+    /// Held for moments only: a version can be taken back while another is being compiled, and told of while one is.
     versions: Mutex<Versions>,
+    /// Held while a version is taken back, also while the one before it is compiled.
+    rolling_back: Mutex<()>,
     health: Health,
 }
 

@@ -1,0 +1,94 @@
+//! The version before, where it has to be compiled first: nothing else waits for that.
+
+use std::thread::JoinHandle;
+
+use ::backstop::control::{self, Control, Request};
+use ::backstop::policy::{NotTakenBack, RolledBack};
+use backstop_tests::compiler::{Held, heavy};
+use rustix::process::Signal;
+
+use super::compiling::{MINUTES, alone};
+use super::*;
+
+/// A policy whose version before takes long to compile, and is no longer kept compiled.
+fn before_heavy(world: &World) -> Arc<LivePolicy> {
+    world.write("policy.wat", &heavy(1));
+    drop(world.start("./policy.wat"));
+    world.write("policy.wat", &waits(2));
+    let policy = world.start("./policy.wat");
+    for entry in world.at("kept/code").read_dir().unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    policy
+}
+
+/// Has it taken back; the compiling of the version before is held up.
+fn held_up(policy: &Arc<LivePolicy>) -> (JoinHandle<Result<RolledBack, NotTakenBack>>, Held) {
+    let going_back = Arc::clone(policy);
+    let going_back = std::thread::spawn(move || going_back.roll_back("to see"));
+    (going_back, Held::of(std::process::id()))
+}
+
+/// What the policy says of itself and of its source, if it does so soon.
+fn soon<T: Send + 'static>(
+    policy: &Arc<LivePolicy>,
+    what: impl FnOnce(&LivePolicy) -> T + Send + 'static,
+) -> Option<T> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let policy = Arc::clone(policy);
+    std::thread::spawn(move || tell.send(what(&policy)));
+    told.recv_timeout(Duration::from_secs(20)).ok()
+}
+
+#[test]
+fn a_better_version_is_not_held_up_by_the_one_to_go_back_to_and_stays() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    let policy = before_heavy(&world);
+    let (going_back, held) = held_up(&policy);
+    let status = soon(&policy, LivePolicy::status);
+    world.write("policy.wat", &waits(3));
+    let reload = soon(&policy, LivePolicy::reload);
+    if status.is_none() || reload.is_none() {
+        held.end(Signal::KILL);
+        panic!("they wait for the compiler: {status:?} {reload:?}");
+    }
+    assert!(matches!(reload, Some(Reload::Swapped { .. })));
+    // Nobody wants it any more.
+    held.gone();
+    let now = policy.current().title();
+    assert_eq!(
+        going_back.join().unwrap(),
+        Err(NotTakenBack::Replaced { now })
+    );
+    assert_eq!((wait_of(&policy), policy.status().refused), (3, None));
+}
+
+#[test]
+fn a_host_that_goes_back_answers_about_itself_meanwhile() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    let policy = before_heavy(&world);
+    let store = world.catalog.store.as_ref().unwrap();
+    let served = vec![("orders".to_owned(), Arc::clone(&policy))];
+    let _control = Control::listen(store, served).unwrap();
+    let ask = |request| {
+        let kept = world.at("kept");
+        move || {
+            let mut answers = control::ask(&kept, &request).unwrap();
+            answers.remove(0).unwrap().queues.remove(0)
+        }
+    };
+    let going_back = std::thread::spawn(ask(Request::RollBack { queues: Vec::new() }));
+    let held = Held::of(std::process::id());
+    let status = ask(Request::Status);
+    let status = soon(&policy, move |_| status());
+    held.end(Signal::CONT);
+    let status = status.expect("an answer before the version is compiled");
+    assert_eq!(status.policy.refused, None);
+    let RolledBack { to, .. } = going_back.join().unwrap().rolled_back.unwrap().unwrap();
+    assert_eq!((wait_of(&policy), to), (1, policy.current().title()));
+    let refused = policy.status().refused.unwrap();
+    assert!(refused.contains("by the operator"), "{refused}");
+    assert!(matches!(policy.reload(), Reload::Unchanged));
+}
