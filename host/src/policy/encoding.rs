@@ -10,6 +10,7 @@ use wit_parser::{Resolve, WorldId};
 
 use super::sections;
 use super::shape::{Shape, ShapeError};
+use crate::text::cut;
 
 /// The contract, of which the types of core modules are taken.
 const CONTRACT: &str = include_str!("../../../wit/policy.wit");
@@ -27,6 +28,12 @@ const TEXT: usize = 8 << 20;
 
 /// The most pairs of a block and a branch in text: finding the block that a branch names takes a step for each block around it.
 const PAIRS: usize = 200_000_000;
+
+/// The most lines of an error that repeats some of the file.
+const EXCERPT_LINES: usize = 16;
+
+/// The longest of these lines, in bytes: enough for the columns up to 500 that an error in text points at.
+const EXCERPT_WIDTH: usize = 560;
 
 /// What a core module may import from.
 const GIVEN: [&str; 3] = [
@@ -175,7 +182,20 @@ fn assemble(file: &[u8]) -> Result<Vec<u8>, EncodingError> {
     if blocks.saturating_mul(branches) > PAIRS {
         return Err(EncodingError::TangledText { blocks, branches });
     }
-    wat::parse_str(text).map_err(|error| EncodingError::Text(error.to_string()))
+    wat::parse_str(text).map_err(|error| EncodingError::Text(excerpt(&error.to_string())))
+}
+
+/// An error without most of what it repeats of the file: the start of each line, and of few lines. An error in text shows the whole line that it is in, and that may be the whole file.
+fn excerpt(error: &str) -> String {
+    let lines = error.lines().take(EXCERPT_LINES).map(|line| {
+        let mut line = line.to_owned();
+        if line.len() > EXCERPT_WIDTH {
+            cut(&mut line, EXCERPT_WIDTH);
+            line.push('…');
+        }
+        line
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A component from a core module that is valid and has no custom sections but names: its functions have the contract's types.
@@ -192,7 +212,7 @@ fn encode(mut module: Vec<u8>) -> Result<Vec<u8>, EncodingError> {
 
 impl EncodingError {
     fn module(error: impl std::fmt::Display) -> Self {
-        Self::Module(format!("{error:#}"))
+        Self::Module(excerpt(&format!("{error:#}")))
     }
 }
 
@@ -216,7 +236,7 @@ impl Outline {
                         let is_given = GIVEN.contains(&import.module);
                         if !is_given || !matches!(import.ty, TypeRef::Func(_)) {
                             return Err(EncodingError::Import {
-                                module: import.module.to_owned(),
+                                module: excerpt(import.module),
                             });
                         }
                     }
@@ -265,4 +285,27 @@ fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
         .select_world(&[package], None)
         .map_err(EncodingError::module)?;
     Ok((resolve, world))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_repeats_little_of_a_file_that_is_one_long_line() {
+        let long = "x".repeat(1 << 20);
+        for text in [
+            format!("(module (funk) (; {long} ;))"),
+            format!("(module (func call ${long}))"),
+            format!("({long})"),
+            format!("(module (import \"{long}\" \"f\" (func)))"),
+            format!("(module (func (export \"{long}\")))"),
+        ] {
+            let error = component(text.as_bytes(), 8 << 20).unwrap_err().to_string();
+            assert!(error.len() < 2_048, "{} bytes: {error:.300}", error.len());
+        }
+        let small = component(b"(module\n  (funk))", 8 << 20).unwrap_err();
+        let shown = small.to_string();
+        assert!(shown.contains("(funk)") && shown.contains('^'), "{shown}");
+    }
 }

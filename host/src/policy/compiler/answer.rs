@@ -10,7 +10,7 @@ use crate::text::cut;
 pub(super) const ARGUMENT: &str = "--compile-the-policy-on-standard-input";
 
 /// The longest reason, in bytes.
-const LONGEST: usize = 16 << 10;
+const LONGEST: usize = 4 << 10;
 
 /// What a child is to do, and what it may use.
 #[derive(Debug, Serialize, Deserialize)]
