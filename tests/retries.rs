@@ -599,6 +599,37 @@ async fn a_start_says_what_may_be_invoked_and_which_variables_are_not_heeded() {
     }
 }
 
+#[tokio::test]
+async fn variables_of_lambdas_that_are_wrong_are_told_without_a_panic() {
+    let api = RuntimeApi::start().await;
+    for (name, value) in [
+        ("AWS_LAMBDA_RUNTIME_API", ""),
+        ("AWS_LAMBDA_RUNTIME_API", "no address"),
+        ("AWS_LAMBDA_RUNTIME_API", "/runtime"),
+        ("AWS_LAMBDA_RUNTIME_API", "http://"),
+        ("AWS_LAMBDA_RUNTIME_API", ":9001"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "much"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(program("backstop-lambda"));
+        let ending = as_lambda_does(&mut command, folder.path(), &api)
+            .env(name, value)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let ended = timeout(Duration::from_secs(60), ending).await;
+        let output = ended.expect("it ends by itself").unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8_lossy(&told);
+        assert_eq!(output.status.code(), Some(1), "{name}={value}: {told}");
+        assert!(
+            told.contains(&format!("{name} is `{value}`; expected")),
+            "{told}"
+        );
+        assert!(!told.contains("panicked"), "{told}");
+    }
+}
+
 /// A function that answers without running, and its ARN.
 async fn simple_function(endpoint: &str, name: &str) -> String {
     let http = reqwest::Client::new();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use axum::http::Uri;
 use backstop::background_writer::BackgroundWriter;
 use backstop::clock;
 use backstop::config::{Config, unknown_variables};
@@ -50,6 +51,7 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
         env::var_os("AWS_LAMBDA_RUNTIME_API").is_some(),
         "this is the Lambda retry handler: Lambda runs it. `backstop run` serves queues anywhere else"
     );
+    check_environment()?;
     let config = Config::of_lambda(&|name| env::var(name).ok())?;
     let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in unknown_variables(names) {
@@ -78,6 +80,29 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
         .run()
         .await
         .map_err(anyhow::Error::from_boxed)
+}
+
+/// Lambda's own variables are as `lambda_runtime` needs them: it panics over one that is not.
+fn check_environment() -> anyhow::Result<()> {
+    let value = |name: &str| {
+        env::var(name).with_context(|| format!("{name} is missing or not text: Lambda sets it"))
+    };
+    let api = value("AWS_LAMBDA_RUNTIME_API")?;
+    let uri = api.parse::<Uri>().ok();
+    let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
+    anyhow::ensure!(
+        !host.is_empty(),
+        "AWS_LAMBDA_RUNTIME_API is `{api}`; expected a host and a port, such as 127.0.0.1:9001"
+    );
+    for name in ["AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_FUNCTION_VERSION"] {
+        value(name)?;
+    }
+    let memory = value("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")?;
+    anyhow::ensure!(
+        memory.parse::<i32>().is_ok(),
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE is `{memory}`; expected a number of MiB"
+    );
+    Ok(())
 }
 
 async fn handle(
