@@ -13,6 +13,7 @@ use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function};
 use backstop_tests::worker::{Worker, status};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 #[tokio::test]
 async fn the_worker_is_sent_the_headers_of_the_worker_daemon() {
@@ -140,6 +141,45 @@ async fn a_command_fails_by_its_exit_code_its_errors_and_its_last_line() {
             .map(|(code, message, class)| (code.to_owned(), message.to_owned(), class.to_owned()))
             .into()
     );
+}
+
+/// Of file descriptors in this test; the same goes for processes and memory.
+#[tokio::test]
+async fn a_command_that_this_machine_can_not_start_costs_no_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (messages, attempts, records) = (
+        in_folder("messages"),
+        in_folder("attempts"),
+        in_folder("decisions.jsonl"),
+    );
+    std::fs::write(&messages, "work\n").unwrap();
+    let script =
+        format!("sh -c 'echo $BACKSTOP_ATTEMPT >> {attempts}; test $BACKSTOP_ATTEMPT -gt 1'");
+    let arguments = [
+        &["--queue-url", "local:try", "--messages", &messages][..],
+        &["--exec", &script, "--decisions", &records],
+        &["--policy", "linear", "--set", "base=1s"],
+    ];
+    let running = Running::start(&arguments.concat()).await;
+    let done = || std::fs::read_to_string(&attempts).unwrap_or_default();
+    eventually("the first attempt is over", || async { done() == "1\n" }).await;
+    let id = Pid::from_raw(i32::try_from(running.id()).unwrap());
+    let before = getrlimit(Resource::Nofile);
+    let none = Rlimit {
+        current: Some(3),
+        ..before
+    };
+    prlimit(id, Resource::Nofile, none).unwrap();
+    eventually("the second can't be started", || async {
+        running.log().contains("can't start the command now")
+    })
+    .await;
+    prlimit(id, Resource::Nofile, before).unwrap();
+    let (code, counts) = running.ended().await;
+    assert_eq!((code, counts[0]["succeeded"].as_u64()), (0, Some(1)));
+    assert_eq!(done(), "1\n2\n");
+    assert_eq!(read_records(records.as_ref()).len(), 1);
 }
 
 #[tokio::test]

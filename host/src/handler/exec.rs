@@ -1,16 +1,19 @@
 //! A command for each message: the body on its standard input, what there is to know of the message in its environment. Exit 0 is success.
 
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join3;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{Handler, shaped};
 use crate::failure::{Error, MESSAGE_BYTES};
@@ -22,6 +25,9 @@ const OUTPUT_BYTES: usize = 64 << 10;
 
 /// For how long the output of a command that has ended is still read.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long the next start waits after one for which this machine lacked something.
+const START_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The variable of a command's environment that marks whose it is.
 pub const HOST: &str = "BACKSTOP_HOST";
@@ -37,6 +43,8 @@ pub fn host_mark() -> &'static str {
 pub struct Exec {
     program: String,
     arguments: Vec<String>,
+    /// The last start failed for want of something that this machine lacks.
+    is_short: AtomicBool,
 }
 
 impl Exec {
@@ -45,10 +53,35 @@ impl Exec {
         Self {
             program: program.into(),
             arguments: arguments.into_iter().collect(),
+            is_short: AtomicBool::new(false),
         }
     }
 
-    fn spawn(&self, message: &Message) -> Result<Child, Error> {
+    /// Starts the command. While this machine lacks what it takes, that is tried again and again: the message can't help it, so that is no failure of the attempt, which is only over with its time.
+    async fn start(&self, message: &Message) -> Result<Child, Error> {
+        loop {
+            match self.spawn(message) {
+                Ok(child) => {
+                    if self.is_short.swap(false, Ordering::Relaxed) {
+                        tracing::info!(program = self.program, "the command can be started again");
+                    }
+                    return Ok(child);
+                }
+                Err(error) if is_of_machine(&error) => {
+                    if !self.is_short.swap(true, Ordering::Relaxed) {
+                        tracing::warn!(program = self.program, %error, "this machine can't start the command now: tried again every second, with no attempt counted");
+                    }
+                    sleep(START_RETRY_DELAY).await;
+                }
+                Err(error) => {
+                    let reason = format!("{}: {error}", self.program);
+                    return Err(Error::new("can't start", reason));
+                }
+            }
+        }
+    }
+
+    fn spawn(&self, message: &Message) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -68,16 +101,14 @@ impl Exec {
         if let Some(trace) = &message.trace_header {
             command.env("_X_AMZN_TRACE_ID", trace);
         }
-        command
-            .spawn()
-            .map_err(|error| Error::new("can't start", format!("{}: {error}", self.program)))
+        command.spawn()
     }
 }
 
 #[async_trait]
 impl Handler for Exec {
     async fn handle(&self, message: &Message) -> Result<(), Error> {
-        let mut child = self.spawn(message)?;
+        let mut child = self.start(message).await?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -145,6 +176,19 @@ impl Handler for Exec {
     }
 }
 
+/// Whether a command did not start for a reason of this machine's that will pass: no file descriptors, processes or memory left, or the program is being written.
+fn is_of_machine(error: &io::Error) -> bool {
+    [
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::AGAIN,
+        Errno::NOMEM,
+        Errno::TXTBSY,
+    ]
+    .iter()
+    .any(|lacking| error.raw_os_error() == Some(lacking.raw_os_error()))
+}
+
 fn is_executable(path: &std::path::Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path)
@@ -199,6 +243,24 @@ fn failure(status: ExitStatus, stdout: &str, stderr: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_the_machine_lacks_for_a_while_is_no_failure_of_an_attempt() {
+        for (errno, expected) in [
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+            (Errno::AGAIN, true),
+            (Errno::NOMEM, true),
+            (Errno::TXTBSY, true),
+            (Errno::NOENT, false),
+            (Errno::ACCESS, false),
+            (Errno::TOOBIG, false),
+            (Errno::NOEXEC, false),
+        ] {
+            let error = io::Error::from_raw_os_error(errno.raw_os_error());
+            assert_eq!(is_of_machine(&error), expected, "{error}");
+        }
+    }
 
     #[test]
     fn a_failed_command_is_its_exit_code_and_the_end_of_its_errors() {
