@@ -1,6 +1,9 @@
 //! What a person sees of the command: its help, its demo, its answers to mistakes.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use std::fs::File;
+use std::process::{Output, Stdio};
+
 use backstop_tests::backstop::{command, run, text};
 
 async fn help(arguments: &[&str]) -> String {
@@ -49,6 +52,66 @@ async fn the_demo_counts_for_scripts() {
         ),
         (&100.into(), &85.into(), &15.into(), &0.into())
     );
+}
+
+/// How a command ends with these for its output and its errors.
+async fn ended(arguments: &[&str], stdout: Stdio, stderr: Stdio) -> Output {
+    let mut command = command(arguments);
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    command.spawn().unwrap().wait_with_output().await.unwrap()
+}
+
+#[tokio::test]
+async fn output_that_can_not_be_written_ends_with_an_error_and_a_reader_that_has_gone_with_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("text.wasm");
+    std::fs::write(&file, "not a policy").unwrap();
+    let bad = file.to_str().unwrap();
+    for (arguments, code) in [
+        (&["--help"][..], 0),
+        (&["--version"], 0),
+        (&["policy", "inspect", "linear"], 0),
+        (&["policy", "inspect", "linear", "--json"], 0),
+        (&["policy", "run", "linear"], 0),
+        (&["policy", "run", "linear", "--json"], 0),
+        (&["policy", "test", "--presets"], 0),
+        (&["policy", "simulate", "linear", "--messages", "9"], 0),
+        (
+            &["policy", "simulate", "linear", "--messages", "9", "--csv"],
+            0,
+        ),
+        (&["demo", "--json"], 0),
+        // What is wrong by itself stays that.
+        (&["policy", "test", bad], 4),
+    ] {
+        let full = File::create("/dev/full").unwrap();
+        let output = ended(arguments, full.into(), Stdio::piped()).await;
+        let told = text(&output.stderr);
+        let expected = if code == 0 { 1 } else { code };
+        assert_eq!(
+            output.status.code(),
+            Some(expected),
+            "{arguments:?}: {told}"
+        );
+        if code == 0 {
+            let expected = "error: can't write to standard output: No space left on device";
+            assert!(told.contains(expected), "{arguments:?}: {told}");
+        }
+        assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = ended(arguments, writer.into(), Stdio::piped()).await;
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+        if code == 0 {
+            assert_eq!(told, "", "{arguments:?}");
+        }
+    }
+    let full = File::create("/dev/full").unwrap();
+    let bench = ["policy", "bench", "linear"];
+    let output = ended(&bench, Stdio::piped(), full.into()).await;
+    assert!(output.status.success(), "{}", text(&output.stdout));
 }
 
 #[tokio::test]

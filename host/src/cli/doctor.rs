@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anstream::println;
+use crate::cli::output::println;
 use anstyle::{AnsiColor, Style};
 use clap::Parser;
 use clap::builder::Resettable;

@@ -19,7 +19,7 @@ use crate::text::harmless;
 pub(super) const HELP: &str = "\
 Exit codes:
   0    done
-  1    something unexpected went wrong
+  1    something unexpected went wrong, or standard output can't be written
   2    the command line is wrong
   3    the configuration is wrong, a file of scenarios, or a key
   4    a policy is refused or its signature is, it does not build, or there is no version to go back to

@@ -1,5 +1,4 @@
 //! The command line: what can be typed, what is printed. Nothing else in the crate prints.
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 mod demo;
 mod doctor;
@@ -7,10 +6,12 @@ mod exit;
 mod log;
 mod messages;
 mod orphans;
+mod output;
 mod policy;
 mod run;
 mod signals;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -70,17 +71,34 @@ enum Command {
 
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => return print(&answer),
+    };
     let quiet = matches!(cli.command, Command::Demo(_));
     let ended = log::start(cli.log_format, cli.verbose, quiet)
         .context("can't start the thread that writes the log")
         .and_then(|()| run(cli.command));
+    let printed = output::finish().map_err(|error| exit::report(&error.into()));
     let code = match ended {
-        Ok(()) => Exit::Success.into(),
+        Ok(()) => printed.err().unwrap_or(Exit::Success.into()),
         Err(error) => exit::report(&error),
     };
     log::flush();
     code
+}
+
+/// Prints the help or the version that was asked for, or what is wrong with the command line.
+fn print(answer: &clap::Error) -> ExitCode {
+    match answer.print() {
+        Err(error) if !answer.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            let error = anyhow::Error::new(error);
+            exit::report(&error.context("can't write to standard output"))
+        }
+        Ok(()) | Err(_) => {
+            u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+    }
 }
 
 fn run(command: Command) -> anyhow::Result<()> {

@@ -368,7 +368,10 @@ fn report(summaries: &[(String, Summary)], json: bool) -> anyhow::Result<()> {
 
 /// A line of JSON for each queue, on standard output. A reader that is gone or has stopped does not keep the process from ending.
 fn print(summaries: &[(String, Summary)]) -> anyhow::Result<()> {
-    let writer = BackgroundWriter::to(stdout(), |_| ()).context("can't print the counts")?;
+    let writer = BackgroundWriter::to(stdout(), |_| {
+        tracing::warn!("the counts are not printed: standard output could not be written");
+    })
+    .context("can't print the counts")?;
     for (name, summary) in summaries {
         let mut object = serde_json::to_value(summary)?;
         if let Some(object) = object.as_object_mut() {

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::signals::stop_on_signal;
+use crate::cli::output::println;
 use crate::consumer::{self, Consumer, Options, Summary};
 use crate::decider::Decider;
 use crate::decision::Bounds;

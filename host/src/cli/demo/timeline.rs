@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anstream::println;
+use crate::cli::output::println;
 use anstyle::{AnsiColor, Style};
 use tokio::time::{Instant, interval, sleep_until};
 use tokio_util::sync::CancellationToken;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anstream::{eprintln, println};
+use crate::cli::output::{eprintln, println};
 use anstyle::AnsiColor;
 use clap::Parser;
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use anstream::{eprintln, println};
+use crate::cli::output::{eprintln, println};
 use anstyle::Style;
 use clap::Parser;
 use serde_json::json;

@@ -7,6 +7,7 @@ use clap::Parser;
 
 use crate::author::chart::{Chart, png, svg};
 use crate::cli::exit::UsageError;
+use crate::cli::output::println;
 
 /// Where to draw the chart.
 #[derive(Debug, Parser)]
@@ -55,7 +56,7 @@ fn written(path: &Path, bytes: &[u8], for_people: bool) -> anyhow::Result<()> {
     std::fs::write(path, bytes)
         .with_context(|| format!("can't write the chart {}", path.display()))?;
     if for_people {
-        anstream::println!("chart      {}", path.display());
+        println!("chart      {}", path.display());
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anstream::println;
+use crate::cli::output::println;
 use clap::Parser;
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anstream::println;
+use crate::cli::output::println;
 use anyhow::Context;
 use clap::Parser;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anstream::println;
+use crate::cli::output::println;
 use clap::Parser;
 
 use crate::author::{self, Language, PolicyName};

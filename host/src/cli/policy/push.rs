@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anstream::println;
+use crate::cli::output::println;
 use anyhow::Context;
 use clap::Parser;
 use serde_json::json;

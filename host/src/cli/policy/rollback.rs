@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anstream::println;
+use crate::cli::output::println;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use clap::Parser;

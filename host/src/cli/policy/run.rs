@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anstream::println;
+use crate::cli::output::println;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use clap::Parser;

@@ -9,7 +9,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
-use anstream::println;
+use crate::cli::output::println;
 use clap::{ArgGroup, Parser};
 use serde_json::json;
 

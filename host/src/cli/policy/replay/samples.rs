@@ -1,6 +1,6 @@
 //! Some of the records that are decided otherwise, printed, and how to look closer at one.
 
-use anstream::println;
+use crate::cli::output::println;
 use anstyle::Style;
 use indicatif::HumanCount;
 

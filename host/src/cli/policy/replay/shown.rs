@@ -1,6 +1,6 @@
 //! What the command prints of a replay, for people.
 
-use anstream::println;
+use crate::cli::output::println;
 use anstyle::{AnsiColor, Style};
 use indicatif::HumanCount;
 

@@ -1,6 +1,6 @@
 //! What differs, and how long is waited, as tables.
 
-use anstream::println;
+use crate::cli::output::println;
 
 use super::bars;
 use super::shown::{count, share};

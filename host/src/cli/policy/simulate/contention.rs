@@ -1,9 +1,8 @@
 //! The contention simulation, printed: time to completion and calls for each policy and number of clients.
 
-use std::io;
 use std::str::FromStr;
 
-use anstream::println;
+use crate::cli::output::{Output, println};
 use serde_json::json;
 
 use super::Args;
@@ -146,7 +145,7 @@ fn as_json(sweep: &Sweep, contenders: &[Contender], cells: &[Cell]) -> serde_jso
 }
 
 fn as_csv(cells: &[Cell]) -> anyhow::Result<()> {
-    let mut lines = csv::Writer::from_writer(io::stdout().lock());
+    let mut lines = csv::Writer::from_writer(Output);
     lines.write_record([
         "policy",
         "clients",

@@ -1,8 +1,6 @@
 //! The timetable of one policy, printed: a row for each attempt, and what becomes of the messages.
 
-use std::io;
-
-use anstream::println;
+use crate::cli::output::{Output, println};
 use serde_json::json;
 
 use super::Args;
@@ -92,7 +90,7 @@ fn as_json(policy: &Policy, plan: &Plan, timetable: &Timetable) -> serde_json::V
 }
 
 fn as_csv(timetable: &Timetable) -> anyhow::Result<()> {
-    let mut lines = csv::Writer::from_writer(io::stdout().lock());
+    let mut lines = csv::Writer::from_writer(Output);
     let columns = ["earliest", "p5", "median", "p95", "latest"];
     let named = |what: &str| columns.map(|column| format!("{what}-{column}-ms"));
     let heads = ["attempt", "messages"].map(str::to_owned);

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use anstream::{eprint, println};
+use crate::cli::output::{eprint, println};
 use anstyle::{AnsiColor, Style};
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 
-use anstream::{eprintln, print};
+use crate::cli::output::{self, eprintln, print};
 use anyhow::Context;
 use notify::RecursiveMode;
 use notify_debouncer_full::{DebounceEventResult, new_debouncer};
@@ -41,6 +41,9 @@ pub(super) fn run(args: &Args, test: impl Fn() -> anyhow::Result<()>) -> anyhow:
             Err(error) => {
                 exit::report(&error);
             }
+        }
+        if output::has_failed() {
+            return Ok(());
         }
         // What changed while the tests ran has been tested in part: it counts.
         eprintln!("waiting for changes in {} (Ctrl-C ends)", watched.title());
