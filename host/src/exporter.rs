@@ -9,15 +9,33 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::telemetry::{self, Kind, METRICS, Versions};
 
 /// How often what was measured is folded into its buckets, where nobody reads it.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+/// The most connections at once.
+const CONNECTIONS: usize = 64;
+
+/// Within which a request's headers arrive.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The most bytes of a request's headers. Its body is not read.
+const HEADER_BYTES: usize = 16 << 10;
+
+/// How long a connection may take in all.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long nothing is accepted after that has failed, such as for want of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The text format, by its version.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -83,13 +101,45 @@ impl Exporter {
                 ([(CONTENT_TYPE, TEXT)], metrics.render())
             }
         };
-        tasks.spawn(async move {
-            let router = Router::new().route("/metrics", get(answer));
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "metrics are no longer served");
-            }
-        });
+        tasks.spawn(accept(
+            listener,
+            Router::new().route("/metrics", get(answer)),
+        ));
         tasks
+    }
+}
+
+/// Answers one request on each connection, for ever. Whoever connects costs a bounded number of connections, of bytes and of seconds; one connection too many waits until another has ended.
+async fn accept(listener: TcpListener, router: Router) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= CONNECTIONS {
+            connections.join_next().await;
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let connection = answer_once(stream, router.clone());
+                connections.spawn(timeout(CONNECTION_TIMEOUT, connection));
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a connection for metrics was not accepted");
+                sleep(ACCEPT_RETRY_DELAY).await;
+            }
+        }
+    }
+}
+
+async fn answer_once(stream: TcpStream, router: Router) {
+    let ended = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEADER_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a request for metrics was not answered");
     }
 }
 
@@ -115,4 +165,110 @@ fn keep() -> Result<PrometheusHandle, String> {
     telemetry::describe();
     *kept = Some(metrics.clone());
     Ok(metrics)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::Body;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n";
+
+    /// A server with a short answer and one that does not end.
+    async fn start() -> (SocketAddr, JoinSet<()>) {
+        let endless = || async {
+            let chunk = vec![b'x'; 64 << 10];
+            let chunks = futures::stream::repeat_with(move || Ok::<_, Infallible>(chunk.clone()));
+            Body::from_stream(chunks)
+        };
+        let router = Router::new()
+            .route("/metrics", get(async || "up 1\n"))
+            .route("/endless", get(endless));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, router));
+        (address, tasks)
+    }
+
+    async fn scrape(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(REQUEST).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn headers_without_end_are_not_read_to_their_end() {
+        let (address, _server) = start().await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let line = format!("x: {}\r\n", "x".repeat(8_000));
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\n")
+            .await
+            .unwrap();
+        let mut sent = 0;
+        while stream.write_all(line.as_bytes()).await.is_ok() {
+            sent += line.len();
+            // What the sockets of both sides hold, and more.
+            assert!(sent < 64 << 20, "nobody ends it");
+        }
+        assert!(scrape(address).await.contains("up 1"));
+    }
+
+    #[tokio::test]
+    async fn a_body_without_end_is_not_read() {
+        let (address, _server) = start().await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = b"GET /metrics HTTP/1.1\r\nhost: here\r\ncontent-length: 99999999999\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+        let mut sent = 0;
+        while stream.write_all(&[b'x'; 8_000]).await.is_ok() {
+            sent += 8_000;
+            assert!(sent < 64 << 20, "nobody ends it");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_are_closed_and_keep_nobody_from_the_metrics() {
+        let (address, _server) = start().await;
+        let mut idle = Vec::new();
+        for number in 0..2 * CONNECTIONS {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            if number % 2 == 0 {
+                stream
+                    .write_all(b"GET /metrics HTTP/1.1\r\nx:")
+                    .await
+                    .unwrap();
+            }
+            idle.push(stream);
+        }
+        let scraped = timeout(4 * HEADER_TIMEOUT, scrape(address)).await;
+        assert!(scraped.expect("in time").contains("up 1"));
+        for mut stream in idle {
+            let mut rest = Vec::new();
+            let closed = timeout(4 * HEADER_TIMEOUT, stream.read_to_end(&mut rest)).await;
+            let _ = closed.expect("closed");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_ends_with_its_connection() {
+        let (address, mut server) = start().await;
+        let mut streams = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = b"GET /endless HTTP/1.1\r\nhost: here\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            streams.push(stream);
+        }
+        let scraped = timeout(2 * CONNECTION_TIMEOUT, scrape(address)).await;
+        assert!(scraped.expect("in time").contains("up 1"));
+        server.abort_all();
+    }
 }
