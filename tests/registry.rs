@@ -5,10 +5,11 @@
     reason = "a test that can't go on fails"
 )]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::routing::get;
 use backstop::clock;
 use backstop::policy::{Registry as Client, RegistryError};
@@ -514,4 +515,154 @@ async fn nothing_that_a_registry_sends_is_read_without_a_limit() {
         let refused = client.fetch(&at, true, LARGEST).await.unwrap_err();
         assert!(refused.to_string().contains(expected), "{refused}");
     }
+}
+
+/// Of a push, too: what a registry says of an error, a token, and what goes with a success.
+#[tokio::test]
+async fn nothing_that_a_registry_sends_to_a_push_is_read_without_a_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answers = async |method: Method, uri: Uri| {
+        let path = uri.path();
+        let status = match method {
+            Method::POST if path.contains("/begin/") => StatusCode::SERVICE_UNAVAILABLE,
+            Method::POST => StatusCode::ACCEPTED,
+            Method::PUT if path.contains("/blob/blobs") => StatusCode::BAD_REQUEST,
+            Method::PUT if path.contains("/manifest/manifests") => StatusCode::FORBIDDEN,
+            Method::PUT if path.contains("/page/manifests") => StatusCode::OK,
+            Method::PUT => StatusCode::CREATED,
+            _ => StatusCode::OK,
+        };
+        (status, [("location", format!("{path}1"))], endless())
+    };
+    let router = axum::Router::new().fallback(answers);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let wants_tokens = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let with_token = wants_tokens.local_addr().unwrap();
+    let realm = format!("Bearer realm=\"http://{with_token}/token\"");
+    let router = axum::Router::new()
+        .route("/token", get(async || endless()))
+        .fallback(async move || (StatusCode::UNAUTHORIZED, [("www-authenticate", realm)]));
+    tokio::spawn(async move { axum::serve(wants_tokens, router).await });
+
+    let client = Client::new(Vec::new());
+    for (at, expected) in [
+        (format!("{address}/endless/begin:1"), "HTTP 503"),
+        (format!("{address}/endless/blob:1"), "HTTP 400"),
+        (format!("{address}/endless/manifest:1"), "HTTP 403"),
+        (
+            format!("{address}/endless/page:1"),
+            "HTTP 200 in place of 201",
+        ),
+        (
+            format!("{with_token}/endless/token:1"),
+            "the limit is 262144",
+        ),
+    ] {
+        let at = reference(&format!("oci://{at}"));
+        let pushed = client.push(&at, &package(module(1)), None).await;
+        let refused = pushed.unwrap_err().to_string();
+        assert!(refused.contains(expected), "{refused}");
+    }
+    let fine = reference(&format!("oci://{address}/endless/fine:1"));
+    let package = package(module(1));
+    client.push(&fine, &package, Some("signed")).await.unwrap();
+}
+
+/// The token is the registry's: a server that it sends the content to does not see it.
+#[tokio::test]
+async fn a_push_asks_for_a_token_to_push_and_shows_it_to_the_registry_alone() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uploads = format!("http://{}/upload?state=1", elsewhere.local_addr().unwrap());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let of_uploads = Arc::clone(&seen);
+    let router = axum::Router::new().fallback(async move |headers: HeaderMap, uri: Uri| {
+        let shown = headers.contains_key("authorization");
+        of_uploads.lock().unwrap().push((uri.to_string(), shown));
+        StatusCode::CREATED
+    });
+    tokio::spawn(async move { axum::serve(elsewhere, router).await });
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let realm = format!("Bearer realm=\"http://{address}/token\"");
+    let answers = async move |method: Method, uri: Uri, headers: HeaderMap| {
+        let is_asked_to_push =
+            uri.query() == Some("scope=repository%3Apolicies%2Forders%3Apull%2Cpush");
+        let is_known = headers
+            .get("authorization")
+            .is_some_and(|it| it == "Bearer good");
+        let (status, body) = match uri.path() {
+            "/token" if is_asked_to_push => (StatusCode::OK, r#"{"token": "good"}"#),
+            "/token" => (StatusCode::OK, r#"{"token": "of another scope"}"#),
+            _ if !is_known => (StatusCode::UNAUTHORIZED, ""),
+            _ if method == Method::POST => (StatusCode::ACCEPTED, ""),
+            _ => (StatusCode::CREATED, ""),
+        };
+        (
+            status,
+            [("www-authenticate", realm), ("location", uploads)],
+            body,
+        )
+    };
+    let router = axum::Router::new().fallback(answers);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+
+    let at = reference(&format!("oci://{address}/policies/orders:1"));
+    let client = Client::new(Vec::new());
+    client.push(&at, &package(module(1)), None).await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 2);
+    for (uri, shown) in seen.iter() {
+        assert!(uri.starts_with("/upload?state=1&digest=sha256%3A"), "{uri}");
+        assert!(!shown);
+    }
+}
+
+#[tokio::test]
+async fn a_credential_helper_that_says_too_much_or_never_ends_is_ended_and_told() {
+    let (registry, bench) = (Registry::start(), Bench::new().await);
+    let url = registry.url("orders:1");
+    let path = format!(
+        "{}:{}",
+        bench.path("").display(),
+        std::env::var("PATH").unwrap()
+    );
+    let pushes = [
+        (
+            "endless",
+            "exec yes",
+            "`docker-credential-endless get`: it said more than 65536 bytes",
+        ),
+        (
+            "asleep",
+            "sleep 1000",
+            "`docker-credential-asleep get` took more than 10s",
+        ),
+    ]
+    .map(|(name, script, expected)| {
+        let helper = bench.path(&format!("docker-credential-{name}"));
+        std::fs::write(&helper, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&helper, executable).unwrap();
+        std::fs::create_dir_all(bench.path(name)).unwrap();
+        let config = json!({"credsStore": name});
+        bench.write(
+            &format!("{name}/config.json"),
+            config.to_string().as_bytes(),
+        );
+        let mut push = bench.command(&["push", "orders.wasm", &url]);
+        push.env("PATH", &path)
+            .env("DOCKER_CONFIG", bench.path(name));
+        async move {
+            let started = clock::instant();
+            let output = push.output().await.unwrap();
+            let told = text(&output.stderr);
+            assert!(told.contains("no credentials, going on without"), "{told}");
+            assert!(told.contains(expected), "{told}");
+            assert!(output.status.success(), "{told}");
+            assert!(started.elapsed() < Duration::from_secs(30));
+        }
+    });
+    futures::future::join_all(pushes).await;
 }

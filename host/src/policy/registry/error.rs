@@ -1,7 +1,7 @@
 //! Why a registry does not give or take a policy, told so that somebody can do something about it.
 
 use oci_client::Reference;
-use oci_client::errors::{DigestError, OciDistributionError, OciEnvelope, OciErrorCode};
+use oci_client::errors::{OciEnvelope, OciErrorCode};
 
 use crate::text::chain;
 
@@ -102,30 +102,10 @@ impl RegistryError {
     }
 
     /// From what the client says of a request.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "whatever else it is, it will not pass by itself"
-    )]
-    pub(super) fn of(reference: &Reference, error: OciDistributionError) -> Self {
-        use OciDistributionError as E;
-        match error {
-            E::RequestError(error) => match error.status() {
-                Some(status) => Self::answered(reference, status.as_u16(), &chain(&error)),
-                None => Self::unanswered(reference, &chain(&error.without_url())),
-            },
-            E::IoError(error) => match error.get_ref().and_then(|it| it.downcast_ref()) {
-                Some(changed) => Self::changed(reference, changed),
-                None => Self::unanswered(reference, &chain(&error)),
-            },
-            E::DigestError(changed) => Self::changed(reference, &changed),
-            E::RegistryError { envelope, .. } => Self::told(reference, &envelope),
-            E::ServerError { code, message, .. } => Self::answered(reference, code, &message),
-            E::UnauthorizedError { .. } => Self::answered(reference, 401, ""),
-            E::AuthenticationFailure(reason) => Self::answered(reference, 401, &reason),
-            other => Self::Refused {
-                reference: reference.to_string(),
-                reason: other.to_string(),
-            },
+    pub(super) fn of(reference: &Reference, error: reqwest::Error) -> Self {
+        match error.status() {
+            Some(status) => Self::answered(reference, status.as_u16(), &chain(&error)),
+            None => Self::unanswered(reference, &chain(&error.without_url())),
         }
     }
 
@@ -136,22 +116,6 @@ impl RegistryError {
             };
         }
         Self::away(reference, reason.to_owned())
-    }
-
-    fn changed(reference: &Reference, error: &DigestError) -> Self {
-        match error {
-            DigestError::VerificationError { expected, actual } => Self::Changed {
-                reference: reference.to_string(),
-                expected: expected.clone(),
-                found: actual.clone(),
-            },
-            DigestError::InvalidHeader(_)
-            | DigestError::UnsupportedAlgorithm(_)
-            | DigestError::MissingAlgorithm => Self::Refused {
-                reference: reference.to_string(),
-                reason: error.to_string(),
-            },
-        }
     }
 
     /// By the first of the errors in an answer.

@@ -2,8 +2,11 @@
 //!
 //! The signature of a policy is an artifact of its own beside it, found by the digest of the policy's file.
 
+mod challenge;
+mod credentials;
 mod error;
 mod layout;
+mod push;
 mod reader;
 mod session;
 

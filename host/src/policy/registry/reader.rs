@@ -1,25 +1,27 @@
-//! Reading from one registry. Nothing that a registry sends is taken without a limit: not a blob, not a manifest, not a token, not what it says of an error.
+//! Requests to one registry, and what is read of the answers. Nothing that a registry sends is taken without a limit: not a blob, not a manifest, not a token, not what it says of an error.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use http_auth::parser::ChallengeParser;
 use oci_client::Reference;
 use oci_client::errors::OciEnvelope;
 use oci_client::secrets::RegistryAuth;
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, WWW_AUTHENTICATE,
+};
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 
 use super::RegistryError;
+use super::challenge::Challenge;
 use super::layout;
 
 /// Within which a connection is made.
-pub(super) const CONNECTING: Duration = Duration::from_secs(5);
+const CONNECTING: Duration = Duration::from_secs(5);
 
 /// How long a registry may fall silent in the middle of an answer.
-pub(super) const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// The largest manifest, in bytes: what registries take is no larger.
 const MANIFEST: usize = 4 << 20;
@@ -33,14 +35,31 @@ const ERROR: usize = 16 << 10;
 /// What a manifest may be, and what is asked for so that it can be told what it is.
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// A client that reads from one registry.
+/// A client of one registry. How it pushes is in [`push`](super::push).
 pub(super) struct Reader {
     client: Client,
     /// Where the registry is: `https://registry.example.com`.
     base: String,
     auth: RegistryAuth,
-    /// What the registry wants to be shown for this repository.
-    authorization: Mutex<Option<(String, Option<HeaderValue>)>>,
+    /// What the registry wants to be shown for this repository and access.
+    authorization: Mutex<Option<(String, Access, Option<HeaderValue>)>>,
+}
+
+/// What a repository is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Pull,
+    Push,
+}
+
+impl Access {
+    /// As a token's scope names it.
+    fn actions(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "pull,push",
+        }
+    }
 }
 
 /// What a server of tokens answers, by either of the two names that are in use.
@@ -57,12 +76,10 @@ impl Reader {
         is_plain: bool,
         auth: RegistryAuth,
     ) -> Result<Self, RegistryError> {
-        let client = Client::builder()
-            .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECTING)
+        let client = builder()
             .read_timeout(SILENCE)
             .build()
-            .map_err(|error| RegistryError::of(reference, error.into()))?;
+            .map_err(|error| RegistryError::of(reference, error))?;
         let scheme = if is_plain { "http" } else { "https" };
         Ok(Self {
             client,
@@ -72,10 +89,23 @@ impl Reader {
         })
     }
 
+    /// Where the registry is, without a slash at the end.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// A client for what takes its time to be sent: without a limit of its own, as none of reqwest's counts from the end of the body.
+    pub(super) fn uploads(reference: &Reference) -> Result<Client, RegistryError> {
+        let uploads = builder().build();
+        uploads.map_err(|error| RegistryError::of(reference, error))
+    }
+
     /// The digest of the manifest that the reference has now, as the registry says it.
     pub(super) async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
         let url = self.manifest_url(reference);
-        let answer = self.ask(Method::HEAD, &url, reference).await?;
+        let answer = self
+            .ask(Method::HEAD, &url, reference, Access::Pull)
+            .await?;
         let named = answer.headers().get("docker-content-digest");
         if answer.status().is_success()
             && let Some(digest) = named.and_then(|it| it.to_str().ok())
@@ -89,7 +119,7 @@ impl Reader {
     /// The manifest of the reference, whose digest is not checked.
     pub(super) async fn manifest(&self, reference: &Reference) -> Result<Vec<u8>, RegistryError> {
         let url = self.manifest_url(reference);
-        let answer = self.ask(Method::GET, &url, reference).await?;
+        let answer = self.ask(Method::GET, &url, reference, Access::Pull).await?;
         let answer = good(answer, reference).await?;
         let name = format!("the manifest of {reference}");
         read(answer, reference, &name, MANIFEST).await
@@ -104,7 +134,7 @@ impl Reader {
     ) -> Result<Vec<u8>, RegistryError> {
         let (base, repository) = (&self.base, reference.repository());
         let url = format!("{base}/v2/{repository}/blobs/{digest}");
-        let answer = self.ask(Method::GET, &url, reference).await?;
+        let answer = self.ask(Method::GET, &url, reference, Access::Pull).await?;
         let answer = good(answer, reference).await?;
         let content = read(answer, reference, &reference.to_string(), most).await?;
         let found = layout::sha256(&content);
@@ -118,7 +148,7 @@ impl Reader {
         Ok(content)
     }
 
-    fn manifest_url(&self, reference: &Reference) -> String {
+    pub(super) fn manifest_url(&self, reference: &Reference) -> String {
         let (base, repository) = (&self.base, reference.repository());
         let version = reference.digest().or_else(|| reference.tag());
         format!(
@@ -127,25 +157,34 @@ impl Reader {
         )
     }
 
-    /// The answer to a request, whatever it is. A token that is no longer good is replaced, once.
-    async fn ask(
+    /// The answer to a request without a body, whatever it is. A token that is no longer good is replaced, once.
+    pub(super) async fn ask(
         &self,
         method: Method,
         url: &str,
         reference: &Reference,
+        access: Access,
     ) -> Result<Response, RegistryError> {
-        let known = self.known(reference.repository());
-        let is_known = known.is_some();
-        let authorization = match known {
-            Some(known) => known,
-            None => self.authorize(reference).await?,
-        };
+        let is_known = self.known(reference.repository(), access).is_some();
+        let authorization = self.authorization(reference, access).await?;
         let answer = self.send(&method, url, reference, authorization).await?;
         if answer.status() != StatusCode::UNAUTHORIZED || !is_known {
             return Ok(answer);
         }
-        let authorization = self.authorize(reference).await?;
+        let authorization = self.authorize(reference, access).await?;
         self.send(&method, url, reference, authorization).await
+    }
+
+    /// What the registry wants to be shown, as far as known without asking.
+    pub(super) async fn authorization(
+        &self,
+        reference: &Reference,
+        access: Access,
+    ) -> Result<Option<HeaderValue>, RegistryError> {
+        match self.known(reference.repository(), access) {
+            Some(known) => Ok(known),
+            None => self.authorize(reference, access).await,
+        }
     }
 
     async fn send(
@@ -156,21 +195,29 @@ impl Reader {
         authorization: Option<HeaderValue>,
     ) -> Result<Response, RegistryError> {
         let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));
+        if *method == Method::POST {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        } else {
+            headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));
+        }
         headers.extend(authorization.map(|it| (AUTHORIZATION, it)));
         let request = self.client.request(method.clone(), url).headers(headers);
         answer(request, reference).await
     }
 
-    fn known(&self, repository: &str) -> Option<Option<HeaderValue>> {
+    fn known(&self, repository: &str, access: Access) -> Option<Option<HeaderValue>> {
         let known = self.authorization.lock();
         let known = known.unwrap_or_else(PoisonError::into_inner);
-        let (of, authorization) = known.as_ref()?;
-        (of == repository).then(|| authorization.clone())
+        let (of, granted, authorization) = known.as_ref()?;
+        (of == repository && *granted == access).then(|| authorization.clone())
     }
 
     /// Asks the registry what it wants to be shown, and gets that: a token, where it names a server of tokens; name and password, where there are any; or nothing.
-    async fn authorize(&self, reference: &Reference) -> Result<Option<HeaderValue>, RegistryError> {
+    async fn authorize(
+        &self,
+        reference: &Reference,
+        access: Access,
+    ) -> Result<Option<HeaderValue>, RegistryError> {
         let version = answer(self.client.get(format!("{}/v2/", self.base)), reference).await?;
         let challenges = version.headers().get_all(WWW_AUTHENTICATE);
         let challenges: Vec<_> = challenges
@@ -178,7 +225,7 @@ impl Reader {
             .filter_map(|it| it.to_str().ok())
             .collect();
         let authorization = match challenges.iter().find_map(|it| Challenge::of(it)) {
-            Some(challenge) => Some(self.token(challenge, reference).await?),
+            Some(challenge) => Some(self.token(challenge, reference, access).await?),
             None if challenges.is_empty() => None,
             None => match &self.auth {
                 RegistryAuth::Basic(user, password) => basic(user, password),
@@ -186,8 +233,11 @@ impl Reader {
             },
         };
         let known = self.authorization.lock();
-        *known.unwrap_or_else(PoisonError::into_inner) =
-            Some((reference.repository().to_owned(), authorization.clone()));
+        *known.unwrap_or_else(PoisonError::into_inner) = Some((
+            reference.repository().to_owned(),
+            access,
+            authorization.clone(),
+        ));
         Ok(authorization)
     }
 
@@ -195,6 +245,7 @@ impl Reader {
         &self,
         challenge: Challenge,
         reference: &Reference,
+        access: Access,
     ) -> Result<HeaderValue, RegistryError> {
         let refused = |reason: String| RegistryError::Refused {
             reference: reference.to_string(),
@@ -202,7 +253,7 @@ impl Reader {
         };
         let mut url = Url::parse(&challenge.realm)
             .map_err(|error| refused(format!("its server of tokens is no URL: {error}")))?;
-        let scope = format!("repository:{}:pull", reference.repository());
+        let scope = format!("repository:{}:{}", reference.repository(), access.actions());
         let service = challenge.service.as_deref();
         url.query_pairs_mut()
             .append_pair("scope", &scope)
@@ -231,30 +282,10 @@ impl Reader {
     }
 }
 
-/// Where a registry wants its tokens from.
-#[derive(Debug, PartialEq, Eq)]
-struct Challenge {
-    realm: String,
-    service: Option<String>,
-}
-
-impl Challenge {
-    /// Out of a `WWW-Authenticate`; none where it asks for no token.
-    fn of(header: &str) -> Option<Self> {
-        let challenges = ChallengeParser::new(header).filter_map(Result::ok);
-        let mut bearers = challenges.filter(|it| it.scheme.eq_ignore_ascii_case("bearer"));
-        bearers.find_map(|challenge| {
-            let parameter = |name: &str| {
-                let mut named = challenge.params.iter();
-                let (_, value) = named.find(|(it, _)| it.eq_ignore_ascii_case(name))?;
-                Some(value.to_unescaped())
-            };
-            Some(Self {
-                realm: parameter("realm")?,
-                service: parameter("service"),
-            })
-        })
-    }
+fn builder() -> ClientBuilder {
+    Client::builder()
+        .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECTING)
 }
 
 fn basic(user: &str, password: &str) -> Option<HeaderValue> {
@@ -265,13 +296,19 @@ fn basic(user: &str, password: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-async fn answer(request: RequestBuilder, reference: &Reference) -> Result<Response, RegistryError> {
+pub(super) async fn answer(
+    request: RequestBuilder,
+    reference: &Reference,
+) -> Result<Response, RegistryError> {
     let answer = request.send().await;
-    answer.map_err(|error| RegistryError::of(reference, error.into()))
+    answer.map_err(|error| RegistryError::of(reference, error))
 }
 
 /// The answer, if it is what was asked for.
-async fn good(answer: Response, reference: &Reference) -> Result<Response, RegistryError> {
+pub(super) async fn good(
+    answer: Response,
+    reference: &Reference,
+) -> Result<Response, RegistryError> {
     let status = answer.status();
     if status.is_success() {
         return Ok(answer);
@@ -304,7 +341,7 @@ async fn read(
     while let Some(chunk) = answer
         .chunk()
         .await
-        .map_err(|error| RegistryError::of(reference, error.into()))?
+        .map_err(|error| RegistryError::of(reference, error))?
     {
         if content.len() + chunk.len() > most {
             return Err(too_large((content.len() + chunk.len()) as u64));
@@ -323,35 +360,4 @@ async fn start_of(mut answer: Response) -> String {
         text.extend(chunk.iter().take(ERROR - text.len()));
     }
     String::from_utf8_lossy(&text).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_challenge_names_where_tokens_are_from() {
-        let challenge = |realm: &str, service: Option<&str>| {
-            Some(Challenge {
-                realm: realm.to_owned(),
-                service: service.map(str::to_owned),
-            })
-        };
-        for (header, expected) in [
-            (
-                r#"Bearer realm="https://auth.example.com/token",service="registry""#,
-                challenge("https://auth.example.com/token", Some("registry")),
-            ),
-            (
-                r#"Basic realm="here", bearer realm="https://a/t""#,
-                challenge("https://a/t", None),
-            ),
-            (r#"Bearer service="registry""#, None),
-            (r#"Basic realm="here""#, None),
-            ("", None),
-            ("Bearer", None),
-        ] {
-            assert_eq!(Challenge::of(header), expected, "{header}");
-        }
-    }
 }

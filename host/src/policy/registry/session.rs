@@ -1,56 +1,29 @@
-//! One registry that is spoken to: its client, and the credentials for it out of Docker's configuration.
+//! One registry that is spoken to: policies and signatures, as the artifacts that they are there.
 
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use docker_credential::{CredentialRetrievalError, DockerCredential};
 use oci_client::Reference;
-use oci_client::client::{Client, ClientConfig, ClientProtocol};
 use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor};
-use oci_client::secrets::RegistryAuth;
 use reqwest::header::HeaderValue;
 
 use super::RegistryError;
+use super::credentials::credentials;
 use super::layout::{self, Kind, Package};
-use super::reader::{CONNECTING, Reader, SILENCE};
+use super::reader::Reader;
 use crate::policy::signature;
-
-/// Within which a credential helper answers.
-const HELPING: Duration = Duration::from_secs(15);
 
 /// One registry that is spoken to.
 #[derive(Clone)]
 pub(super) struct Session {
     reader: Arc<Reader>,
-    /// Pushes. It reads answers without a limit, and so reads nothing else.
-    client: Client,
 }
 
 impl Session {
     /// Looks up the credentials and makes a client. Nothing is sent yet.
     pub(super) async fn open(reference: &Reference, is_plain: bool) -> Result<Self, RegistryError> {
-        let config = ClientConfig {
-            protocol: if is_plain {
-                ClientProtocol::Http
-            } else {
-                ClientProtocol::Https
-            },
-            connect_timeout: Some(CONNECTING),
-            read_timeout: Some(SILENCE),
-            platform_resolver: None,
-            user_agent: concat!("backstop/", env!("CARGO_PKG_VERSION")),
-            ..ClientConfig::default()
-        };
-        let client =
-            Client::try_from(config).map_err(|error| RegistryError::of(reference, error))?;
-        let registry = reference.resolve_registry();
-        let auth = credentials(registry).await;
-        client.store_auth_if_needed(registry, &auth).await;
+        let auth = credentials(reference.resolve_registry()).await;
         let reader = Arc::new(Reader::new(reference, is_plain, auth)?);
-        Ok(Self { reader, client })
+        Ok(Self { reader })
     }
 
     pub(super) async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
@@ -131,88 +104,13 @@ impl Session {
         reference: &Reference,
         package: &Package,
     ) -> Result<(), RegistryError> {
-        let failed = |error| RegistryError::of(reference, error);
         for blob in [&package.layer, &package.config] {
-            self.client
-                .push_blob(reference, blob.clone(), &layout::sha256(blob))
-                .await
-                .map_err(failed)?;
+            self.reader.push_blob(reference, blob.clone()).await?;
         }
         let media_type = HeaderValue::from_static(OCI_IMAGE_MEDIA_TYPE);
-        self.client
-            .push_manifest_raw(reference, package.manifest.clone(), media_type)
+        let manifest = package.manifest.clone();
+        self.reader
+            .push_manifest(reference, manifest, media_type)
             .await
-            .map_err(failed)?;
-        Ok(())
-    }
-}
-
-/// The credentials for a registry. None in Docker's configuration, or none that can be had: anonymous.
-async fn credentials(registry: &str) -> RegistryAuth {
-    let Some(path) = configuration() else {
-        return RegistryAuth::Anonymous;
-    };
-    let (server, config) = (server(registry), path.clone());
-    // The configuration may name a program to ask.
-    let asking = tokio::task::spawn_blocking(move || credential(&config, &server));
-    let found = match tokio::time::timeout(HELPING, asking).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(panicked)) => Err(panicked.to_string()),
-        Err(_) => Err(format!("the helper took more than {}s", HELPING.as_secs())),
-    };
-    match found {
-        Ok(auth) => auth,
-        Err(reason) => {
-            tracing::warn!(
-                registry,
-                config = %path.display(),
-                "no credentials, going on without: {reason}"
-            );
-            RegistryAuth::Anonymous
-        }
-    }
-}
-
-fn credential(config: &Path, server: &str) -> Result<RegistryAuth, String> {
-    use CredentialRetrievalError as E;
-    let file = match File::open(config) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(RegistryAuth::Anonymous);
-        }
-        Err(error) => return Err(error.to_string()),
-    };
-    match docker_credential::get_credential_from_reader(io::BufReader::new(file), server) {
-        Ok(DockerCredential::UsernamePassword(user, password)) => {
-            Ok(RegistryAuth::Basic(user, password))
-        }
-        Ok(DockerCredential::IdentityToken(_)) => Err(
-            "an identity token is not supported: log in with a user's name and a password, or a token in place of the password"
-                .to_owned(),
-        ),
-        Err(E::NoCredentialConfigured) => Ok(RegistryAuth::Anonymous),
-        // How every helper says that it has none for this registry.
-        Err(E::HelperFailure { stdout, .. }) if stdout.contains("credentials not found") => {
-            Ok(RegistryAuth::Anonymous)
-        }
-        Err(E::HelperFailure { helper, stdout, stderr }) => {
-            Err(format!("`{helper} get` failed: {}{}", stdout.trim(), stderr.trim()))
-        }
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// `config.json` of Docker.
-fn configuration() -> Option<PathBuf> {
-    let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
-    let folder = folder.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".docker")))?;
-    Some(folder.join("config.json"))
-}
-
-/// What Docker keeps the credentials of a registry under.
-fn server(registry: &str) -> String {
-    match registry {
-        "index.docker.io" => "https://index.docker.io/v1/".to_owned(),
-        other => other.to_owned(),
     }
 }

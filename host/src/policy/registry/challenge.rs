@@ -1,0 +1,60 @@
+//! What a registry answers to who has not shown anything yet.
+
+use http_auth::parser::ChallengeParser;
+
+/// Where a registry wants its tokens from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Challenge {
+    pub(super) realm: String,
+    pub(super) service: Option<String>,
+}
+
+impl Challenge {
+    /// Out of a `WWW-Authenticate`; none where it asks for no token.
+    pub(super) fn of(header: &str) -> Option<Self> {
+        let challenges = ChallengeParser::new(header).filter_map(Result::ok);
+        let mut bearers = challenges.filter(|it| it.scheme.eq_ignore_ascii_case("bearer"));
+        bearers.find_map(|challenge| {
+            let parameter = |name: &str| {
+                let mut named = challenge.params.iter();
+                let (_, value) = named.find(|(it, _)| it.eq_ignore_ascii_case(name))?;
+                Some(value.to_unescaped())
+            };
+            Some(Self {
+                realm: parameter("realm")?,
+                service: parameter("service"),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_names_where_tokens_are_from() {
+        let challenge = |realm: &str, service: Option<&str>| {
+            Some(Challenge {
+                realm: realm.to_owned(),
+                service: service.map(str::to_owned),
+            })
+        };
+        for (header, expected) in [
+            (
+                r#"Bearer realm="https://auth.example.com/token",service="registry""#,
+                challenge("https://auth.example.com/token", Some("registry")),
+            ),
+            (
+                r#"Basic realm="here", bearer realm="https://a/t""#,
+                challenge("https://a/t", None),
+            ),
+            (r#"Bearer service="registry""#, None),
+            (r#"Basic realm="here""#, None),
+            ("", None),
+            ("Bearer", None),
+        ] {
+            assert_eq!(Challenge::of(header), expected, "{header}");
+        }
+    }
+}
