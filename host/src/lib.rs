@@ -20,6 +20,7 @@ mod invocation;
 pub mod lambda;
 pub mod log;
 pub mod mistake;
+mod only_table;
 pub mod policy;
 pub mod queue;
 pub mod record;

@@ -281,7 +281,10 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
             (None, Some(Command { program, arguments }), _) => {
                 HandlerConfig::Exec(program, arguments)
             }
-            (None, None, function) => HandlerConfig::Lambda(function.unwrap_or_default()),
+            (None, None, name) => {
+                let name = config::function("--lambda", name.unwrap_or_default())?;
+                HandlerConfig::Lambda(name)
+            }
         },
         policy: PolicySpec::Whole(PartSpec {
             source: source("--policy", &args.policy)?,

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    Config, ConfigError, attempts, folder_of, max_age, parse_settings, parse_span, policy,
-    queue_url, raw, shadow, value,
+    Config, ConfigError, attempts, folder_of, function, max_age, parse_settings, parse_span,
+    policy, queue_url, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
-use crate::lambda::{UNHINDERED_ATTEMPTS, is_function};
+use crate::lambda::UNHINDERED_ATTEMPTS;
 use crate::policy::{Limits, Place, PolicySpec, Source};
 use raw::{Bytes, Settings, Span};
 
@@ -111,14 +111,11 @@ impl raw::Lambda {
             ));
         }
         let functions = self.functions.unwrap_or_default();
-        if let Some(other) = functions.iter().find(|name| !is_function(name)) {
-            return Err(value(
-                at("functions"),
-                format!(
-                    "`{other}` is not a function: expected a name or an ARN, with a version or an alias or without"
-                ),
-            ));
+        for name in &functions {
+            function(&at("functions"), name.clone())?;
         }
+        let handler = self.handler.map(|name| function(&at("handler"), name));
+        let handler = handler.transpose()?;
         let live = shadow::settings_of(self.policy.as_ref(), self.settings.as_ref());
         Ok(LambdaConfig {
             shadow: shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?,
@@ -139,7 +136,7 @@ impl raw::Lambda {
                 allow_discard: self.allow_discard.unwrap_or(true),
             },
             margin,
-            handler: self.handler,
+            handler,
             functions,
         })
     }

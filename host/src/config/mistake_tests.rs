@@ -127,6 +127,164 @@ fn a_mistake_is_told_with_its_line_its_key_and_what_would_be_right() {
 }
 
 #[test]
+fn a_list_is_not_taken_for_a_table() {
+    const QUEUE: &str = "[queues.q]\nurl = \"local:q\"\n";
+    const HANDLED: &str = "[queues.q]\nurl = \"local:q\"\nhandler = { exec = \"true\" }\n";
+    for (before, key, list, right) in [
+        ("", "decisions", "[\"x\"]", "a table with `record`"),
+        ("", "limits", "[1, \"1s\"]", "a table of limits"),
+        (
+            "[limits]\n",
+            "limits.compile",
+            "[\"5m\", \"2m\"]",
+            "a table of `time`, `cpu`",
+        ),
+        ("", "policies", "[\"off\", \"1m\"]", "a table of `cache`"),
+        (
+            "[policies]\n",
+            "policies.roll-back",
+            "[5, \"1m\"]",
+            "a table of `broken`",
+        ),
+        (
+            "",
+            "lambda",
+            "[\"https://sqs/1/q\"]",
+            "a table, such as [lambda]",
+        ),
+        ("", "lambda", "[{}]", "a table, such as [lambda]"),
+        (
+            "[lambda]\n",
+            "lambda.policy",
+            "[\"linear\"]",
+            "a policy's name or path",
+        ),
+        (
+            "[lambda]\n",
+            "lambda.settings",
+            "[\"base=2s\"]",
+            "a table of settings",
+        ),
+        ("", "queues", "[\"q\"]", "a table"),
+        (
+            "[queues]\n",
+            "queues.q",
+            "[\"local:q\", \"local:d\"]",
+            "a table, such as [queues.orders]",
+        ),
+        (
+            QUEUE,
+            "queues.q.handler",
+            "[\"http://127.0.0.1/\"]",
+            "a table with `http`",
+        ),
+        (
+            HANDLED,
+            "queues.q.policy",
+            "[\"linear\"]",
+            "a policy's name or path",
+        ),
+        (
+            HANDLED,
+            "queues.q.policy.backoff",
+            "[\"linear\"]",
+            "a component's name or path",
+        ),
+        (
+            HANDLED,
+            "queues.q.policy.backoff.settings",
+            "[1]",
+            "a table of settings",
+        ),
+        (
+            HANDLED,
+            "queues.q.settings",
+            "[[\"base\", \"2s\"]]",
+            "a table of settings",
+        ),
+        (
+            HANDLED,
+            "queues.q.shadow",
+            "[\"linear\"]",
+            "a policy's name or path",
+        ),
+        (
+            HANDLED,
+            "queues.q.shadow-settings",
+            "[\"a\"]",
+            "a table of settings",
+        ),
+    ] {
+        let table = before.rsplit(['[', ']']).nth(1).unwrap_or_default();
+        let within = key.strip_prefix(table).unwrap_or(key);
+        let text = format!("{before}{} = {list}", within.trim_start_matches('.'));
+        let told = told(&text).unwrap_or_else(|| panic!("accepted: {text}"));
+        names_no_type(&told);
+        let line = text.lines().count();
+        assert!(
+            told.starts_with(&format!("backstop.toml: line {line}, ")),
+            "{told}"
+        );
+        let right = format!("{key}: expected {right}");
+        assert!(told.contains(&right), "{right:?} is not in: {told}");
+        assert!(told.contains(", not a list\n"), "{told}");
+    }
+    for (header, key) in [
+        ("[[decisions]]\nrecord = \"x\"", "decisions"),
+        ("[[limits]]\nfuel = 1", "limits"),
+        ("[[queues]]\nurl = \"local:q\"", "queues"),
+        ("[[queues.q]]\nurl = \"local:q\"", "queues.q"),
+    ] {
+        let told = told(header).unwrap_or_else(|| panic!("accepted: {header}"));
+        assert!(told.contains(&format!("{key}: expected a table")), "{told}");
+    }
+}
+
+#[test]
+fn names_that_can_name_nothing_are_refused() {
+    for name in [
+        "",
+        " ",
+        "a b",
+        "orders:",
+        "arn:aws:lambda:eu-west-1:1:layer:orders",
+    ] {
+        for (place, text) in [
+            (
+                "queues.q.handler.lambda",
+                format!("[queues.q]\nurl = \"local:q\"\nhandler = {{ lambda = \"{name}\" }}"),
+            ),
+            (
+                "lambda.functions",
+                format!("[lambda]\nfunctions = [\"orders\", \"{name}\"]"),
+            ),
+            ("lambda.handler", format!("[lambda]\nhandler = \"{name}\"")),
+        ] {
+            let told = told(&text).unwrap_or_else(|| panic!("accepted: {text}"));
+            let right = format!("{place}: `{name}` is not a function: expected a name or an ARN");
+            assert!(told.starts_with(&right), "{told}");
+        }
+    }
+    let long = "f".repeat(257);
+    assert!(function("--lambda", long).is_err());
+    for name in [
+        "orders",
+        "orders:live",
+        "1:function:orders",
+        "arn:aws:lambda:eu-west-1:1:function:orders:7",
+    ] {
+        assert!(function("--lambda", name.to_owned()).is_ok(), "{name}");
+    }
+    for name in ["", " "] {
+        let told = told(&format!(
+            "[queues.\"{name}\"]\nurl = \"local:q\"\nhandler = {{ exec = \"true\" }}"
+        ))
+        .unwrap();
+        assert!(told.starts_with("queues: a queue has no name"), "{told}");
+    }
+}
+
+#[test]
 fn an_endpoint_is_a_scheme_a_host_and_a_port() {
     for good in [
         "http://localhost:4566",

@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::consumer::{Options, longest_linger};
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
+use crate::lambda::is_function;
 use crate::mistake::Mistake;
 use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
@@ -260,6 +261,12 @@ impl raw::Limits {
 
 impl raw::Queue {
     fn convert(self, name: String, folder: &Path) -> Result<QueueConfig, ConfigError> {
+        if name.trim().is_empty() {
+            return Err(value(
+                "queues",
+                format!("a queue has no name (\"{name}\"): expected one, as in [queues.orders]"),
+            ));
+        }
         let at = |key: &str| format!("queues.{name}.{key}");
         let url = queue_url(&at("url"), self.url)?;
         let dead_letter_queue = self
@@ -371,7 +378,9 @@ impl raw::Handler {
                 };
                 Ok(HandlerConfig::Exec(program, words.collect()))
             }
-            (None, None, Some(function)) => Ok(HandlerConfig::Lambda(function)),
+            (None, None, Some(name)) => {
+                function(&format!("{place}.lambda"), name).map(HandlerConfig::Lambda)
+            }
             _ => Err(value(
                 place,
                 "expected exactly one of `http`, `exec` and `lambda`, such as { http = \"http://127.0.0.1:8080/\" }",
@@ -388,6 +397,19 @@ pub fn metrics_address(place: &str, address: &str) -> Result<SocketAddr, ConfigE
             format!("`{address}` is not an address with a port: expected one such as 127.0.0.1:9464, or 0.0.0.0:9464 for all interfaces"),
         )
     })
+}
+
+/// What names a function: a name or an ARN, with a version or an alias or without. Nothing is asked of Lambda here.
+pub fn function(place: &str, name: String) -> Result<String, ConfigError> {
+    if is_function(&name) {
+        return Ok(name);
+    }
+    Err(value(
+        place,
+        format!(
+            "`{name}` is not a function: expected a name or an ARN, with a version or an alias or without, such as orders or orders:live"
+        ),
+    ))
 }
 
 /// At most as many attempts as this, from 1.

@@ -8,10 +8,12 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use crate::only_table::only_tables;
+
 pub(super) use super::values::{Bytes, Command, Settings, Span};
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Config {
     pub(super) endpoint_url: Option<String>,
     pub(super) decisions: Option<Decisions>,
@@ -24,7 +26,7 @@ pub(super) struct Config {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Policies {
     pub(super) cache: Option<String>,
     pub(super) refresh: Option<Span>,
@@ -36,14 +38,14 @@ pub(super) struct Policies {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct RollBack {
     pub(super) broken: Option<u32>,
     pub(super) within: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Lambda {
     pub(super) retry_queue: Option<String>,
     pub(super) dead_letter_queue: Option<String>,
@@ -62,13 +64,13 @@ pub(super) struct Lambda {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub(super) struct Decisions {
     pub(super) record: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Limits {
     pub(super) fuel: Option<u64>,
     pub(super) time: Option<Span>,
@@ -83,7 +85,7 @@ pub(super) struct Limits {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct CompileLimits {
     pub(super) time: Option<Span>,
     pub(super) cpu: Option<Span>,
@@ -91,7 +93,7 @@ pub(super) struct CompileLimits {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Queue {
     pub(super) url: String,
     pub(super) dead_letter_queue: Option<String>,
@@ -113,10 +115,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a table with `http`, `exec` or `lambda`, such as { http = \"http://127.0.0.1:8080/\" }"
-)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub(super) struct Handler {
     pub(super) http: Option<String>,
     pub(super) proxy: Option<String>,
@@ -132,7 +131,7 @@ pub(super) enum Policy {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Parts {
     pub(super) classifier: Option<Part>,
     pub(super) backoff: Option<Part>,
@@ -147,12 +146,26 @@ pub(super) struct Part {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 struct PartTable {
     #[serde(rename = "use")]
     name: String,
     #[serde(default)]
     settings: Settings,
+}
+
+only_tables! {
+    Config: "the tables of a configuration";
+    Policies: "a table of `cache`, `refresh` and the like, such as { refresh = \"1m\" }";
+    RollBack: "a table of `broken` and `within`, such as { broken = 5, within = \"1m\" }";
+    Lambda: "a table, such as [lambda] with `retry-queue` and `policy`";
+    Decisions: "a table with `record`, such as { record = \"decisions.jsonl\" }";
+    Limits: "a table of limits, such as { fuel = 50000000, memory = \"64MiB\" }";
+    CompileLimits: "a table of `time`, `cpu` and `memory`, such as { time = \"5m\", memory = \"2GiB\" }";
+    Queue: "a table, such as [queues.orders] with `url` and `handler`";
+    Handler: "a table with `http`, `exec` or `lambda`, such as { http = \"http://127.0.0.1:8080/\" }";
+    Parts: "a table of `classifier`, `backoff` and `dead-lettering`";
+    PartTable: "a table with `use` and `settings`";
 }
 
 impl<'de> Deserialize<'de> for Policy {

@@ -15,7 +15,7 @@ use crate::consumer;
 use crate::decision::Bounds;
 use crate::policy::{Catalog, LivePolicy, Place, PolicySpec, Remotes, Sandbox};
 use crate::queue::{Connections, short_name};
-use crate::service;
+use crate::service::{self, QueueFault};
 use crate::text::chain;
 
 /// How bad a finding is.
@@ -118,6 +118,10 @@ async fn examine_queue(
 ) -> Vec<Finding> {
     let mut findings = Findings::about(format!("queue {}", queue.name));
     let (faults, warnings) = service::examine(queue.clone(), catalog, connections).await;
+    // Of a policy that can't be had, nobody knows what it does.
+    let has_policy = !faults
+        .iter()
+        .any(|fault| matches!(fault, QueueFault::Policy(_)));
     if faults.is_empty() {
         findings.add(
             Verdict::Good,
@@ -131,7 +135,9 @@ async fn examine_queue(
         findings.add(Verdict::Warning, warning.to_string());
     }
     shadow(&mut findings, queue.shadow.clone(), catalog).await;
-    discards(&mut findings, &queue.policy, queue.bounds);
+    if has_policy {
+        discards(&mut findings, &queue.policy, queue.bounds);
+    }
     findings.found
 }
 
@@ -141,9 +147,11 @@ async fn examine_lambda(
     connections: &Connections,
 ) -> Vec<Finding> {
     let mut found = vec![policy(lambda, catalog).await];
-    let mut findings = Findings::about("policy");
-    discards(&mut findings, &lambda.policy, lambda.bounds);
-    found.append(&mut findings.found);
+    if found.iter().all(|finding| finding.verdict == Verdict::Good) {
+        let mut findings = Findings::about("policy");
+        discards(&mut findings, &lambda.policy, lambda.bounds);
+        found.append(&mut findings.found);
+    }
     let mut findings = Findings::about("shadow");
     shadow(&mut findings, lambda.shadow.clone(), catalog).await;
     found.append(&mut findings.found);

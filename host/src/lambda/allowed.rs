@@ -1,6 +1,7 @@
 //! Which functions may be invoked again. A record names its function, and whoever may send to the retry queue writes records: an operator's list says whose are meant.
 
 use super::invoke::unqualified;
+use crate::failure::SOURCE_BYTES;
 
 /// The functions of an operator's list; any function where there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,9 +37,9 @@ impl Allowed {
     }
 }
 
-/// Whether a text can name a function, as Lambda's `Invoke` has it: a name, an ARN, or the end of one from the account on.
+/// Whether a text can name a function, as Lambda's `Invoke` has it: a name, an ARN, or the end of one from the account on. At most as long as a record's may be.
 pub(crate) fn is_function(text: &str) -> bool {
-    Name::parse(text).is_some()
+    text.len() <= SOURCE_BYTES && Name::parse(text).is_some()
 }
 
 /// A function's name in its parts. What is not said is none.

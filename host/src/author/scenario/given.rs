@@ -7,10 +7,11 @@ use serde::Deserialize;
 
 use super::values::{Fraction, Moment, Named, Span};
 use crate::failure::{Error, Failure, Milliseconds, Timestamp, random};
+use crate::only_table::only_tables;
 
 /// One layer: what it does not name stays as it was.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Layer {
     preset: Option<Named>,
     code: Option<String>,
@@ -28,6 +29,10 @@ pub struct Layer {
     #[serde(default)]
     attributes: BTreeMap<String, String>,
     random: Option<Fraction>,
+}
+
+only_tables! {
+    Layer: "a table of what the failure is, such as { code = \"HTTP 503\", attempt = 2 }";
 }
 
 /// A failure, and whether its random number is fixed or follows from the message's id and the attempt, as in production.

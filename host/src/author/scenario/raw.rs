@@ -8,9 +8,10 @@ use toml::Spanned;
 use super::given::Layer;
 use super::values::{Delay, Numbers, Span, Text, Verdict};
 use crate::config::Settings;
+use crate::only_table::only_tables;
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct File {
     #[serde(default)]
     pub(super) settings: Settings,
@@ -22,7 +23,7 @@ pub(super) struct File {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub(super) struct Scenario {
     pub(super) name: Spanned<String>,
     #[serde(default)]
@@ -36,7 +37,7 @@ pub(super) struct Scenario {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub(super) struct Expect {
     pub(super) class: Option<Text>,
     pub(super) verdict: Option<Verdict>,
@@ -50,7 +51,7 @@ pub(super) struct Expect {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub(super) struct Step {
     pub(super) class: Option<Text>,
     pub(super) verdict: Option<Verdict>,
@@ -59,4 +60,11 @@ pub(super) struct Step {
     pub(super) log: Option<Text>,
     #[serde(default)]
     pub(super) failure: Layer,
+}
+
+only_tables! {
+    File: "the tables of a file of scenarios";
+    Scenario: "a table, such as [[scenario]] with `name` and `expect`";
+    Expect: "a table of what is expected, such as { verdict = \"retry\", delay = \"2s\" }";
+    Step: "a table of what is expected of an attempt, such as { delay = \"2s\" }";
 }

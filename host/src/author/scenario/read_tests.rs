@@ -17,6 +17,49 @@ fn wrong(lines: &str) -> String {
 }
 
 #[test]
+fn a_list_is_not_taken_for_a_table() {
+    for (lines, right) in [
+        ("expect = [\"transient\"]", "a table of what is expected"),
+        (
+            "expect = { delay = [\"1s\", \"2s\"] }",
+            "a duration with its unit",
+        ),
+        ("expect = { reason = [\"x\"] }", "a text, or { contains"),
+        (
+            "sequence = [[\"transient\"]]",
+            "a table of what is expected of an attempt",
+        ),
+        ("sequence = { delay = \"1s\" }", "a list"),
+        (
+            "failure = [\"throttled\"]\nexpect = {}",
+            "a table of what the failure is",
+        ),
+        (
+            "settings = [\"base=2s\"]\nexpect = {}",
+            "a table of settings",
+        ),
+    ] {
+        let told = wrong(lines);
+        assert!(told.contains("line 7, column "), "{told}");
+        let right = format!("expected {right}");
+        assert!(told.contains(&right), "{right:?} is not in: {told}");
+        crate::mistake::tests::names_no_type(&told);
+    }
+    for text in [
+        "failure = [\"throttled\"]",
+        "scenario = [[\"a\"]]",
+        "scenario = \"a\"",
+    ] {
+        let told = parse(text).unwrap_err().to_string();
+        assert!(
+            told.contains("line 1, column ") && told.contains("expected a "),
+            "{told}"
+        );
+        crate::mistake::tests::names_no_type(&told);
+    }
+}
+
+#[test]
 fn a_mistake_is_told_with_its_place_its_scenario_and_what_would_be_right() {
     for (lines, place, right) in [
         (

@@ -10,6 +10,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use crate::author::preset::{self, Preset};
 use crate::failure::{Milliseconds, Timestamp};
+use crate::only_table::only_tables;
 
 /// A duration with its unit, at most the contract's 49 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +75,7 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 struct Part {
     contains: String,
 }
@@ -120,11 +121,16 @@ pub struct Bounds {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 struct RawBounds {
     min: Option<Span>,
     max: Option<Span>,
     mean: Option<(Span, Span)>,
+}
+
+only_tables! {
+    Part: "a table, such as { contains = \"a part of it\" }";
+    RawBounds: "a table of bounds, such as { min = \"0s\", max = \"8s\" }";
 }
 
 impl TryFrom<RawBounds> for Bounds {
