@@ -2,9 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::fs::File;
+use std::path::Path;
 use std::process::{Output, Stdio};
 
-use backstop_tests::backstop::{command, run, text};
+use backstop_tests::aws::CREDENTIALS;
+use backstop_tests::backstop::{command, program, run, text};
+use backstop_tests::emulator::free_port;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
 async fn help(arguments: &[&str]) -> String {
     // The help tells what a variable is set to: here it would be this machine's folder.
@@ -155,7 +160,7 @@ async fn what_messages_and_workers_say_forges_no_log_line_and_obeys_no_terminal(
             lines.to_str().unwrap(),
         ];
         let output = command(&[&arguments, more].concat())
-            .stdin(std::process::Stdio::null())
+            .stdin(Stdio::null())
             .output()
             .await
             .unwrap();
@@ -209,5 +214,166 @@ async fn a_flag_that_is_wrong_is_explained_in_the_words_of_its_user() {
         let told = text(&output.stderr);
         assert!(told.contains(right), "{right:?} is not in:\n{told}");
         assert_eq!(output.status.code(), Some(2), "{told}");
+    }
+}
+
+/// What no one should have to read: the SDK's own words.
+const OF_THE_SDK: [&str; 6] = [
+    "dispatch failure",
+    "Request {",
+    "client error",
+    "Attempted:",
+    "credential provider",
+    "Invalid Configuration",
+];
+
+/// Wrong settings of the environment, and what is said of them: next to good ones, where `-NAME` takes one away.
+fn wrong_settings(nobody: &str) -> Vec<(Vec<(&'static str, String)>, String)> {
+    let endpoint = |url: &str| vec![("AWS_ENDPOINT_URL", url.to_owned())];
+    let refused = format!("nothing listens at the endpoint {nobody}: check --endpoint-url");
+    vec![
+        (
+            endpoint("localhost:4566"),
+            "it has no scheme, expected http://localhost:4566".to_owned(),
+        ),
+        (
+            endpoint("not a url"),
+            "`not a url` is no endpoint: it has no scheme".to_owned(),
+        ),
+        (endpoint(nobody), refused),
+        (
+            endpoint("http://no-such-host.invalid"),
+            "no host has the name of the endpoint http://no-such-host.invalid: check".to_owned(),
+        ),
+        (
+            vec![("-AWS_ACCESS_KEY_ID", String::new())],
+            "no AWS credentials were found: set AWS_ACCESS_KEY_ID".to_owned(),
+        ),
+        (
+            vec![
+                ("-AWS_ACCESS_KEY_ID", String::new()),
+                ("AWS_PROFILE", "none-such".to_owned()),
+            ],
+            "no AWS credentials were found (AWS_PROFILE is none-such): set".to_owned(),
+        ),
+        (
+            vec![("-AWS_REGION", String::new())],
+            "no AWS region is set: set AWS_REGION".to_owned(),
+        ),
+    ]
+}
+
+fn with_settings(
+    mut command: Command,
+    home: &Path,
+    settings: &[(&'static str, String)],
+) -> Command {
+    command
+        .env("HOME", home)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env_remove("AWS_DEFAULT_REGION")
+        .stdin(Stdio::null());
+    for (name, value) in settings {
+        match name.strip_prefix('-') {
+            Some(name) => command.env_remove(name),
+            None => command.env(name, value),
+        };
+    }
+    command
+}
+
+#[tokio::test]
+async fn what_keeps_a_request_from_aws_is_explained_with_what_to_do() {
+    const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders";
+    let home = tempfile::tempdir().unwrap();
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    let commands: [&[&str]; 5] = [
+        &["run", "--queue-url", QUEUE, "--exec", "cat"],
+        &["run", "--queue-url", "local:try", "--lambda", "orders"],
+        &["doctor", "--queue-url", QUEUE, "--exec", "cat"],
+        &["doctor", "--retry-queue", QUEUE, "--function", "orders"],
+        &[
+            "policy",
+            "pull",
+            "s3://policies/orders.wasm",
+            "-o",
+            "pulled.wasm",
+        ],
+    ];
+    for (settings, right) in wrong_settings(&nobody) {
+        let outputs = commands.map(|arguments| {
+            let mut command = with_settings(command(arguments), home.path(), &settings);
+            async move { (arguments, command.output().await.unwrap()) }
+        });
+        for (arguments, output) in futures::future::join_all(outputs).await {
+            let told = text(&output.stdout) + &text(&output.stderr);
+            let case = format!("{arguments:?} {settings:?}");
+            assert!(
+                told.contains(&right),
+                "{case}: {right:?} is not in:\n{told}"
+            );
+            for odd in OF_THE_SDK {
+                assert!(!told.contains(odd), "{case}: {odd:?} is in:\n{told}");
+            }
+            assert!(!output.status.success(), "{case}:\n{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_function_is_told_the_same_way_why_it_does_not_reach_its_policy() {
+    let home = tempfile::tempdir().unwrap();
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    for (settings, right) in wrong_settings(&nobody) {
+        let mut handler = Command::new(program("backstop-lambda"));
+        handler
+            .envs(CREDENTIALS)
+            // Nobody is there to give it an event: it ends once it has started.
+            .env(
+                "AWS_LAMBDA_RUNTIME_API",
+                nobody.trim_start_matches("http://"),
+            )
+            .env("BACKSTOP_POLICY", "s3://policies/orders.wasm")
+            .env("BACKSTOP_CACHE", home.path().join("cache"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = with_settings(handler, home.path(), &settings)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told = loop {
+            let line = lines.next_line().await.unwrap().expect("it says so");
+            if line.contains("the fallback decides") {
+                break line;
+            }
+        };
+        assert!(
+            told.contains(&right),
+            "{settings:?}: {right:?} is not in:\n{told}"
+        );
+        for odd in OF_THE_SDK {
+            assert!(!told.contains(odd), "{settings:?}: {odd:?} is in:\n{told}");
+        }
+        child.kill().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn doctor_takes_no_flag_of_one_queue_beside_a_configuration() {
+    for flags in [
+        &["--allow-discard", "false"][..],
+        &[
+            "--http",
+            "http://127.0.0.1:1",
+            "--http-proxy",
+            "http://127.0.0.1:2",
+        ],
+        &["--lambda", "orders"],
+    ] {
+        let output = run(&[&["doctor", "--config", "none.toml"], flags].concat()).await;
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("cannot be used with"), "{told}");
     }
 }

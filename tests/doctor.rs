@@ -222,7 +222,7 @@ async fn what_it_says_can_be_read() {
     assert!(shown.contains("good      policy: full-jitter ("), "{shown}");
     assert!(shown.contains("wrong     retry queue retries: "), "{shown}");
     assert!(
-        shown.contains("check the credentials, the network"),
+        shown.contains("nothing listens at the endpoint http://127.0.0.1:9: check --endpoint-url"),
         "{shown}"
     );
     assert!(text(&output.stderr).contains("1 of 2 findings are wrong"));

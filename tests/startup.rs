@@ -126,7 +126,7 @@ async fn a_start_that_can_not_work_says_what_to_change() {
             ]
             .concat(),
             5,
-            vec!["can't reach", "check the credentials, the network"],
+            vec!["can't reach", "nothing listens at the endpoint"],
         ),
         (
             vec!["--config", "/no/such/backstop.toml"],

@@ -11,6 +11,7 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 
 use crate::answer_limit::AnswerLimit;
+use crate::endpoint::{Endpoint, NoAnswer};
 use crate::failure::{Error, Milliseconds};
 use crate::handler::parse_retry_after;
 use crate::text::chain;
@@ -18,25 +19,26 @@ use crate::text::chain;
 /// The longest that a connection may take to be made.
 pub(crate) const CONNECT: Duration = Duration::from_secs(3);
 
-/// The SDK's client with these timeouts and no retries.
-pub(crate) fn client(config: &SdkConfig, timeouts: TimeoutConfig) -> Client {
-    let config = aws_sdk_lambda::config::Builder::from(config)
+/// The SDK's client with these timeouts and no retries, and where its requests go.
+pub(crate) fn client(sdk: &SdkConfig, timeouts: TimeoutConfig) -> (Client, Endpoint) {
+    let config = aws_sdk_lambda::config::Builder::from(sdk)
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts)
         .interceptor(AnswerLimit::LAMBDA)
         .build();
-    Client::from_conf(config)
+    (Client::from_conf(config), Endpoint::of("LAMBDA", sdk))
 }
 
-/// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`.
-pub(crate) fn invocation_error(error: &SdkError<InvokeError, HttpResponse>) -> Error {
+/// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`; or why nobody answered.
+pub(crate) fn invocation_error(
+    endpoint: &Endpoint,
+    error: &SdkError<InvokeError, HttpResponse>,
+) -> Error {
+    if let Some(NoAnswer { code, text }) = endpoint.no_answer(error) {
+        return Error::new(code, text);
+    }
     let SdkError::ServiceError(service) = error else {
-        let code = if matches!(error, SdkError::TimeoutError(_)) {
-            "ETIMEDOUT"
-        } else {
-            "ECONNRESET"
-        };
-        return Error::new(code, chain(error));
+        return Error::new("ECONNRESET", chain(error));
     };
     let raw = service.raw();
     let header = |name: &str| raw.headers().get(name);

@@ -12,6 +12,7 @@ pub mod dead_letter;
 pub mod decider;
 pub mod decision;
 pub mod doctor;
+mod endpoint;
 pub mod exporter;
 pub mod failure;
 pub mod fallback;

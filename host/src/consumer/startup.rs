@@ -63,14 +63,15 @@ pub enum Fault {
     },
     /// Something else went wrong.
     #[error(
-        "can't reach the {role} {url}: check the credentials, the network, the region and the endpoint"
+        "can't reach the {role} {url}{}",
+        if cause.is_unanswered() { "" } else { ": check the credentials, the network, the region and the endpoint" }
     )]
     Unreachable {
         /// `queue` or `dead-letter queue`.
         role: &'static str,
         /// Its URL or ARN.
         url: String,
-        /// What happened.
+        /// What happened, and what to do about it.
         #[source]
         cause: QueueError,
     },
@@ -442,7 +443,8 @@ impl MayPass for QueueError {
 
 impl MayPass for Error {
     fn may_pass(&self) -> bool {
-        let is_lost = ["ECONNRESET", "ETIMEDOUT"].contains(&self.code.as_str());
+        let lost = ["ECONNRESET", "ECONNREFUSED", "ENOTFOUND", "ETIMEDOUT"];
+        let is_lost = lost.contains(&self.code.as_str());
         is_lost
             || self
                 .status

@@ -6,10 +6,10 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionResponseType};
 
 use crate::config::LambdaConfig;
+use crate::endpoint::Endpoint;
 use crate::invocation;
 use crate::lambda::{Functions, LambdaApi};
 use crate::queue::{Connections, Description, QueueError};
-use crate::text::chain;
 
 /// All that was seen.
 #[derive(Debug, Clone)]
@@ -74,7 +74,8 @@ pub(super) async fn at(
     let dead_letters = dead_letters(lambda, &retry_queue, connections).await;
     let sdk = connections.sdk().await;
     let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
-    let client = invocation::client(sdk, timeouts.build());
+    let (client, endpoint) = invocation::client(sdk, timeouts.build());
+    let client = Asked { client, endpoint };
     let api = LambdaApi::new(sdk);
     let mappings = mappings(&client, &retry_queue.arn).await;
     let of_mapping = mappings.as_ref().ok().and_then(|found| found.first());
@@ -115,9 +116,12 @@ async fn dead_letters(
     })
 }
 
-async fn mappings(client: &Client, arn: &str) -> Result<Vec<Mapping>, String> {
-    let answer = client.list_event_source_mappings().event_source_arn(arn);
-    let answer = answer.send().await.map_err(|error| reason(&error))?;
+async fn mappings(client: &Asked, arn: &str) -> Result<Vec<Mapping>, String> {
+    let answer = client
+        .client
+        .list_event_source_mappings()
+        .event_source_arn(arn);
+    let answer = answer.send().await.map_err(|error| client.reason(&error))?;
     Ok(answer
         .event_source_mappings()
         .iter()
@@ -146,28 +150,39 @@ impl Mapping {
     }
 }
 
-/// What Lambda says of a request that failed, and where that is known what to change; or what happened on the way to it.
-fn reason<E>(error: &SdkError<E>) -> String
-where
-    E: std::error::Error + ProvideErrorMetadata + 'static,
-{
-    let Some(code) = error.code() else {
-        return format!(
-            "{}: check the credentials, the network, the region and the endpoint",
-            chain(error)
-        );
-    };
-    let message = error.message().unwrap_or("without a reason");
-    let advice = if code.contains("AccessDenied") {
-        ". Allow what the message names, and check which credentials are in use"
-    } else {
-        ""
-    };
-    format!("{code}: {}{advice}", message.trim_end_matches('.'))
+/// Lambda's API, and where it is.
+struct Asked {
+    client: Client,
+    endpoint: Endpoint,
 }
 
-async fn function(client: &Client, api: &LambdaApi, name: &str) -> Function {
-    let found = client.get_function().function_name(name).send().await;
+impl Asked {
+    /// What Lambda says of a request that failed, and where that is known what to change; or what happened on the way to it.
+    fn reason<E>(&self, error: &SdkError<E>) -> String
+    where
+        E: std::error::Error + ProvideErrorMetadata + 'static,
+    {
+        if let Some(unanswered) = self.endpoint.no_answer(error) {
+            return unanswered.text;
+        }
+        let code = error.code().unwrap_or("UnknownError");
+        let message = error.message().unwrap_or("without a reason");
+        let advice = if code.contains("AccessDenied") {
+            ". Allow what the message names, and check which credentials are in use"
+        } else {
+            ""
+        };
+        format!("{code}: {}{advice}", message.trim_end_matches('.'))
+    }
+}
+
+async fn function(client: &Asked, api: &LambdaApi, name: &str) -> Function {
+    let found = client
+        .client
+        .get_function()
+        .function_name(name)
+        .send()
+        .await;
     let missing = found.as_ref().is_err_and(|error| {
         let error = error.as_service_error();
         error.is_some_and(|it| it.is_resource_not_found_exception())
@@ -185,10 +200,11 @@ async fn function(client: &Client, api: &LambdaApi, name: &str) -> Function {
                 .configuration()
                 .and_then(|it| it.dead_letter_config()?.target_arn().map(str::to_owned)),
         }),
-        Err(error) => Err(reason(&error)),
+        Err(error) => Err(client.reason(&error)),
     };
     let detects_recursion = api.detects_recursion(name).await;
     let events = client
+        .client
         .get_function_event_invoke_config()
         .function_name(name);
     let events = match events.send().await {
@@ -206,7 +222,7 @@ async fn function(client: &Client, api: &LambdaApi, name: &str) -> Function {
         {
             Ok(None)
         }
-        Err(error) => Err(reason(&error)),
+        Err(error) => Err(client.reason(&error)),
     };
     Function {
         name: name.to_owned(),

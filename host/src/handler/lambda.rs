@@ -11,6 +11,7 @@ use aws_sdk_lambda::types::InvocationType;
 use tokio::time::timeout;
 
 use super::{Handler, shaped};
+use crate::endpoint::Endpoint;
 use crate::failure::Error;
 use crate::invocation::{self, invocation_error};
 use crate::queue::Message;
@@ -22,6 +23,7 @@ const CHECK: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Lambda {
     client: Client,
+    endpoint: Endpoint,
     function: String,
 }
 
@@ -30,8 +32,10 @@ impl Lambda {
     pub fn new(config: &SdkConfig, function: impl Into<String>) -> Self {
         // No timeout but the attempt's: a function may take 15 minutes.
         let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
+        let (client, endpoint) = invocation::client(config, timeouts.build());
         Self {
-            client: invocation::client(config, timeouts.build()),
+            client,
+            endpoint,
             function: function.into(),
         }
     }
@@ -48,7 +52,7 @@ impl Handler for Lambda {
             .payload(payload(&message.body))
             .send()
             .await
-            .map_err(|error| invocation_error(&error))?;
+            .map_err(|error| invocation_error(&self.endpoint, &error))?;
         let Some(kind) = answer.function_error else {
             return Ok(());
         };
@@ -70,7 +74,7 @@ impl Handler for Lambda {
         })?;
         checked
             .map(|_| ())
-            .map_err(|error| invocation_error(&error))
+            .map_err(|error| invocation_error(&self.endpoint, &error))
     }
 }
 
@@ -85,6 +89,25 @@ fn payload(body: &str) -> Blob {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A service that takes a connection and says nothing. The clock is paused.
+    #[tokio::test(start_paused = true)]
+    async fn a_dry_run_that_is_not_answered_ends_after_thirty_seconds() {
+        use aws_sdk_lambda::config::{Credentials, Region};
+
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", silent.local_addr().unwrap());
+        let sdk = aws_config::defaults(aws_config::BehaviorVersion::latest())
+            .region(Region::from_static("us-east-1"))
+            .credentials_provider(Credentials::new("a", "b", None, None, "tests"))
+            .endpoint_url(endpoint)
+            .load()
+            .await;
+        let began = tokio::time::Instant::now();
+        let error = Lambda::new(&sdk, "orders").check().await.unwrap_err();
+        assert_eq!(error.to_string(), "ETIMEDOUT: no answer within 30 s");
+        assert!((CHECK..CHECK * 2).contains(&began.elapsed()));
+    }
 
     #[test]
     fn a_body_that_is_not_json_is_passed_as_a_json_string() {

@@ -11,6 +11,7 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::{InvocationType, RecursiveLoop};
 use backstop_backoff::{Class, classify, jitter};
 
+use crate::endpoint::{Endpoint, is_of_host};
 use crate::failure::{Error, Milliseconds};
 use crate::invocation::{self, invocation_error};
 use crate::text::chain;
@@ -53,7 +54,10 @@ pub trait Functions: Debug + Send + Sync {
 
 /// Lambda over the AWS SDK.
 #[derive(Debug, Clone)]
-pub struct LambdaApi(Client);
+pub struct LambdaApi {
+    client: Client,
+    endpoint: Endpoint,
+}
 
 impl LambdaApi {
     /// With the SDK's usual configuration, without retries of its own.
@@ -62,7 +66,8 @@ impl LambdaApi {
             .connect_timeout(invocation::CONNECT)
             .operation_attempt_timeout(REQUEST)
             .build();
-        Self(invocation::client(config, timeouts))
+        let (client, endpoint) = invocation::client(config, timeouts);
+        Self { client, endpoint }
     }
 }
 
@@ -70,7 +75,7 @@ impl LambdaApi {
 impl Functions for LambdaApi {
     async fn invoke(&self, function: &str, event: String) -> Result<(), Error> {
         let request = self
-            .0
+            .client
             .invoke()
             .function_name(function)
             .invocation_type(InvocationType::Event)
@@ -78,7 +83,7 @@ impl Functions for LambdaApi {
         let answer = request
             .send()
             .await
-            .map_err(|error| invocation_error(&error))?;
+            .map_err(|error| invocation_error(&self.endpoint, &error))?;
         match answer.status_code() {
             202 => Ok(()),
             status => Err(Error {
@@ -93,12 +98,18 @@ impl Functions for LambdaApi {
 
     async fn detects_recursion(&self, function: &str) -> Result<bool, Error> {
         let answer = self
-            .0
+            .client
             .get_function_recursion_config()
             .function_name(unqualified(function))
             .send()
             .await
-            .map_err(|error| Error::new("GetFunctionRecursionConfig", chain(&error)))?;
+            .map_err(|error| {
+                let text = match self.endpoint.no_answer(&error) {
+                    Some(unanswered) => unanswered.text,
+                    None => chain(&error),
+                };
+                Error::new("GetFunctionRecursionConfig", text)
+            })?;
         Ok(answer.recursive_loop() != Some(&RecursiveLoop::Allow))
     }
 }
@@ -122,7 +133,7 @@ pub(crate) fn unqualified(function: &str) -> &str {
 pub(super) enum Refused {
     /// To be tried again after this.
     ForNow(Milliseconds),
-    /// Somebody's permission is missing. Worth another try after this, since roles are mended.
+    /// Somebody's permission is missing, or this handler's credentials or endpoint are. Worth another try after this, since roles are mended.
     Denied(Milliseconds),
     /// It never will be.
     ForGood,
@@ -131,7 +142,9 @@ pub(super) enum Refused {
 /// What this error of an invocation means. `tries` counts from 1, `random` is in [0, 1).
 pub(super) fn refused(error: &Error, tries: u32, random: f64) -> Refused {
     let code = error.code.as_str();
-    let is_denied = code.ends_with("AccessDenied") || code.ends_with("AccessDeniedException");
+    let is_denied = code.ends_with("AccessDenied")
+        || code.ends_with("AccessDeniedException")
+        || is_of_host(code);
     let is_slow = is_denied || SLOW.contains(&code);
     let base = if is_slow { SLOW_BASE } else { BASE };
     let ceiling = jitter::exponential(base, CAP, tries);
@@ -172,6 +185,7 @@ mod tests {
             "ResourceConflictException 409",
             "CodeArtifactUserPendingException 409",
             "ECONNRESET 0",
+            "ENOTFOUND 0",
             "ETIMEDOUT 0",
             "UnexpectedStatus 200",
             "ExpiredTokenException 403",
@@ -182,6 +196,9 @@ mod tests {
             "AccessDeniedException 403",
             "EC2AccessDeniedException 502",
             "KMSAccessDeniedException 502",
+            "MissingCredentials 0",
+            "MissingRegion 0",
+            "InvalidEndpoint 0",
         ];
         let permanent = [
             "InvalidRuntimeException 502",

@@ -15,6 +15,7 @@ use super::{RetryHandler, UNHINDERED_ATTEMPTS, invoke};
 use crate::dead_letter::{Cause, dead_letter, is_redriven};
 use crate::decider::Decided;
 use crate::decision::Action;
+use crate::endpoint::is_of_host;
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::policy::Payload;
 use crate::queue::{BATCH_BYTES, GaveUp, Message, VisibilityTimeout};
@@ -195,7 +196,7 @@ impl RetryHandler {
         let wait = match invoke::refused(&error, tries, rand::random()) {
             Refused::ForNow(wait) => wait,
             Refused::Denied(wait) if now < due.max(case.message.sent).plus(DENIED) => {
-                tracing::error!(event = event.id, function, %error, "the function may not be invoked: allow lambda:InvokeFunction on it; tried again for 12 hours");
+                tracing::error!(event = event.id, function, %error, "the function may not be invoked: {}; tried again for 12 hours", if is_of_host(&error.code) { "mend the settings of this handler" } else { "allow lambda:InvokeFunction on it" });
                 wait
             }
             Refused::Denied(_) | Refused::ForGood => {

@@ -13,6 +13,7 @@ use aws_sdk_s3::primitives::ByteStream;
 
 use super::signature::{LONGEST, SIGNATURE_SUFFIX};
 use crate::answer_limit::AnswerLimit;
+use crate::endpoint::{Endpoint, NO_CREDENTIALS, NoAnswer, is_of_host};
 use crate::text::chain;
 
 /// Within which a connection is made.
@@ -23,7 +24,10 @@ const REQUEST: Duration = Duration::from_secs(60);
 
 /// A client of S3. Clones share its connections.
 #[derive(Debug, Clone)]
-pub struct Bucket(Client);
+pub struct Bucket {
+    client: Client,
+    endpoint: Endpoint,
+}
 
 /// An object as it is now.
 #[derive(Clone, PartialEq, Eq)]
@@ -86,32 +90,6 @@ impl BucketError {
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away { .. })
     }
-
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "the enum may grow: whatever else it is, there was no answer"
-    )]
-    fn of<E>(object: String, error: &SdkError<E>) -> Self
-    where
-        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-    {
-        let reason = match (error.code(), error.message()) {
-            (Some(code), Some(message)) => format!("{code}: {message}"),
-            (Some(code), None) => code.to_owned(),
-            (None, _) => chain(error),
-        };
-        let status = match error {
-            SdkError::ServiceError(answer) => answer.raw().status().as_u16(),
-            SdkError::ConstructionFailure(_) => return Self::Refused { object, reason },
-            _ => return Self::Away { object, reason },
-        };
-        match status {
-            404 => Self::NotFound { object, reason },
-            401 | 403 => Self::Denied { object, reason },
-            408 | 429 | 500.. => Self::Away { object, reason },
-            _ => Self::Refused { object, reason },
-        }
-    }
 }
 
 impl Bucket {
@@ -125,7 +103,10 @@ impl Bucket {
             .timeout_config(timeouts)
             .interceptor(AnswerLimit::S3)
             .force_path_style(path_style);
-        Self(Client::from_conf(config.build()))
+        Self {
+            client: Client::from_conf(config.build()),
+            endpoint: Endpoint::of("S3", sdk),
+        }
     }
 
     /// The object, or none where it still has this `etag`. An object of more than `most` bytes is refused before it is read.
@@ -136,7 +117,7 @@ impl Bucket {
         etag: Option<&str>,
         most: usize,
     ) -> Result<Option<Object>, BucketError> {
-        let request = self.0.get_object().bucket(bucket).key(key);
+        let request = self.client.get_object().bucket(bucket).key(key);
         let answer = match request
             .set_if_none_match(etag.map(str::to_owned))
             .send()
@@ -169,7 +150,7 @@ impl Bucket {
         key: &str,
         file: Vec<u8>,
     ) -> Result<Option<String>, BucketError> {
-        let request = self.0.put_object().bucket(bucket).key(key);
+        let request = self.client.put_object().bucket(bucket).key(key);
         let answer = request
             .content_type(if key.ends_with(SIGNATURE_SUFFIX) {
                 "text/plain"
@@ -188,11 +169,26 @@ impl Bucket {
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {
         let object = url(bucket, key);
-        if self.0.config().region().is_none() {
-            let reason = "no region is set, by AWS_REGION or a profile".to_owned();
-            return BucketError::Refused { object, reason };
+        if let Some(NoAnswer { code, text }) = self.endpoint.no_answer(error) {
+            let reason = text;
+            // Credentials may be there again later; what the environment says stays.
+            return match is_of_host(code) && code != NO_CREDENTIALS {
+                true => BucketError::Refused { object, reason },
+                false => BucketError::Away { object, reason },
+            };
         }
-        BucketError::of(object, error)
+        let reason = match (error.code(), error.message()) {
+            (Some(code), Some(message)) => format!("{code}: {message}"),
+            (Some(code), None) => code.to_owned(),
+            (None, _) => chain(error),
+        };
+        let status = error.raw_response().map(|answer| answer.status().as_u16());
+        match status.unwrap_or_default() {
+            404 => BucketError::NotFound { object, reason },
+            401 | 403 => BucketError::Denied { object, reason },
+            408 | 429 | 500.. => BucketError::Away { object, reason },
+            _ => BucketError::Refused { object, reason },
+        }
     }
 
     /// The text of the signature beside an object; none where there is none.

@@ -2,13 +2,15 @@
 
 use backstop_backoff::{Class, classify};
 
+use crate::endpoint::is_of_host;
+
 /// A whole request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} failed: {code}{}{message}", if message.is_empty() { "" } else { ": " })]
 pub struct QueueError {
     /// The API's name of the operation.
     pub operation: &'static str,
-    /// The error code of SQS, or what happened on the way to it (`dispatch failure`, `timeout`).
+    /// The error code of SQS, or what happened on the way to it (`ENOTFOUND`, `ETIMEDOUT`, `MissingCredentials`).
     pub code: String,
     /// The text.
     pub message: String,
@@ -28,11 +30,27 @@ impl QueueError {
         }
     }
 
+    /// A request that no service answered, `text` says why and what to do about it. The same one may succeed later: a name is found again, and so are credentials.
+    pub(crate) fn unanswered(operation: &'static str, code: &str, text: String) -> Self {
+        Self {
+            operation,
+            code: code.to_owned(),
+            message: text,
+            retryable: true,
+        }
+    }
+
     /// Whether the caller lacks a permission.
     pub fn is_access_denied(&self) -> bool {
         self.code.contains("AccessDenied")
             || self.code == "InvalidSecurity"
             || self.code == "SignatureDoesNotMatch"
+    }
+
+    /// Whether nobody answered, and the text says what to do about it.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        let is_errno = |code: &str| code.starts_with('E') && !code.contains(char::is_lowercase);
+        is_of_host(&self.code) || is_errno(&self.code)
     }
 
     /// Whether one entry of a batch may be the reason for which the whole is refused, and not the queue or the caller.
@@ -110,7 +128,7 @@ mod tests {
             ("RequestThrottled", true),
             ("OverLimit", true),
             ("KMS.ThrottlingException", true),
-            ("dispatch failure", true),
+            ("ENOTFOUND", true),
             ("InternalFailure", true),
             ("AWS.SimpleQueueService.NonExistentQueue", false),
             ("AccessDeniedException", false),

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::answer_limit::AnswerLimit;
 use crate::clock;
+use crate::endpoint::Endpoint;
 use wire::{built, description, failed, incoming, outgoing, sorted};
 
 /// The longest that one request may take: longer than the longest poll of 20 s.
@@ -28,6 +29,7 @@ const REQUEST: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct Sqs {
     client: Client,
+    endpoint: Endpoint,
 }
 
 impl Sqs {
@@ -37,6 +39,7 @@ impl Sqs {
             .connect_timeout(Duration::from_secs(3))
             .operation_attempt_timeout(REQUEST)
             .build();
+        let endpoint = Endpoint::of("SQS", config);
         let config = aws_sdk_sqs::config::Builder::from(config)
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
@@ -44,6 +47,7 @@ impl Sqs {
             .build();
         Self {
             client: Client::from_conf(config),
+            endpoint,
         }
     }
 
@@ -51,6 +55,7 @@ impl Sqs {
     pub fn queue(&self, url: &str) -> SqsQueue {
         SqsQueue {
             client: self.client.clone(),
+            endpoint: self.endpoint.clone(),
             url: url.to_owned(),
         }
     }
@@ -65,7 +70,7 @@ impl Sqs {
             .set_queue_owner_aws_account_id(owner.map(str::to_owned))
             .send()
             .await
-            .map_err(|error| failed("GetQueueUrl", &error))?;
+            .map_err(|error| failed("GetQueueUrl", &self.endpoint, &error))?;
         let url = answer.queue_url.ok_or_else(|| {
             QueueError::new("GetQueueUrl", "InvalidAnswer", "no URL in the answer")
         })?;
@@ -77,6 +82,7 @@ impl Sqs {
 #[derive(Debug, Clone)]
 pub struct SqsQueue {
     client: Client,
+    endpoint: Endpoint,
     url: String,
 }
 
@@ -94,7 +100,7 @@ impl Queue for SqsQueue {
             .attribute_names(Q::All)
             .send()
             .await
-            .map_err(|error| failed("GetQueueAttributes", &error))?;
+            .map_err(|error| failed("GetQueueAttributes", &self.endpoint, &error))?;
         Ok(description(
             &self.url,
             &answer.attributes.unwrap_or_default(),
@@ -118,7 +124,7 @@ impl Queue for SqsQueue {
             .message_attribute_names("All")
             .send()
             .await
-            .map_err(|error| failed("ReceiveMessage", &error))?;
+            .map_err(|error| failed("ReceiveMessage", &self.endpoint, &error))?;
         let received = (clock::now(), Instant::now());
         Ok(answer
             .messages
@@ -143,7 +149,7 @@ impl Queue for SqsQueue {
             .set_entries(Some(built(OPERATION, entries)?))
             .send()
             .await
-            .map_err(|error| failed(OPERATION, &error))?;
+            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
         Ok(sorted(
             handles.len(),
             answer.successful.iter().map(|entry| entry.id.as_str()),
@@ -170,7 +176,7 @@ impl Queue for SqsQueue {
             .set_entries(Some(built(OPERATION, entries)?))
             .send()
             .await
-            .map_err(|error| failed(OPERATION, &error))?;
+            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
         Ok(sorted(
             changes.len(),
             answer.successful.iter().map(|entry| entry.id.as_str()),
@@ -191,7 +197,7 @@ impl Queue for SqsQueue {
             .set_entries(Some(entries))
             .send()
             .await
-            .map_err(|error| failed(OPERATION, &error))?;
+            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
         Ok(sorted(
             messages.len(),
             answer.successful.iter().map(|entry| entry.id.as_str()),

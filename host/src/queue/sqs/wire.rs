@@ -10,7 +10,7 @@ use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types as api;
 use tokio::time::Instant;
 
-use super::REQUEST;
+use crate::endpoint::{Endpoint, NoAnswer};
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{
     Attribute, BATCH_BYTES, Description, EntryError, Message, Outgoing, QueueError, ReceiptHandle,
@@ -198,33 +198,21 @@ pub(super) fn sorted<'a>(
     results
 }
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the enum may grow: whatever else it is, there was no answer"
-)]
-pub(super) fn failed<E, R>(operation: &'static str, error: &SdkError<E, R>) -> QueueError
+pub(super) fn failed<E, R>(
+    operation: &'static str,
+    endpoint: &Endpoint,
+    error: &SdkError<E, R>,
+) -> QueueError
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     R: std::fmt::Debug,
 {
-    match error {
-        SdkError::ServiceError(service) => {
-            let code = error.code().unwrap_or("UnknownError");
-            let message = error
-                .message()
-                .map_or_else(|| service.err().to_string(), str::to_owned);
-            QueueError::new(operation, code, message)
-        }
-        SdkError::TimeoutError(_) => QueueError::new(
-            operation,
-            "timeout",
-            format!("no answer within {}s", REQUEST.as_secs()),
-        ),
-        SdkError::DispatchFailure(failure) if failure.is_timeout() => {
-            QueueError::new(operation, "timeout", "no connection within 3s")
-        }
-        _ => QueueError::new(operation, "no answer", chain(error)),
+    if let Some(NoAnswer { code, text }) = endpoint.no_answer(error) {
+        return QueueError::unanswered(operation, code, text);
     }
+    let code = error.code().unwrap_or("UnknownError");
+    let message = error.message().map_or_else(|| chain(error), str::to_owned);
+    QueueError::new(operation, code, message)
 }
 
 #[cfg(test)]
