@@ -5,19 +5,21 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
+use backstop::clock;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command, serve};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
-use backstop_tests::worker::{Worker, numbered};
+use backstop_tests::worker::{Attempt, Worker, numbered};
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, timeout};
@@ -247,6 +249,12 @@ async fn a_limit_of_a_files_size_costs_records_and_no_message() {
     assert!(std::fs::metadata(&records).unwrap().len() <= limit);
 }
 
+/// How long a message waits at most while consumers are replaced: 0.2 s is usual, a poll 20 s.
+const LONGEST_DELAY: Duration = Duration::from_secs(2);
+
+/// How long it takes to send a message and to wait for the next one, with plenty to spare.
+const USUAL_SEND: Duration = Duration::from_millis(250);
+
 #[tokio::test]
 async fn a_rolling_restart_of_three_consumers_takes_no_message_to_nobody() {
     // What a poll takes to nobody comes again after an hour.
@@ -255,11 +263,15 @@ async fn a_rolling_restart_of_three_consumers_takes_no_message_to_nobody() {
     let start = || serve(&queues, &worker, &["--grace", "25s"]);
     let mut consumers = VecDeque::from(join_all([start(), start(), start()]).await);
     let sent = AtomicUsize::new(0);
+    let (arrived, stalls) = (Mutex::new(BTreeMap::new()), Mutex::new(Duration::ZERO));
     let sending = async {
         loop {
-            let number = sent.fetch_add(1, Ordering::Relaxed);
-            queues.send([format!("fine-{number}")]).await;
+            let body = format!("fine-{}", sent.fetch_add(1, Ordering::Relaxed));
+            let begun = clock::instant();
+            queues.send([body.clone()]).await;
+            arrived.lock().unwrap().insert(body, clock::instant());
             sleep(Duration::from_millis(50)).await;
+            *stalls.lock().unwrap() += begun.elapsed().saturating_sub(USUAL_SEND);
         }
     };
     let restarting = async {
@@ -280,6 +292,15 @@ async fn a_rolling_restart_of_three_consumers_takes_no_message_to_nobody() {
     // The last may have been cut off before it was sent.
     assert!(attempted.len() + 1 >= sent.into_inner());
     assert_eq!(attempts.len(), attempted.len());
+    // Somebody polls at any time, and no start or end holds up the others. What a busy machine takes from the sender it takes from the consumers too.
+    let arrived = arrived.into_inner().unwrap();
+    let delay = |attempt: &Attempt| {
+        let arrived = arrived.get(&attempt.body)?;
+        Some(attempt.at.saturating_duration_since(*arrived))
+    };
+    let longest = attempts.iter().filter_map(delay).max().unwrap();
+    let most = LONGEST_DELAY + stalls.into_inner().unwrap();
+    assert!(longest <= most, "{longest:?}, above {most:?}");
     // Their polls would be waited for.
     join_all(consumers.into_iter().map(Running::kill)).await;
 }

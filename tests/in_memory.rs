@@ -596,6 +596,49 @@ async fn a_dead_letter_that_is_never_taken_comes_again_after_twelve_hours_and_at
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_held_dead_letter_whose_message_is_gone_is_not_sent() {
+    let trial = Trial::new("orders");
+    trial.send(&["wrong"]).await;
+    let taken: Arc<Mutex<Option<ReceiptHandle>>> = Arc::default();
+    let noted = Arc::clone(&taken);
+    let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
+        *noted.lock().unwrap() = Some(message.receipt_handle.clone());
+        async {
+            Err(Error {
+                status: Some(400),
+                ..Error::new("HTTP 400", "")
+            })
+        }
+    }));
+    let mut ready = trial.ready(handler.as_ref()).await;
+    let refusing = Refusing {
+        queue: Arc::clone(&trial.dead_letters),
+        refusals: Mutex::new(3),
+    };
+    let (_, description) = ready.dead_letters.take().unwrap();
+    ready.dead_letters = Some((Arc::new(refusing), description));
+    let consumer = Consumer::new(
+        "orders",
+        ready,
+        handler,
+        trial.decider(),
+        trial.options.clone(),
+    );
+    let stop = CancellationToken::new();
+    let run = tokio::spawn(consumer.run(stop.clone()));
+    // The first letter is refused, and held. Then somebody else takes the message away.
+    sleep(Duration::from_secs(1)).await;
+    let handle = taken.lock().unwrap().clone().unwrap();
+    assert_eq!(trial.queue.delete(&[handle]).await.unwrap(), [Ok(())]);
+    sleep(Duration::from_secs(3_600)).await;
+    assert_eq!(trial.dead_letters.len(), 0);
+    stop.cancel();
+    let summary = run.await.unwrap();
+    assert_eq!((summary.received, summary.dead_lettered), (1, 0));
+    assert_eq!(summary.handed_back, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_long_linger_lets_no_message_come_again_while_it_is_handled() {
     let mut trial = Trial::new("orders").set("base", "20s");
     trial.options.linger = Duration::from_secs(5);

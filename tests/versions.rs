@@ -432,6 +432,28 @@ fn the_version_before_is_kept_over_a_restart() {
     assert_eq!(wait_of(&policy), 1);
 }
 
+/// As a bucket does that has the same bytes under another ETag.
+#[test]
+fn the_same_files_under_another_tag_are_no_other_version_at_a_start() {
+    let world = World::new();
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    world.write("policy.wat", &waits(2));
+    assert!(matches!(policy.reload(), Reload::Swapped { .. }));
+    drop(policy);
+    for entry in world.at("kept/known").read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let tagged = text.replace("\"tag\": null", "\"tag\": \"other\"");
+        assert_ne!(text, tagged);
+        std::fs::write(&path, tagged).unwrap();
+    }
+    let policy = world.start("./policy.wat");
+    assert_eq!(wait_of(&policy), 2);
+    policy.roll_back("to see").unwrap();
+    assert_eq!(wait_of(&policy), 1);
+}
+
 #[test]
 fn a_version_that_fails_the_operators_scenarios_is_refused() {
     let world = World::new();

@@ -16,6 +16,8 @@ use tokio::process::Child;
 async fn starting(arguments: &[&str], cache: &Path) -> Child {
     let child = backstop::command(&[&["run"], arguments].concat())
         .env("BACKSTOP_CACHE", cache)
+        // As on one processor: what blocks a thread blocks the start.
+        .env("TOKIO_WORKER_THREADS", "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

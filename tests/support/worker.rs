@@ -1,12 +1,14 @@
 //! An HTTP worker for the consumer to post to: answers as the test says, and remembers what it was sent.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response};
 use axum::routing::post;
+use backstop::clock;
 use tokio::net::TcpListener;
 
 /// One request that the worker got.
@@ -18,6 +20,8 @@ pub struct Attempt {
     pub receive_count: u32,
     /// All headers.
     pub headers: HeaderMap,
+    /// When it came.
+    pub at: Instant,
 }
 
 type Seen = Arc<Mutex<Vec<Attempt>>>;
@@ -107,6 +111,7 @@ async fn handle(
         body,
         receive_count,
         headers,
+        at: clock::instant(),
     };
     attempts.lock().unwrap().push(attempt.clone());
     answer(&attempt)

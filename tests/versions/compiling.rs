@@ -43,6 +43,12 @@ impl World {
         (policy, refused)
     }
 
+    fn forget_refused(&self) {
+        for entry in self.at("kept/refused").read_dir().unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+    }
+
     fn remembered(&self) -> usize {
         files_of(&self.at("kept/refused"))
     }
@@ -137,14 +143,40 @@ fn each_limit_of_the_child_refuses_by_its_name_and_is_remembered_until_it_is_ano
         );
         assert!(other.status().refused.unwrap().contains(said));
         assert!(matches!(other.reload(), Reload::Unchanged));
-        // Taken out of the way: it is compiled again.
-        for entry in world.at("kept/refused").read_dir().unwrap() {
-            std::fs::remove_file(entry.unwrap().path()).unwrap();
-        }
+        // Taken out of the way: it is compiled again, by a host that runs and by a start.
+        world.forget_refused();
+        assert!(!matches!(other.reload(), Reload::Swapped { .. }));
+        assert_eq!((wait_of(&other), world.remembered()), (1, 1));
+        world.forget_refused();
         let (other, _) = world.restart();
         assert_eq!((wait_of(&other), world.remembered()), (1, 1));
         drop(policy);
     }
+}
+
+/// The child is held up: it would take for ever.
+#[test]
+fn a_start_with_a_good_version_waits_ten_seconds_at_most_for_another() {
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    world.write("policy.wat", &waits(1));
+    drop(world.start("./policy.wat"));
+    world.write("policy.wat", &heavy(2));
+    let began = ::backstop::clock::instant();
+    let (policy, _) = std::thread::scope(|scope| {
+        let restarting = scope.spawn(|| world.restart());
+        let held = Held::of(std::process::id());
+        let restarted = restarting.join().unwrap();
+        held.gone();
+        restarted
+    });
+    let took = began.elapsed();
+    assert_eq!((wait_of(&policy), world.remembered()), (1, 0));
+    let expected = Duration::from_secs(10)..Duration::from_secs(30);
+    assert!(expected.contains(&took), "{took:?}");
+    // The next look has all the time that it takes.
+    assert!(matches!(policy.reload(), Reload::Swapped { .. }));
+    assert_eq!(wait_of(&policy), 2);
 }
 
 #[test]
