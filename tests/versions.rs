@@ -21,6 +21,8 @@ use tempfile::TempDir;
 mod compiling;
 #[path = "versions/going_back.rs"]
 mod going_back;
+#[path = "versions/watching.rs"]
+mod watching;
 
 /// A folder with a policy and a store, and what a host would do with them.
 struct World {

@@ -1,14 +1,15 @@
 //! The folders that tell of changes to a policy's files.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode};
-use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::source::Place;
-use super::{DEBOUNCE, PolicySpec};
+use super::{PolicySpec, SIGNATURE_SUFFIX, is_policy_file, signature_path};
 
 /// The most links that are followed from one path.
 const LINKS: usize = 40;
@@ -29,31 +30,42 @@ const NETWORK: [u64; 10] = [
 
 /// Watched folders. Folders and not files: an editor that replaces a file, and Kubernetes, which swaps a symlink beside it, would slip away from a watch on the file.
 pub(super) struct Folders {
-    debouncer: Option<Debouncer<RecommendedWatcher, RecommendedCache>>,
+    watcher: Option<RecommendedWatcher>,
+    own: Arc<Mutex<Own>>,
     watched: BTreeSet<PathBuf>,
     silent: bool,
 }
 
 impl Folders {
-    /// None yet. `changed` is called [`DEBOUNCE`] after something in one of them changed; while changes go on, again and again.
-    pub(super) fn new(changed: impl Fn() + Send + 'static) -> Self {
-        let on_change = move |events: DebounceEventResult| {
-            match &events {
-                // The look itself opens the files that it reads.
-                Ok(events) if events.iter().all(|event| is_reading(event.kind)) => return,
-                Ok(_) => {}
-                Err(errors) => tracing::warn!(
-                    ?errors,
-                    "watching for policies: some changes may have been missed"
-                ),
+    /// None yet. `changed` is called at each change in one of them: whether it is one of the policy's own files, or one of a link to them, that changed.
+    pub(super) fn new(changed: impl Fn(bool) + Send + 'static) -> Self {
+        let own = Arc::<Mutex<Own>>::default();
+        let known = Arc::clone(&own);
+        let on_event = move |event: notify::Result<Event>| match event {
+            // The look itself opens the files that it reads.
+            Ok(event) if is_reading(event.kind) => {}
+            // Without a path, some may have been missed.
+            Ok(event) => {
+                let mut own = lock(&known);
+                if own.replaces(&event) {
+                    own.is_replaced = true;
+                }
+                changed(event.paths.is_empty() || event.paths.iter().any(|path| own.has(path)));
             }
-            changed();
+            Err(error) => {
+                tracing::warn!(
+                    ?error,
+                    "watching for policies: some changes may have been missed"
+                );
+                changed(true);
+            }
         };
-        let debouncer = new_debouncer(DEBOUNCE, None, on_change);
+        let watcher = notify::recommended_watcher(on_event);
         Self {
-            debouncer: debouncer
+            watcher: watcher
                 .map_err(|error| tracing::warn!(%error, "folders can't be watched: the files of policies are looked at every few seconds"))
                 .ok(),
+            own,
             watched: BTreeSet::new(),
             silent: false,
         }
@@ -70,22 +82,30 @@ impl Folders {
             Place::Path(path) if !source.is_pinned() => Some(path),
             Place::Path(_) | Place::Builtin(_) | Place::S3 { .. } | Place::Registry(_) => None,
         });
-        let wanted: BTreeSet<_> = paths.flat_map(|path| folders_of(path)).collect();
+        let mut own = Own::default();
+        for path in paths {
+            own.add(path);
+        }
+        let wanted = own.folders.clone();
+        let before = std::mem::replace(&mut *lock(&self.own), own);
         let is_silent = polled || wanted.iter().any(|folder| is_network(folder));
-        let Some(debouncer) = self.debouncer.as_mut().filter(|_| !polled) else {
+        let Some(watcher) = self.watcher.as_mut().filter(|_| !polled) else {
             self.silent = !wanted.is_empty();
             return;
         };
         self.silent = is_silent;
-        for gone in self.watched.difference(&wanted) {
-            let _ = debouncer.unwatch(gone);
-        }
-        self.watched.retain(|folder| wanted.contains(folder));
+        self.watched.retain(|folder| {
+            let is_kept = wanted.contains(folder) && !before.is_replaced;
+            if !is_kept {
+                let _ = watcher.unwatch(folder);
+            }
+            is_kept
+        });
         for folder in wanted {
             if self.watched.contains(&folder) {
                 continue;
             }
-            match debouncer.watch(&folder, RecursiveMode::NonRecursive) {
+            match watcher.watch(&folder, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.watched.insert(folder);
                 }
@@ -112,35 +132,80 @@ fn is_reading(kind: EventKind) -> bool {
     }
 }
 
-/// The folders in which a change can make another file of this path: its own, those of all symlinks on the way, and itself where it is one.
-fn folders_of(path: &Path) -> BTreeSet<PathBuf> {
-    let mut folders = BTreeSet::new();
-    let mut ways = vec![std::path::absolute(path).unwrap_or_else(|_| path.to_owned())];
-    let mut followed = 0;
-    while let Some(way) = ways.pop() {
-        if way.is_dir() {
-            folders.insert(way.clone());
-        }
-        folders.extend(way.parent().map(Path::to_owned));
-        for link in way.ancestors() {
-            let (Ok(target), Some(beside)) = (link.read_link(), link.parent()) else {
-                continue;
-            };
-            folders.insert(beside.to_owned());
-            followed += 1;
-            if followed <= LINKS
-                && let Ok(rest) = way.strip_prefix(link)
-            {
-                let target = beside.join(target);
-                ways.push(match rest == Path::new("") {
-                    true => target,
-                    false => target.join(rest),
-                });
+fn lock(own: &Mutex<Own>) -> MutexGuard<'_, Own> {
+    own.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What can make another version of a policy when it changes.
+#[derive(Debug, Default)]
+struct Own {
+    /// The folders in which such a change can happen: that of the file, those of all symlinks on the way, and itself where it is one.
+    folders: BTreeSet<PathBuf>,
+    /// What the file, the links on the way, and what these lead to are called. Names and not paths: what tells of a change may spell the path to it in another way.
+    names: BTreeSet<OsString>,
+    /// Whether a whole folder of versions is looked at.
+    has_versions: bool,
+    /// Whether one of the folders was moved or removed: another may have its name by now, and a watch stays with the one that it was put on.
+    is_replaced: bool,
+}
+
+impl Own {
+    fn add(&mut self, path: &Path) {
+        let mut ways = vec![std::path::absolute(path).unwrap_or_else(|_| path.to_owned())];
+        let mut followed = 0;
+        while let Some(way) = ways.pop() {
+            if way.is_dir() {
+                self.has_versions = true;
+                self.folders.insert(way.clone());
+            }
+            self.folders.extend(way.parent().map(Path::to_owned));
+            self.names.extend(way.file_name().map(OsString::from));
+            let signature = signature_path(&way);
+            self.names.extend(signature.file_name().map(OsString::from));
+            for link in way.ancestors() {
+                let (Ok(target), Some(beside)) = (link.read_link(), link.parent()) else {
+                    continue;
+                };
+                self.folders.insert(beside.to_owned());
+                self.names.extend(link.file_name().map(OsString::from));
+                followed += 1;
+                if followed <= LINKS
+                    && let Ok(rest) = way.strip_prefix(link)
+                {
+                    let target = beside.join(target);
+                    ways.push(match rest == Path::new("") {
+                        true => target,
+                        false => target.join(rest),
+                    });
+                }
             }
         }
+        self.folders.retain(|folder| folder.is_dir());
     }
-    folders.retain(|folder| folder.is_dir());
-    folders
+
+    fn replaces(&self, event: &Event) -> bool {
+        matches!(
+            event.kind,
+            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+        ) && event.paths.iter().any(|path| self.folders.contains(path))
+    }
+
+    /// Whether this path is one of them, or a folder of theirs.
+    fn has(&self, path: &Path) -> bool {
+        let Some(name) = path.file_name() else {
+            return true;
+        };
+        let is_version = || {
+            let signature = name
+                .to_str()
+                .and_then(|it| it.strip_suffix(SIGNATURE_SUFFIX));
+            // Kubernetes swaps a link of this name, through which all others lead.
+            name == "..data" || is_policy_file(signature.map_or(Path::new(name), Path::new))
+        };
+        self.names.contains(name)
+            || self.folders.contains(path)
+            || (self.has_versions && is_version())
+    }
 }
 
 fn is_network(folder: &Path) -> bool {
@@ -157,6 +222,12 @@ mod tests {
 
     use super::*;
 
+    fn of(path: &Path) -> Own {
+        let mut own = Own::default();
+        own.add(path);
+        own
+    }
+
     #[test]
     fn a_change_of_any_link_on_the_way_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
@@ -168,23 +239,46 @@ mod tests {
         symlink("..v1", at("releases/2/..data")).unwrap();
         symlink("..data/policy.wasm", at("releases/2/policy.wasm")).unwrap();
         symlink("releases/2", at("current")).unwrap();
-        let folders = folders_of(&at("current/policy.wasm"));
+        let own = of(&at("current/policy.wasm"));
         for needed in ["", "current", "releases/2", "releases/2/..v1"] {
             let needed = at(needed).canonicalize().unwrap();
-            let is_there = folders
+            let is_there = own
+                .folders
                 .iter()
                 .any(|folder| folder.canonicalize().is_ok_and(|it| it == needed));
-            assert!(is_there, "{}: {folders:?}", needed.display());
+            assert!(is_there, "{}: {own:?}", needed.display());
+        }
+        for (changed, is_own) in [
+            ("current", true),
+            ("releases/2/..data", true),
+            ("releases/2/policy.wasm", true),
+            ("releases/2/..v1/policy.wasm", true),
+            ("releases/2/..v1/policy.wasm.minisig", true),
+            ("releases/2", true),
+            ("decisions.jsonl", false),
+            ("releases/2/..data_tmp", false),
+            ("releases/2/other.wasm", false),
+        ] {
+            assert_eq!(own.has(&at(changed)), is_own, "{changed}");
         }
         symlink("loop", at("loop")).unwrap();
-        assert!(folders_of(&at("loop/policy.wasm")).contains(&top));
+        assert!(of(&at("loop/policy.wasm")).folders.contains(&top));
     }
 
     #[test]
     fn a_folder_is_watched_itself() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
-        assert!(folders_of(&top).contains(&top));
+        let own = of(&top);
+        assert!(own.folders.contains(&top));
+        for (changed, is_own) in [
+            ("orders-10.wasm", true),
+            ("orders-10.wasm.minisig", true),
+            ("..data", true),
+            ("decisions.jsonl", false),
+        ] {
+            assert_eq!(own.has(&top.join(changed)), is_own, "{changed}");
+        }
         assert!(!is_network(&top));
     }
 }

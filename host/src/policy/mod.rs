@@ -4,6 +4,7 @@ mod bindings;
 mod bucket;
 pub mod builtin;
 mod catalog;
+mod changes;
 mod compiled;
 mod compiler;
 mod component;
@@ -50,6 +51,7 @@ use instance::Live;
 
 pub use bucket::{Bucket, BucketError, Object};
 pub use catalog::{Catalog, POLL, REFRESH, RollBack};
+pub use changes::DEBOUNCE;
 pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
 pub use compiler::{Compiler, CompilerError, compiler_process};
 pub use component::{Component, ComponentError, NoDigest, PolicyDigest};
@@ -75,7 +77,7 @@ pub use signing::{NewKeys, SecretKey, SigningError};
 pub(crate) use source::signature_path;
 pub use source::{Fetched, PartSpec, Place, PolicyError, PolicySpec, Source, SourceError};
 pub use store::{Store, StoreError, remove_marks};
-pub use watch::{DEBOUNCE, WatchError, Watcher};
+pub use watch::{WatchError, Watcher};
 
 /// Whether a file is named as a policy is: a component or a core module, or text.
 fn is_policy_file(path: &std::path::Path) -> bool {

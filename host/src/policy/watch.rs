@@ -3,21 +3,17 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use rand::RngExt;
 
+use super::changes::Changes;
 use super::folders::Folders;
 use super::live::{News, said};
 use super::schedule::Schedule;
 use super::{LivePolicy, Reload};
 use crate::clock;
-
-/// How long after a change a folder is looked at: a file is often written in several steps.
-pub const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// No thread is to be had for a policy.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +23,7 @@ pub struct WatchError(#[from] std::io::Error);
 /// Watches until dropped.
 #[derive(Debug)]
 pub struct Watcher {
-    ended: Arc<AtomicBool>,
-    wake: Vec<SyncSender<()>>,
+    watched: Vec<Arc<Changes>>,
 }
 
 /// Told of everything that happened to a policy.
@@ -44,24 +39,21 @@ impl Watcher {
     ) -> Result<Self, WatchError> {
         let report: Arc<Report> = Arc::new(report);
         let mut watcher = Self {
-            ended: Arc::default(),
-            wake: Vec::new(),
+            watched: Vec::new(),
         };
         for policy in policies {
             if policy.is_settled() {
                 continue;
             }
-            // Room for one: several changes at once are one reason to look.
-            let (wake, woken) = sync_channel(1);
-            let (ended, report) = (Arc::clone(&watcher.ended), Arc::clone(&report));
-            watcher.wake.push(wake.clone());
+            let changes = Arc::<Changes>::default();
+            let report = Arc::clone(&report);
+            watcher.watched.push(Arc::clone(&changes));
             thread::Builder::new()
                 .name("policy".to_owned())
                 .spawn(move || {
-                    let folders = Folders::new(move || {
-                        let _ = wake.try_send(());
-                    });
-                    look(&policy, folders, &woken, &ended, &*report);
+                    let told = Arc::clone(&changes);
+                    let folders = Folders::new(move |is_own| told.add(is_own));
+                    look(&policy, folders, &changes, &*report);
                 })?;
         }
         Ok(watcher)
@@ -70,21 +62,14 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
-        for wake in &self.wake {
-            let _ = wake.try_send(());
+        for changes in &self.watched {
+            changes.end();
         }
     }
 }
 
 /// Looks whenever there is a reason to, until the policy is settled or the watcher has ended. At once for files, which may have changed since they were loaded and before they were watched.
-fn look(
-    policy: &LivePolicy,
-    mut folders: Folders,
-    woken: &Receiver<()>,
-    ended: &AtomicBool,
-    report: &Report,
-) {
+fn look(policy: &LivePolicy, mut folders: Folders, changes: &Changes, report: &Report) {
     let catalog = policy.catalog();
     let polls = |folders: &Folders| match folders.are_silent() {
         true => catalog.poll.unwrap_or(super::POLL),
@@ -92,13 +77,13 @@ fn look(
     };
     let mut schedule = Schedule::new(polls(&folders));
     let mut is_due = policy.spec().has_files() || policy.is_unsettled();
-    while !ended.load(Ordering::Relaxed) && !policy.is_settled() {
+    while !changes.have_ended() && !policy.is_settled() {
         let looked = catch_unwind(AssertUnwindSafe(|| {
             // Before the look: what changes after it is told.
             folders.follow(policy.spec(), catalog.poll.is_some());
             schedule.every(polls(&folders));
             if std::mem::replace(&mut is_due, true) {
-                look_once(policy, polls(&folders), woken, ended, report);
+                look_once(policy, polls(&folders), changes, report);
             }
         }));
         if let Err(panic) = &looked {
@@ -110,26 +95,18 @@ fn look(
         }
         let is_unsettled = looked.is_err() || policy.is_unsettled();
         let wait = schedule.next(is_unsettled, rand::rng().random());
-        if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(wait) {
-            return;
-        }
+        changes.wait(wait);
     }
 }
 
 /// Looks, and tells what came of it. A version that takes long to compile is given up when the source has another: that is looked up when something changed, and every `poll`.
-fn look_once(
-    policy: &LivePolicy,
-    poll: Duration,
-    woken: &Receiver<()>,
-    ended: &AtomicBool,
-    report: &Report,
-) {
+fn look_once(policy: &LivePolicy, poll: Duration, changes: &Changes, report: &Report) {
     let looked = Cell::new(clock::instant());
     let news = || {
-        if ended.load(Ordering::Relaxed) {
+        if changes.have_ended() {
             return News::Ended;
         }
-        if woken.try_recv().is_ok() || looked.get().elapsed() >= poll {
+        if changes.take() || looked.get().elapsed() >= poll {
             looked.set(clock::instant());
             return News::Changed;
         }

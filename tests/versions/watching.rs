@@ -1,0 +1,100 @@
+//! Folders in which more happens than a finished file being moved into place.
+
+use std::io::Write;
+use std::sync::mpsc::Receiver;
+
+use ::backstop::clock;
+
+use super::*;
+
+fn watched(policy: &Arc<LivePolicy>) -> (Watcher, Receiver<Reload>) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let watcher = Watcher::start(vec![Arc::clone(policy)], move |_, reload| {
+        let _ = tell.send(reload);
+    });
+    (watcher.unwrap(), told)
+}
+
+/// Adds `text` to the file in pieces for so long.
+fn append(path: &Path, text: &str, pieces: usize, time: Duration) {
+    let mut file = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .unwrap();
+    for piece in text.as_bytes().chunks(text.len().div_ceil(pieces)) {
+        file.write_all(piece).unwrap();
+        std::thread::sleep(time / u32::try_from(pieces).unwrap());
+    }
+}
+
+#[test]
+fn a_file_that_is_written_for_seconds_is_refused_a_time_or_two_and_not_at_each_piece() {
+    let world = World::new();
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    let (_watcher, told) = watched(&policy);
+    // Longer than the wait for quiet, and not so long that it would come to its end.
+    std::fs::remove_file(world.at("policy.wat")).unwrap();
+    append(
+        &world.at("policy.wat"),
+        &waits(2),
+        60,
+        Duration::from_secs(3),
+    );
+    let mut refused = 0;
+    while let Reload::Refused { .. } = next(&told) {
+        refused += 1;
+    }
+    assert_eq!(wait_of(&policy), 2);
+    assert!((1..=2).contains(&refused), "{refused}");
+}
+
+#[test]
+fn a_log_beside_the_policy_neither_has_it_looked_at_all_the_time_nor_holds_up_a_version() {
+    let world = World::new();
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    let (_watcher, told) = watched(&policy);
+    let log = world.at("decisions.jsonl");
+    let logging = std::thread::spawn(move || {
+        append(&log, &"{}\n".repeat(500), 500, Duration::from_secs(4));
+    });
+    let mut looks = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        looks.insert(policy.status().looked);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The one at the start, and one each second.
+    assert!((2..=5).contains(&looks.len()), "{}", looks.len());
+    let began = clock::instant();
+    world.write("new", &waits(2));
+    std::fs::rename(world.at("new"), world.at("policy.wat")).unwrap();
+    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    let took = began.elapsed();
+    assert!(
+        !logging.is_finished() && took < Duration::from_secs(2),
+        "{took:?}"
+    );
+    logging.join().unwrap();
+}
+
+/// The folder is another one under the same name: what changes in it is noticed as well.
+#[test]
+fn a_folder_that_is_replaced_is_watched_on() {
+    let world = World::new();
+    for (folder, wait) in [("live", 1), ("next", 2)] {
+        std::fs::create_dir(world.at(folder)).unwrap();
+        world.write(&format!("{folder}/policy.wat"), &waits(wait));
+    }
+    let policy = world.start("./live/policy.wat");
+    let (_watcher, told) = watched(&policy);
+    std::thread::sleep(Duration::from_millis(500));
+    std::fs::rename(world.at("live"), world.at("old")).unwrap();
+    std::fs::rename(world.at("next"), world.at("live")).unwrap();
+    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert_eq!(wait_of(&policy), 2);
+    world.write("live/policy.wat", &waits(3));
+    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert_eq!(wait_of(&policy), 3);
+}
