@@ -126,9 +126,10 @@ impl Endpoint {
         let first: Option<&(dyn Error + 'static)> = Error::source(error);
         let causes = || std::iter::successors(first, |cause| (*cause).source());
         let io = causes().find_map(|cause| cause.downcast_ref::<io::Error>());
-        let is_slow = match error {
-            SdkError::DispatchFailure(failure) => failure.is_timeout(),
-            other => matches!(other, SdkError::TimeoutError(_)),
+        let is_slow = if let SdkError::DispatchFailure(failure) = error {
+            failure.is_timeout()
+        } else {
+            matches!(error, SdkError::TimeoutError(_))
         };
         let there = self.shown();
         if let SdkError::ResponseError(_) = error {
