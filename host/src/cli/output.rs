@@ -73,9 +73,10 @@ pub(super) fn has_failed() -> bool {
     FAILURE.get().is_some()
 }
 
-/// Writes what is left. The error of the first write that failed, unless the reader had gone.
+/// The error of the first write that failed, unless the reader had gone.
+///
+/// Whole lines have been written by now. Flushing here would wait for whoever holds standard output: the decision records of `backstop run` do, where a reader has stopped.
 pub(super) fn finish() -> Result<(), OutputError> {
-    attempt(|| io::stdout().flush());
     match FAILURE.get() {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(OutputError(error)),
         Some(_) | None => Ok(()),
