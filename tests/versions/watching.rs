@@ -15,15 +15,13 @@ fn watched(policy: &Arc<LivePolicy>) -> (Watcher, Receiver<Reload>) {
     (watcher.unwrap(), told)
 }
 
-/// Adds `text` to the file in pieces for so long.
+/// Adds `text` to the file in pieces for so long, as a shell's `>>` does: opened and closed each time.
 fn append(path: &Path, text: &str, pieces: usize, time: Duration) {
-    let mut file = std::fs::File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .unwrap();
     for piece in text.as_bytes().chunks(text.len().div_ceil(pieces)) {
+        let mut file = std::fs::File::options();
+        let mut file = file.create(true).append(true).open(path).unwrap();
         file.write_all(piece).unwrap();
+        drop(file);
         std::thread::sleep(time / u32::try_from(pieces).unwrap());
     }
 }
