@@ -33,7 +33,7 @@ bench: toolchain services
 	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 BACKSTOP_CACHE=off cargo bench --locked --workspace --bench decision --bench languages --bench consumer --bench swaps --bench lambda
 
 lambda: build
-	host/package-lambda.sh
+	host/lambda/package.sh
 
 toolchain:
 	@rustc --print target-libdir --target wasm32-unknown-unknown | xargs test -d || rustup target add wasm32-unknown-unknown

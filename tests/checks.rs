@@ -7,10 +7,10 @@
 
 use std::path::Path;
 
-use backstop::author::scenario::Suite;
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::preview_1::component;
 use backstop_tests::testing::{ATTEMPT, delays, failed, folder, of, test};
+use backstop_workbench::scenario::Suite;
 
 const BUILTIN: [&str; 4] = [
     "full-jitter",

@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use backstop::author::Project;
 use backstop::config::Config;
 use backstop::telemetry::{Kind, METRICS};
 use backstop_envelope::Envelope;
 use backstop_tests::backstop::{command, program, text};
 use backstop_tests::emulator::services;
 use backstop_tests::registry::Registry;
+use backstop_workbench::Project;
 use serde_json::Value;
 
 fn top() -> PathBuf {

@@ -383,8 +383,7 @@ async fn the_same_failure_is_decided_the_same_way_again() {
         })
         .await;
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let policy =
-        backstop::policy::Policy::load(&sandbox, "full-jitter", &[("base", "1m")]).unwrap();
+    let policy = backstop::policy::load(&sandbox, "full-jitter", &[("base", "1m")]).unwrap();
     for record in trial.decisions() {
         let again = policy
             .ask(&record.failure, &Default::default())

@@ -4,12 +4,12 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use backstop::author::{Language, Metadata};
 use backstop::policy::{Measure, Shape};
 use backstop_tests::backstop::text;
 use backstop_tests::card_payments;
 use backstop_tests::edges;
 use backstop_tests::toolchain::{Author, example};
+use backstop_workbench::{Language, Metadata};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 

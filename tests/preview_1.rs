@@ -33,7 +33,7 @@ fn behind_the_adapter(module: Vec<u8>) -> Arc<Policy> {
     let file = folder.path().join("policy.wasm");
     std::fs::write(&file, component(module)).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    Policy::load(&sandbox, file.to_str().unwrap(), &[])
+    backstop::policy::load(&sandbox, file.to_str().unwrap(), &[])
         .unwrap_or_else(|error| panic!("{:#}", anyhow::Error::from(error)))
 }
 

@@ -10,8 +10,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use backstop::author::replay::{Candidate, Lines, Replay};
-use backstop::author::subject::Subject;
 use backstop::policy::{Limits, Sandbox, Source};
 use backstop_tests::backstop::{command, read_records, text};
 use backstop_tests::policies::{Rule, waits};
@@ -19,6 +17,8 @@ use backstop_tests::preview_1::component;
 use backstop_tests::records::{MOST_ATTEMPTS, write};
 use backstop_tests::registry::Registry;
 use backstop_tests::testing::svg_texts;
+use backstop_workbench::replay::{Candidate, Lines, Replay};
+use backstop_workbench::subject::Subject;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;

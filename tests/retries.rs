@@ -5,14 +5,14 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsEvent;
+use backstop::lambda::Batch;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop::clock;
@@ -476,7 +476,7 @@ async fn every_record_of_the_corpus_goes_through_against_another_emulator() {
     let function = simple_function(endpoint, "corpus").await;
     let queues = Queues::standard(endpoint, &[]).await;
     queues.redrive_after(1_000).await;
-    let variables = HashMap::from([
+    let variables = BTreeMap::from([
         ("BACKSTOP_RETRY_QUEUE_URL", queues.url.as_str()),
         ("BACKSTOP_POLICY", "linear"),
         ("BACKSTOP_SETTINGS", "base=1h"),
@@ -657,7 +657,7 @@ async fn simple_function(endpoint: &str, name: &str) -> String {
 }
 
 /// The next batch, as a mapping hands it over.
-async fn receive(queues: &Queues, arn: &str) -> SqsEvent {
+async fn receive(queues: &Queues, arn: &str) -> Batch {
     let queue = Sqs::new(&aws::config(&queues.endpoint).await).queue(&queues.url);
     let visibility = VisibilityTimeout::rounded_up(Duration::from_secs(60));
     let messages = queue

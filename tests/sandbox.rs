@@ -739,7 +739,7 @@ fn a_pool_and_instances_on_demand_give_the_same_answers() {
     let answers: Vec<_> = [sandbox(), Sandbox::on_demand(Limits::default()).unwrap()]
         .iter()
         .map(|sandbox| {
-            let policy = Policy::load(sandbox, "full-jitter", &[("base", "2s")]).unwrap();
+            let policy = backstop::policy::load(sandbox, "full-jitter", &[("base", "2s")]).unwrap();
             policy.ask(&failure, &Arc::default()).answer.unwrap()
         })
         .collect();
@@ -756,7 +756,7 @@ fn a_pool_and_instances_on_demand_give_the_same_answers() {
 #[test]
 fn many_threads_may_ask_at_once_without_running_the_pool_dry() {
     let sandbox = sandbox();
-    let policy = Policy::load(&sandbox, "linear", &[]).unwrap();
+    let policy = backstop::policy::load(&sandbox, "linear", &[]).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..100 {
             scope.spawn(|| {

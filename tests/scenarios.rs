@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use backstop::author::scenario::Suite;
 use backstop_tests::backstop::{command, program, run, text};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::testing::{delays, folder, test};
+use backstop_workbench::scenario::Suite;
 use quick_junit::{NonSuccessKind, Report, TestCaseStatus};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

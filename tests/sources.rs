@@ -93,7 +93,7 @@ async fn catalog(bucket: &Bucket) -> (TempDir, Catalog) {
     let folder = tempfile::tempdir().unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let catalog = Catalog {
-        remotes: Remotes::with_sdk(config(&bucket.proxy.endpoint).await, Vec::new()),
+        remotes: Remotes::with_sdk(config(&bucket.proxy.endpoint).await),
         store: Some(Store::open(&folder.path().join("kept")).unwrap()),
         ..Catalog::from(&sandbox)
     };
@@ -249,7 +249,7 @@ async fn a_place_that_never_answers_holds_up_no_start_that_has_something_to_begi
     bucket.put("orders.wat", &waits(1)).await;
     drop(start(&catalog, &name).await);
     let away = Catalog {
-        remotes: Remotes::with_sdk(config(&endpoint).await, Vec::new()),
+        remotes: Remotes::with_sdk(config(&endpoint).await),
         ..catalog.clone()
     };
     let started = clock::instant();

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ::backstop::author::scenario;
 use ::backstop::clock::now;
 use ::backstop::decision::Action;
 use ::backstop::failure::{Failure, Milliseconds};
@@ -14,6 +13,7 @@ use ::backstop::policy::{
     Catalog, Check, Keys, Limits, LivePolicy, NewKeys, Payload, PolicyDigest, PolicySpec, Reload,
     RollBack, Sandbox, SecretKey, Source, Store, Watcher,
 };
+use ::backstop_workbench::scenario;
 use backstop_tests::policies::{AT_WORK, Rule, waits};
 use tempfile::TempDir;
 
@@ -517,11 +517,12 @@ fn a_version_is_verified_before_it_is_compiled() {
     let (key, public) = key();
     let (stranger, _) = self::key();
     world.catalog.keys = Some(Keys::read(&[public], Path::new("")).unwrap());
-    let store = world.catalog.store.clone();
+    world.catalog.refusals = world.catalog.store.clone();
+    let code = world.catalog.store.as_ref().map(|store| store.code());
     world.catalog.sandbox = world
         .catalog
         .sandbox
-        .with_compiled(::backstop::policy::Compiled::default().kept_in(store));
+        .with_compiled(::backstop::policy::Compiled::default().kept_in(code));
     let sign = |with: &SecretKey, text: &str| {
         let signature = with.sign(text.as_bytes(), "policy.wat", now()).unwrap();
         world.write("policy.wat.minisig", &signature);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::failure::Failure;
-use backstop::policy::{Limits, Payload, Policy, Sandbox};
+use backstop::policy::{Limits, Payload, Sandbox};
 use backstop::queue::{Queue, Sqs, VisibilityTimeout};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator::fauxqs;
@@ -27,7 +27,7 @@ const SETTINGS: [(&str, &str); 2] = [("base", "2s"), ("max-attempts", "8")];
 #[divan::bench(args = backstop::policy::builtin::names(), sample_count = 1000, sample_size = 10)]
 fn a_whole_decision_in_a_fresh_instance(bencher: Bencher, name: &str) {
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let policy = Policy::load(&sandbox, name, &SETTINGS).unwrap();
+    let policy = backstop::policy::load(&sandbox, name, &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
     bencher.bench(|| policy.ask(black_box(&failure), &payload).answer.unwrap());
 }
@@ -36,7 +36,7 @@ fn a_whole_decision_in_a_fresh_instance(bencher: Bencher, name: &str) {
 #[divan::bench(sample_count = 1000, sample_size = 10)]
 fn a_whole_decision_without_the_pool(bencher: Bencher) {
     let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
-    let policy = Policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
+    let policy = backstop::policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
     bencher.bench(|| policy.ask(black_box(&failure), &payload).answer.unwrap());
 }
@@ -50,7 +50,7 @@ fn a_decision_in_a_live_instance(bencher: Bencher) {
         ..Limits::default()
     };
     let sandbox = Sandbox::new(limits).unwrap();
-    let policy = Policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
+    let policy = backstop::policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
     let mut session = policy.session(&payload);
     bencher.bench_local(|| session.ask(black_box(&failure)).unwrap());

@@ -11,9 +11,9 @@
 
 use std::time::Instant;
 
-use backstop::author::Language;
 use backstop_tests::backstop::text;
 use backstop_tests::toolchain::Author;
+use backstop_workbench::Language;
 use serde_json::Value;
 
 #[tokio::main]

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop::author::check;
-use backstop::author::scenario::Suite;
-use backstop::author::subject::Subject;
 use backstop::config::Cache;
 use backstop::decision::{Action, Answer, ErrorClass};
 use backstop::failure::{Failure, Milliseconds};
 use backstop::policy::{Broken, Compiled, Limits, Payload, Sandbox, Source};
 use backstop_policy::{Policy, Verdict, testing, whole_milliseconds};
+use backstop_workbench::check;
+use backstop_workbench::scenario::Suite;
+use backstop_workbench::subject::Subject;
 
 use crate::backstop::cache;
 use crate::toolchain::example;
@@ -54,7 +54,8 @@ const ATTEMPTS: [&str; 16] = [
 pub fn compiled(component: &Path) -> Subject {
     let kept = Cache::Folder(cache()).open().unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let sandbox = sandbox.with_compiled(Compiled::default().kept_in(kept));
+    let sandbox =
+        sandbox.with_compiled(Compiled::default().kept_in(kept.map(|store| store.code())));
     Subject::load(
         &sandbox,
         &Source::path(component.to_owned()),

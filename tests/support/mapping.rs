@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsBatchResponse;
+use backstop::lambda::BatchResponse;
 use backstop::queue::{BATCH_ENTRIES, Message, Queue, Sqs, VisibilityTimeout};
 use tokio::process::Command;
 
@@ -63,7 +63,7 @@ impl Mapping {
         }
         let event = serde_json::to_string(&event(&self.arn, &messages)).unwrap();
         let response = api.invoke(event).await.unwrap();
-        let response: SqsBatchResponse = serde_json::from_value(response).unwrap();
+        let response: BatchResponse = serde_json::from_value(response).unwrap();
         let kept = response.batch_item_failures;
         let is_kept = |message: &&Message| kept.iter().any(|it| it.item_identifier == message.id);
         let done: Vec<_> = messages

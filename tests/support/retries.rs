@@ -1,9 +1,9 @@
 //! What the tests of the Lambda retry handler share: records as Lambda writes them, and events as a mapping hands them over.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use backstop::failure::Timestamp;
+use backstop::lambda::{Batch, BatchMessage};
 use backstop::queue::{Attribute, Message};
 use serde_json::{Value, json};
 
@@ -68,20 +68,19 @@ pub fn record(
 }
 
 /// The event that a mapping of the queue with this ARN makes of messages.
-pub fn event(arn: &str, messages: &[Message]) -> SqsEvent {
-    let mut event = SqsEvent::default();
+pub fn event(arn: &str, messages: &[Message]) -> Batch {
+    let mut event = Batch::default();
     event.records = messages.iter().map(|message| given(arn, message)).collect();
     event
 }
 
-fn given(arn: &str, message: &Message) -> SqsMessage {
-    let mut given = SqsMessage::default();
+fn given(arn: &str, message: &Message) -> BatchMessage {
+    let mut given = BatchMessage::default();
     given.message_id = Some(message.id.clone());
     given.receipt_handle = Some(message.receipt_handle.0.clone());
     given.body = Some(message.body.to_string());
     given.event_source_arn = Some(arn.to_owned());
-    given.event_source = Some("aws:sqs".to_owned());
-    given.attributes = HashMap::from([
+    given.attributes = BTreeMap::from([
         (
             "ApproximateReceiveCount".to_owned(),
             message.receive_count.to_string(),

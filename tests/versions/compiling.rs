@@ -28,7 +28,9 @@ impl World {
             compile,
             ..Limits::default()
         };
-        let compiled = Compiled::default().kept_in(self.catalog.store.clone());
+        let code = self.catalog.store.as_ref().map(|store| store.code());
+        let compiled = Compiled::default().kept_in(code);
+        self.catalog.refusals = self.catalog.store.clone();
         self.catalog.sandbox = Sandbox::new(limits)
             .unwrap()
             .with_compiler(Compiler::Child(program("backstop")))

@@ -20,12 +20,14 @@
 //! }
 //! ```
 
+#[cfg(feature = "layer")]
 mod layer;
 mod metadata;
 
 use backstop_json::Object;
 use serde_json::value::RawValue;
 
+#[cfg(feature = "layer")]
 pub use layer::{RetryContext, Unwrap, UnwrapLayer};
 pub use metadata::{LARGEST_ATTEMPT, LONGEST_ID, LastError, Metadata, Redriven, is_id};
 

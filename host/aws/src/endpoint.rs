@@ -1,0 +1,205 @@
+//! Why a request to AWS got no answer, for people: one sentence that says what to do next, and a code of its own for each cause. All that asks AWS has its reasons from here.
+
+use std::error::Error;
+use std::io;
+
+use aws_config::SdkConfig;
+use aws_smithy_runtime_api::client::result::SdkError;
+
+use backstop_core::text::chain;
+
+use crate::parse_endpoint;
+
+/// No credentials were found, or those that were named could not be had.
+pub const NO_CREDENTIALS: &str = "MissingCredentials";
+
+/// No region is set.
+pub const NO_REGION: &str = "MissingRegion";
+
+/// The endpoint is not one that can be connected to.
+pub const BAD_ENDPOINT: &str = "InvalidEndpoint";
+
+/// Whether an error's code says that this host can't ask AWS for anything: no message is the cause, and no other request would do better.
+pub fn is_of_host(code: &str) -> bool {
+    [NO_CREDENTIALS, NO_REGION, BAD_ENDPOINT].contains(&code)
+}
+
+/// Where requests to a service go, as far as its settings say.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    service: &'static str,
+    url: Option<String>,
+    region: Option<String>,
+}
+
+/// Why there was no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAnswer {
+    /// One of the codes above; else as that of the `http` handler: `ENOTFOUND`, `ECONNREFUSED`, `ETIMEDOUT`, ….
+    pub code: &'static str,
+    /// What happened, and what to do about it.
+    pub text: String,
+}
+
+impl Endpoint {
+    /// Where requests to `service` (`SQS`, `LAMBDA`, `S3`) go by this configuration and the environment.
+    pub fn of(service: &'static str, sdk: &SdkConfig) -> Self {
+        let own = std::env::var(format!("AWS_ENDPOINT_URL_{service}")).ok();
+        Self {
+            service,
+            url: own.or_else(|| sdk.endpoint_url().map(str::to_owned)),
+            region: sdk.region().map(ToString::to_string),
+        }
+    }
+
+    /// What kept a request from being answered; none where a service answered.
+    pub fn no_answer<E, R>(&self, error: &SdkError<E, R>) -> Option<NoAnswer>
+    where
+        E: Error + 'static,
+        R: std::fmt::Debug,
+    {
+        if matches!(error, SdkError::ServiceError(_)) {
+            return None;
+        }
+        let text = chain(error);
+        let (code, text) = match self.setting(&text) {
+            Some(found) => found,
+            None => self.network(error, text),
+        };
+        Some(NoAnswer { code, text })
+    }
+
+    /// What of the settings is wrong, by what the SDK says: it has no types for it.
+    fn setting(&self, text: &str) -> Option<(&'static str, String)> {
+        if text.contains("Missing Region") || text.contains("region must be set") {
+            let advice = "no AWS region is set: set AWS_REGION, or a region in the profile that AWS_PROFILE names";
+            return Some((NO_REGION, advice.to_owned()));
+        }
+        if text.contains("the credential provider was not enabled") {
+            let profile = std::env::var("AWS_PROFILE").unwrap_or_default();
+            let profile = match profile.as_str() {
+                "" => String::new(),
+                name => format!(" (AWS_PROFILE is {name})"),
+            };
+            let advice = format!(
+                "no AWS credentials were found{profile}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile in AWS_PROFILE, or give this machine a role"
+            );
+            return Some((NO_CREDENTIALS, advice));
+        }
+        for (before, after) in [
+            ("failed to apply endpoint `", "` to request"),
+            ("Custom endpoint `", "` was not"),
+        ] {
+            let Some((_, rest)) = text.split_once(before) else {
+                continue;
+            };
+            let url = rest.split(after).next().unwrap_or_default();
+            let why = match parse_endpoint(url) {
+                Err(why) => why,
+                Ok(_) => format!("`{url}` is no endpoint"),
+            };
+            return Some((
+                BAD_ENDPOINT,
+                format!("{why}: correct {}", self.setting_name()),
+            ));
+        }
+        let is_credentials = [
+            "an error occurred while loading credentials",
+            "the credentials provider was not properly configured",
+            "credentials provider timed out",
+            "unexpected credentials error",
+        ];
+        is_credentials.iter().any(|part| text.contains(part)).then(|| {
+            let why = text.rsplit(": ").next().unwrap_or_default();
+            let advice = format!(
+                "the AWS credentials can't be loaded ({why}): check AWS_PROFILE, the profile's files, and the role of this machine"
+            );
+            (NO_CREDENTIALS, advice)
+        })
+    }
+
+    /// What of the network it was.
+    fn network<E, R>(&self, error: &SdkError<E, R>, text: String) -> (&'static str, String)
+    where
+        E: Error + 'static,
+        R: std::fmt::Debug,
+    {
+        let first: Option<&(dyn Error + 'static)> = Error::source(error);
+        let causes = || std::iter::successors(first, |cause| (*cause).source());
+        let io = causes().find_map(|cause| cause.downcast_ref::<io::Error>());
+        let is_slow = if let SdkError::DispatchFailure(failure) = error {
+            failure.is_timeout()
+        } else {
+            matches!(error, SdkError::TimeoutError(_))
+        };
+        let there = self.shown();
+        if let SdkError::ResponseError(_) = error {
+            let advice = format!(
+                "what {there} answers can't be read ({text}): check {}",
+                self.setting_name()
+            );
+            return ("EPROTO", advice);
+        }
+        let check = format!("check {} and the network", self.setting_name());
+        match io.map(io::Error::kind) {
+            _ if text.contains("dns error") || text.contains("lookup") => {
+                let advice = format!("no host has the name of {there}: {check}");
+                ("ENOTFOUND", advice)
+            }
+            _ if is_slow => (
+                "ETIMEDOUT",
+                format!("{there} did not answer in time: {check}"),
+            ),
+            Some(io::ErrorKind::ConnectionRefused) => {
+                let advice = format!("nothing listens at {there}: {check}");
+                ("ECONNREFUSED", advice)
+            }
+            Some(io::ErrorKind::HostUnreachable) => (
+                "EHOSTUNREACH",
+                format!("there is no way to {there}: {check}"),
+            ),
+            Some(io::ErrorKind::NetworkUnreachable) => (
+                "ENETUNREACH",
+                format!("there is no way to {there}: {check}"),
+            ),
+            Some(io::ErrorKind::InvalidData) => {
+                let why = causes().last().map(ToString::to_string).unwrap_or_default();
+                let advice = format!("no TLS that can be trusted with {there} ({why}): {check}");
+                ("EPROTO", advice)
+            }
+            _ => ("ECONNRESET", text),
+        }
+    }
+
+    /// Which endpoint it is.
+    fn shown(&self) -> String {
+        match (&self.url, &self.region) {
+            (Some(url), _) => format!("the endpoint {url}"),
+            (None, Some(region)) => format!("{} in the region {region}", self.name()),
+            (None, None) => self.name().to_owned(),
+        }
+    }
+
+    /// The setting that says so.
+    fn setting_name(&self) -> &'static str {
+        match (&self.url, self.service) {
+            (None, _) => "the region (AWS_REGION)",
+            (Some(_), "SQS") => {
+                "--endpoint-url (endpoint-url, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_SQS)"
+            }
+            (Some(_), "S3") => {
+                "--endpoint-url (endpoint-url, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3)"
+            }
+            (Some(_), _) => {
+                "--endpoint-url (endpoint-url, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_LAMBDA)"
+            }
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.service {
+            "LAMBDA" => "Lambda",
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The URLs in the configuration, told apart before anything is asked of them.
+
+use backstop_aws::http_url;
+
+pub use backstop_aws::parse_endpoint;
+
+use super::{ConfigError, value};
+
+pub(super) fn endpoint(place: &str, text: &str) -> Result<String, ConfigError> {
+    parse_endpoint(text).map_err(|why| value(place, why))
+}
+
+/// A queue's URL. Nothing is asked of SQS here.
+pub fn queue_url(place: &str, url: String) -> Result<String, ConfigError> {
+    const SUCH_AS: &str = "expected one such as https://sqs.eu-west-1.amazonaws.com/123456789012/orders, or local:orders";
+    if let Some(name) = url.strip_prefix("local:")
+        && !name.is_empty()
+        && !name.contains(['/', ':'])
+    {
+        return Ok(url);
+    }
+    if !url.starts_with("https://") && !url.starts_with("http://") {
+        let why = format!("`{url}` is not the URL of a queue: {SUCH_AS}");
+        return Err(value(place, why));
+    }
+    match http_url(&url) {
+        Ok(_) => Ok(url),
+        Err(why) => Err(value(
+            place,
+            format!("`{url}` is not the URL of a queue: {why}; {SUCH_AS}"),
+        )),
+    }
+}

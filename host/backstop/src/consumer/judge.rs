@@ -1,0 +1,284 @@
+//! Whether a queue, its dead-letter queue, the policy and the options fit each other: judged from what they say of themselves, and from the policy's answers to failures that did not happen. Nothing here asks a queue.
+
+use std::time::Duration;
+
+use backstop_backoff::format_duration;
+
+use super::startup::{Fault, Ready, Warning};
+use super::{Options, longest_linger};
+use crate::decider::Decider;
+use crate::decision::{Action, Bounds, DecidedBy};
+use crate::failure::{Failure, Milliseconds};
+use crate::queue::{Description, VisibilityTimeout, short_name};
+use backstop_core::examples::ordinary_failure;
+
+/// A message is kept invisible by a heartbeat at each third of its timeout: with less than this, one slow request shows it to another consumer.
+const SHORT_VISIBILITY: Duration = Duration::from_secs(5);
+
+/// What of the queues is not as expected.
+pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warning> {
+    let here = &ready.description;
+    let visibility = options
+        .visibility_timeout
+        .unwrap_or(here.visibility_timeout)
+        .max(VisibilityTimeout::rounded_up(Duration::from_secs(1)));
+    let short = visibility.as_duration() < SHORT_VISIBILITY;
+    let short = short.then(|| Warning::Visibility {
+        queue: queue.to_owned(),
+        seconds: visibility.seconds(),
+    });
+    let longest = longest_linger(visibility);
+    let lingers = (options.linger > longest).then(|| Warning::Linger {
+        queue: queue.to_owned(),
+        linger: text(Milliseconds::from_duration(options.linger)),
+        longest: text(Milliseconds::from_duration(longest)),
+    });
+    let forgets = ready.dead_letters.as_ref().and_then(|(dead, there)| {
+        (there.retention < here.retention).then(|| Warning::DeadLetterRetention {
+            url: dead.url().to_owned(),
+            retention: text(there.retention),
+            queue: queue.to_owned(),
+            own: text(here.retention),
+        })
+    });
+    let smaller = ready.dead_letters.as_ref().and_then(|(dead, there)| {
+        (there.max_message_bytes < here.max_message_bytes).then(|| Warning::MessageSize {
+            queue: queue.to_owned(),
+            most: here.max_message_bytes,
+            dead_letters: short_name(dead.url()).to_owned(),
+            less: there.max_message_bytes,
+        })
+    });
+    let warnings = [short, lingers, forgets, smaller];
+    warnings.into_iter().flatten().collect()
+}
+
+/// Whether an attempt may take longer than a stop waits for it, where either is not the default.
+pub(super) fn grace(options: &Options, queue: &str) -> Option<Warning> {
+    let default = Options::default();
+    let is_chosen =
+        options.attempt_timeout != default.attempt_timeout || options.grace != default.grace;
+    (is_chosen && options.attempt_timeout > options.grace).then(|| Warning::Grace {
+        queue: queue.to_owned(),
+        attempt_timeout: text(Milliseconds::from_duration(options.attempt_timeout)),
+        grace: text(Milliseconds::from_duration(options.grace)),
+    })
+}
+
+/// Whether SQS moves a message away before the policy gives it up: asks about the last attempt that SQS allows, whose retry comes to nothing. It is wrong where the operator says that there are more attempts.
+pub(super) fn receives(
+    queue: &Description,
+    decider: &Decider,
+    bounds: &Bounds,
+    name: &str,
+) -> Option<Result<Warning, Fault>> {
+    let most = queue.redrive.as_ref()?.max_receive_count;
+    let last = Failure {
+        attempt: most,
+        ..failure(queue)
+    };
+    let Action::Retry { .. } = decider.rehearse(&last).action else {
+        return None;
+    };
+    Some(match bounds.max_attempts {
+        Some(max_attempts) => Err(Fault::MaxAttempts {
+            queue: name.to_owned(),
+            most,
+            max_attempts,
+        }),
+        None => Ok(Warning::MaxReceiveCount {
+            queue: name.to_owned(),
+            most,
+        }),
+    })
+}
+
+/// Whether the operator, or the policy by itself, counts on messages that are older than the queue keeps them.
+pub(super) fn ages(
+    queue: &Description,
+    decider: &Decider,
+    bounds: &Bounds,
+    name: &str,
+) -> Option<Warning> {
+    if let Some(max_age) = bounds.max_age
+        && max_age > queue.retention
+    {
+        return Some(Warning::Retention {
+            queue: name.to_owned(),
+            max_age: text(max_age),
+            retention: text(queue.retention),
+        });
+    }
+    let of_age = |age| {
+        decider.rehearse(&Failure {
+            age,
+            ..failure(queue)
+        })
+    };
+    let (kept, dropped) = (of_age(queue.retention), of_age(Milliseconds(u32::MAX)));
+    let gives_up = !matches!(dropped.action, Action::Retry { .. });
+    let is_policy = dropped.decided_by == DecidedBy::Policy;
+    let retries = matches!(kept.action, Action::Retry { .. });
+    (retries && gives_up && is_policy).then(|| Warning::PolicyMaxAge {
+        queue: name.to_owned(),
+        retention: text(queue.retention),
+    })
+}
+
+fn failure(queue: &Description) -> Failure {
+    Failure {
+        source: queue.arn.clone(),
+        ..ordinary_failure()
+    }
+}
+
+fn text(span: Milliseconds) -> String {
+    format_duration(span.0.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
+    use crate::queue::{Connections, Redrive};
+
+    const DAY: u32 = 86_400_000;
+
+    async fn queue(retention: u32, max_receive_count: u32) -> Description {
+        let connections = Connections::default();
+        let described = connections.by_url("local:orders").await.describe().await;
+        Description {
+            retention: Milliseconds(retention),
+            redrive: NonZeroU32::new(max_receive_count).map(|max_receive_count| Redrive {
+                dead_letter_arn: "local:dead".to_owned(),
+                max_receive_count,
+            }),
+            ..described.unwrap()
+        }
+    }
+
+    fn decider(settings: &[(&str, &str)], bounds: Bounds) -> Decider {
+        let settings = settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let part = PartSpec {
+            source: Source::builtin("full-jitter"),
+            settings: settings.collect(),
+        };
+        let sandbox = Sandbox::new(Limits::default()).unwrap();
+        let policy = LivePolicy::load(&sandbox, PolicySpec::Whole(part)).unwrap();
+        Decider::new("orders", policy, bounds)
+    }
+
+    #[tokio::test]
+    async fn more_attempts_than_sqs_allows_are_wrong_where_the_operator_says_so() {
+        let queue = queue(4 * DAY, 5).await;
+        let bounded = |most| Bounds {
+            max_attempts: NonZeroU32::new(most),
+            ..Bounds::default()
+        };
+        let judged = |settings: &[(&str, &str)], bounds| {
+            let decider = decider(settings, bounds);
+            receives(&queue, &decider, &bounds, "orders")
+        };
+        let said = judged(&[], bounded(6)).unwrap().unwrap_err().to_string();
+        assert!(
+            said.contains("maxReceiveCount to at least 6") && said.contains("max-attempts to 5"),
+            "{said}"
+        );
+        assert!(matches!(
+            judged(&[], bounded(0)),
+            Some(Ok(Warning::MaxReceiveCount { .. }))
+        ));
+        assert!(judged(&[], bounded(5)).is_none());
+        assert!(
+            judged(&[("max-attempts", "3")], bounded(12)).is_none(),
+            "the policy gives up before"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_age_that_the_queue_does_not_keep_is_told_whoever_names_it() {
+        let queue = queue(4 * DAY, 0).await;
+        let judged = |settings: &[(&str, &str)], max_age: u32| {
+            let bounds = Bounds {
+                max_age: (max_age > 0).then_some(Milliseconds(max_age)),
+                ..Bounds::default()
+            };
+            let decider = decider(settings, bounds);
+            ages(&queue, &decider, &bounds, "orders")
+        };
+        assert!(matches!(
+            judged(&[], 5 * DAY),
+            Some(Warning::Retention { .. })
+        ));
+        assert!(matches!(
+            judged(&[("max-age", "5d")], 0),
+            Some(Warning::PolicyMaxAge { .. })
+        ));
+        for (settings, max_age) in [
+            (&[][..], 0),
+            (&[], 4 * DAY),
+            (&[("max-age", "4d")], 0),
+            (&[("max-age", "5d")], 3 * DAY),
+        ] {
+            let found = judged(settings, max_age);
+            assert!(found.is_none(), "{settings:?} {max_age}: {found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn short_times_are_told() {
+        let connections = Connections::default();
+        let here = queue(4 * DAY, 0).await;
+        let there = queue(DAY, 0).await;
+        let ready = |here: &Description, there: &Description| Ready {
+            queue: connections.local.named("orders") as Arc<_>,
+            description: here.clone(),
+            dead_letters: Some((connections.local.named("dead") as Arc<_>, there.clone())),
+        };
+        let options = |visibility, attempt_timeout| Options {
+            visibility_timeout: Some(VisibilityTimeout::rounded_up(Duration::from_secs(
+                visibility,
+            ))),
+            attempt_timeout: Duration::from_secs(attempt_timeout),
+            ..Options::default()
+        };
+        let found = queues(&ready(&here, &there), &options(1, 900), "orders");
+        assert!(
+            matches!(
+                found.as_slice(),
+                [
+                    Warning::Visibility { seconds: 1, .. },
+                    Warning::DeadLetterRetention { .. }
+                ]
+            ),
+            "{found:?}"
+        );
+        assert!(
+            found
+                .iter()
+                .all(|warning| warning.to_string().contains("orders"))
+        );
+        assert_eq!(
+            queues(&ready(&there, &here), &options(5, 900), "orders"),
+            []
+        );
+        let lingering = Options {
+            linger: Duration::from_secs(2),
+            ..options(5, 900)
+        };
+        let found = queues(&ready(&there, &here), &lingering, "orders");
+        assert!(
+            matches!(found.as_slice(), [Warning::Linger { .. }]),
+            "{found:?}"
+        );
+        assert!(grace(&options(30, 60), "orders").is_some());
+        for fine in [10, 900] {
+            assert_eq!(grace(&options(30, fine), "orders"), None);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A function for each message: a synchronous invocation with the body as its payload.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::InvocationType;
+use tokio::time::timeout;
+
+use super::{Handler, shaped};
+use crate::failure::Error;
+use crate::invocation::{self, invocation_error};
+use crate::queue::Message;
+use backstop_aws::Endpoint;
+
+/// The longest that a dry run may take.
+const CHECK: Duration = Duration::from_secs(30);
+
+/// Invokes a function.
+#[derive(Debug)]
+pub struct Lambda {
+    client: Client,
+    endpoint: Endpoint,
+    function: String,
+}
+
+impl Lambda {
+    /// A handler that invokes `function`: a name or an ARN, with a version or an alias or without.
+    pub fn new(config: &SdkConfig, function: impl Into<String>) -> Self {
+        // No timeout but the attempt's: a function may take 15 minutes.
+        let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
+        let (client, endpoint) = invocation::client(config, timeouts.build());
+        Self {
+            client,
+            endpoint,
+            function: function.into(),
+        }
+    }
+}
+
+#[async_trait]
+impl Handler for Lambda {
+    async fn handle(&self, message: &Message) -> Result<(), Error> {
+        let answer = self
+            .client
+            .invoke()
+            .function_name(&self.function)
+            .invocation_type(InvocationType::RequestResponse)
+            .payload(payload(&message.body))
+            .send()
+            .await
+            .map_err(|error| invocation_error(&self.endpoint, &error))?;
+        let Some(kind) = answer.function_error else {
+            return Ok(());
+        };
+        let text = answer.payload.map(Blob::into_inner).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        Err(shaped::error(&text).unwrap_or_else(|| Error::new(kind, text)))
+    }
+
+    /// A dry run: the function is there and may be invoked.
+    async fn check(&self) -> Result<(), Error> {
+        let dry_run = self
+            .client
+            .invoke()
+            .function_name(&self.function)
+            .invocation_type(InvocationType::DryRun);
+        let checked = timeout(CHECK, dry_run.send()).await.map_err(|_| {
+            let text = format!("no answer within {} s", CHECK.as_secs());
+            Error::new("ETIMEDOUT", text)
+        })?;
+        checked
+            .map(|_| ())
+            .map_err(|error| invocation_error(&self.endpoint, &error))
+    }
+}
+
+/// The body where it is JSON, which is all that Lambda takes; else the body as a JSON string.
+fn payload(body: &str) -> Blob {
+    match serde_json::from_str::<serde::de::IgnoredAny>(body) {
+        Ok(_) => Blob::new(body),
+        Err(_) => Blob::new(serde_json::Value::from(body).to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service that takes a connection and says nothing. The clock is paused.
+    #[tokio::test(start_paused = true)]
+    async fn a_dry_run_that_is_not_answered_ends_after_thirty_seconds() {
+        use aws_sdk_lambda::config::{Credentials, Region};
+
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", silent.local_addr().unwrap());
+        let sdk = aws_config::defaults(aws_config::BehaviorVersion::latest())
+            .region(Region::from_static("us-east-1"))
+            .credentials_provider(Credentials::new("a", "b", None, None, "tests"))
+            .endpoint_url(endpoint)
+            .load()
+            .await;
+        let began = tokio::time::Instant::now();
+        let error = Lambda::new(&sdk, "orders").check().await.unwrap_err();
+        assert_eq!(error.to_string(), "ETIMEDOUT: no answer within 30 s");
+        assert!((CHECK..CHECK * 2).contains(&began.elapsed()));
+    }
+
+    #[test]
+    fn a_body_that_is_not_json_is_passed_as_a_json_string() {
+        for (body, expected) in [
+            (r#"{"a": 1}"#, r#"{"a": 1}"#),
+            ("[1]", "[1]"),
+            ("plain", r#""plain""#),
+            ("", r#""""#),
+        ] {
+            assert_eq!(payload(body).as_ref(), expected.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Access to Lambda over the AWS SDK, and what went wrong with an invocation before the function ran. The SDK's own retries are off: the policy decides.
+
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::http::HttpResponse;
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::operation::invoke::InvokeError;
+
+use crate::failure::{Error, Milliseconds};
+use crate::handler::parse_retry_after;
+use crate::text::chain;
+use backstop_aws::AnswerLimit;
+use backstop_aws::{Endpoint, NoAnswer};
+
+/// The longest that a connection may take to be made.
+pub(crate) const CONNECT: Duration = Duration::from_secs(3);
+
+/// The SDK's client with these timeouts and no retries, and where its requests go.
+pub(crate) fn client(sdk: &SdkConfig, timeouts: TimeoutConfig) -> (Client, Endpoint) {
+    let config = aws_sdk_lambda::config::Builder::from(sdk)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts)
+        .interceptor(AnswerLimit::LAMBDA)
+        .build();
+    (Client::from_conf(config), Endpoint::of("LAMBDA", sdk))
+}
+
+/// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`; or why nobody answered.
+pub(crate) fn invocation_error(
+    endpoint: &Endpoint,
+    error: &SdkError<InvokeError, HttpResponse>,
+) -> Error {
+    if let Some(NoAnswer { code, text }) = endpoint.no_answer(error) {
+        return Error::new(code, text);
+    }
+    let SdkError::ServiceError(service) = error else {
+        return Error::new("ECONNRESET", chain(error));
+    };
+    let raw = service.raw();
+    let header = |name: &str| raw.headers().get(name);
+    let mut failed = Error::new(
+        error.code().unwrap_or("ServiceException"),
+        error
+            .message()
+            .map_or_else(|| service.err().to_string(), str::to_owned),
+    );
+    failed.status = Some(raw.status().as_u16());
+    failed.retry_after = header("x-amz-retry-after")
+        .and_then(|value| value.parse().ok())
+        .map(Milliseconds)
+        .or_else(|| parse_retry_after(header("retry-after")?));
+    if let InvokeError::TooManyRequestsException(throttled) = service.err()
+        && let Some(reason) = &throttled.reason
+    {
+        failed
+            .details
+            .push(("reason".to_owned(), reason.to_string()));
+    }
+    failed
+}

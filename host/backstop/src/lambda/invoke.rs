@@ -1,0 +1,296 @@
+//! What the handler asks of Lambda: to run a function again, and whether it would be cut off for recursion.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::{InvocationType, RecursiveLoop};
+use backstop_backoff::{Class, classify, jitter};
+
+use crate::failure::{Error, Milliseconds};
+use crate::invocation::{self, invocation_error};
+use crate::text::chain;
+use backstop_aws::{Endpoint, is_of_host};
+
+/// The longest that one request may take. An asynchronous invocation is only queued.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// The waits before another invocation, in milliseconds: the first, the first for what is slow to pass, and the longest.
+const BASE: u32 = 2_000;
+const SLOW_BASE: u32 = 60_000;
+const CAP: u32 = 300_000;
+
+/// Errors of an invocation that pass, but not within seconds.
+const SLOW: [&str; 4] = [
+    "ENILimitReachedException",
+    "SubnetIPAddressLimitReachedException",
+    "EFSIOException",
+    "SnapStartRegenerationFailureException",
+];
+
+/// Errors that are the handler's own trouble and not that of the function or its event, although their status is 4xx.
+const OWN: [&str; 6] = [
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+    "RequestExpired",
+];
+
+/// Lambda, as far as the handler needs it.
+#[async_trait]
+pub trait Functions: Debug + Send + Sync {
+    /// Queues an invocation of `function`, an ARN with its version or alias. `Ok` means that Lambda has taken the event (202).
+    async fn invoke(&self, function: &str, event: String) -> Result<(), Error>;
+
+    /// Whether Lambda's recursion detection is on for a function: it ends a chain of about 16 invocations.
+    async fn detects_recursion(&self, function: &str) -> Result<bool, Error>;
+}
+
+/// Lambda over the AWS SDK.
+#[derive(Debug, Clone)]
+pub struct LambdaApi {
+    client: Client,
+    endpoint: Endpoint,
+}
+
+impl LambdaApi {
+    /// With the SDK's usual configuration, without retries of its own.
+    pub fn new(config: &SdkConfig) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(invocation::CONNECT)
+            .operation_attempt_timeout(REQUEST)
+            .build();
+        let (client, endpoint) = invocation::client(config, timeouts);
+        Self { client, endpoint }
+    }
+}
+
+#[async_trait]
+impl Functions for LambdaApi {
+    async fn invoke(&self, function: &str, event: String) -> Result<(), Error> {
+        let request = self
+            .client
+            .invoke()
+            .function_name(function)
+            .invocation_type(InvocationType::Event)
+            .payload(Blob::new(event));
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| invocation_error(&self.endpoint, &error))?;
+        match answer.status_code() {
+            202 => Ok(()),
+            status => Err(Error {
+                status: u16::try_from(status).ok(),
+                ..Error::new(
+                    "UnexpectedStatus",
+                    format!("Lambda answered {status} and not 202"),
+                )
+            }),
+        }
+    }
+
+    async fn detects_recursion(&self, function: &str) -> Result<bool, Error> {
+        let answer = self
+            .client
+            .get_function_recursion_config()
+            .function_name(unqualified(function))
+            .send()
+            .await
+            .map_err(|error| {
+                let text = match self.endpoint.no_answer(&error) {
+                    Some(unanswered) => unanswered.text,
+                    None => chain(&error),
+                };
+                Error::new("GetFunctionRecursionConfig", text)
+            })?;
+        Ok(answer.recursive_loop() != Some(&RecursiveLoop::Allow))
+    }
+}
+
+/// The function's ARN without a version or an alias; a name stays as it is.
+pub(crate) fn unqualified(function: &str) -> &str {
+    // arn:aws:lambda:REGION:ACCOUNT:function:NAME:ALIAS, ACCOUNT:function:NAME:ALIAS or NAME:ALIAS.
+    let parts = function.split(':').count();
+    let has_alias = match function.split(':').next() {
+        Some("arn") => parts > 7,
+        _ => parts == 2 || parts == 4,
+    };
+    match function.rsplit_once(':') {
+        Some((name, _)) if has_alias => name,
+        _ => function,
+    }
+}
+
+/// What becomes of an invocation that Lambda did not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// To be tried again after this.
+    ForNow(Milliseconds),
+    /// Somebody's permission is missing, or this handler's credentials or endpoint are. Worth another try after this, since roles are mended.
+    Denied(Milliseconds),
+    /// It never will be.
+    ForGood,
+}
+
+/// What this error of an invocation means. `tries` counts from 1, `random` is in [0, 1).
+pub(super) fn refused(error: &Error, tries: u32, random: f64) -> Refused {
+    let code = error.code.as_str();
+    let is_denied = code.ends_with("AccessDenied")
+        || code.ends_with("AccessDeniedException")
+        || is_of_host(code);
+    let is_slow = is_denied || SLOW.contains(&code);
+    let base = if is_slow { SLOW_BASE } else { BASE };
+    let ceiling = jitter::exponential(base, CAP, tries);
+    let delay = Milliseconds(jitter::full(base / 2, ceiling, random));
+    let wait = delay.max(error.retry_after.unwrap_or_default());
+    if is_denied {
+        Refused::Denied(wait)
+    } else if classify(code, error.status) == Class::Permanent && !OWN.contains(&code) {
+        Refused::ForGood
+    } else {
+        Refused::ForNow(wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Table "Invoke" of the error codes of Lambda's API, with their HTTP statuses.
+    #[test]
+    fn what_may_pass_is_tried_again_and_nothing_else() {
+        let throttled = [
+            "TooManyRequestsException 429",
+            "CallerRateLimitExceeded 429",
+        ];
+        let transient = [
+            "ServiceException 500",
+            "EC2ThrottledException 502",
+            "EC2UnexpectedException 502",
+            "ENINotReadyException 502",
+            "ResourceNotReadyException 502",
+            "EFSMountConnectivityException 408",
+            "EFSMountTimeoutException 408",
+            "S3FilesMountConnectivityException 408",
+            "S3FilesMountTimeoutException 408",
+            "SnapStartTimeoutException 408",
+            "SnapStartNotReadyException 409",
+            "ResourceConflictException 409",
+            "CodeArtifactUserPendingException 409",
+            "ECONNRESET 0",
+            "ENOTFOUND 0",
+            "ETIMEDOUT 0",
+            "UnexpectedStatus 200",
+            "ExpiredTokenException 403",
+            "InvalidSignatureException 403",
+        ];
+        let denied = [
+            "AccessDenied 403",
+            "AccessDeniedException 403",
+            "EC2AccessDeniedException 502",
+            "KMSAccessDeniedException 502",
+            "MissingCredentials 0",
+            "MissingRegion 0",
+            "InvalidEndpoint 0",
+        ];
+        let permanent = [
+            "InvalidRuntimeException 502",
+            "InvalidZipFileException 502",
+            "InvalidSubnetIDException 502",
+            "InvalidSecurityGroupIDException 502",
+            "KMSDisabledException 502",
+            "KMSInvalidStateException 502",
+            "KMSNotFoundException 502",
+            "ResourceNotFoundException 404",
+            "InvalidParameterValueException 400",
+            "InvalidRequestContentException 400",
+            "ModeNotSupportedException 400",
+            "NoPublishedVersionException 400",
+            "SnapStartException 400",
+            "RecursiveInvocationException 400",
+            "ServiceQuotaExceededException 402",
+            "EFSMountFailureException 403",
+            "S3FilesMountFailureException 403",
+            "RuntimeAliasDeletedException 409",
+            "RuntimeVersionDeletedException 409",
+            "CodeArtifactUserFailedException 409",
+            "CodeArtifactUserDeletedException 409",
+            "DurableExecutionAlreadyStartedException 409",
+            "RequestTooLargeException 413",
+            "RequestEntityTooLargeException 413",
+            "UnsupportedMediaTypeException 415",
+        ];
+        let when = |row: &str| {
+            let (code, status) = row.split_once(' ').unwrap();
+            let error = Error {
+                status: status.parse().ok().filter(|status| *status > 0),
+                ..Error::new(code, "")
+            };
+            refused(&error, 1, 0.0)
+        };
+        for row in throttled.iter().chain(&transient) {
+            assert_eq!(when(row), Refused::ForNow(Milliseconds(BASE / 2)), "{row}");
+        }
+        for code in SLOW {
+            assert_eq!(
+                when(&format!("{code} 502")),
+                Refused::ForNow(Milliseconds(SLOW_BASE / 2)),
+                "{code}"
+            );
+        }
+        for row in denied {
+            let wait = Milliseconds(SLOW_BASE / 2);
+            assert_eq!(when(row), Refused::Denied(wait), "{row}");
+        }
+        for row in permanent {
+            assert_eq!(when(row), Refused::ForGood, "{row}");
+        }
+    }
+
+    #[test]
+    fn the_wait_grows_to_five_minutes_and_is_no_shorter_than_asked_for() {
+        let error = Error::new("TooManyRequestsException", "");
+        let longest = |tries| match refused(&error, tries, 0.999_999) {
+            Refused::ForNow(wait) => wait.0.div_ceil(1_000),
+            other @ (Refused::Denied(_) | Refused::ForGood) => panic!("{other:?}"),
+        };
+        assert_eq!([1, 2, 3, 20].map(longest), [2, 4, 8, 300]);
+        let asked = Error {
+            retry_after: Some(Milliseconds(90_000)),
+            ..error
+        };
+        let wait = Refused::ForNow(Milliseconds(90_000));
+        assert_eq!(refused(&asked, 1, 0.0), wait);
+    }
+
+    #[test]
+    fn a_function_is_known_by_its_arn_without_a_version() {
+        for (given, expected) in [
+            (
+                "arn:aws:lambda:eu-west-1:1:function:f:$LATEST",
+                "arn:aws:lambda:eu-west-1:1:function:f",
+            ),
+            (
+                "arn:aws:lambda:eu-west-1:1:function:f:live",
+                "arn:aws:lambda:eu-west-1:1:function:f",
+            ),
+            (
+                "arn:aws:lambda:eu-west-1:1:function:f",
+                "arn:aws:lambda:eu-west-1:1:function:f",
+            ),
+            ("f", "f"),
+            ("f:live", "f"),
+            ("1:function:f", "1:function:f"),
+            ("1:function:f:live", "1:function:f"),
+        ] {
+            assert_eq!(unqualified(given), expected);
+        }
+    }
+}

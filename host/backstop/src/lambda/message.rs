@@ -1,0 +1,95 @@
+//! From the event source mapping's message to the queue's own.
+
+use std::num::NonZeroU32;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use tokio::time::Instant;
+
+use super::batch::{BatchAttribute, BatchMessage};
+use crate::failure::Timestamp;
+use crate::queue::{Attribute, Message, ReceiptHandle};
+
+/// The message of an event; none without a body, an id or a receipt handle. Times that it does not tell are `now`.
+pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
+    let mut system = given.attributes;
+    let milliseconds = |value: Option<&String>| {
+        let value = value.and_then(|value| value.parse().ok());
+        value.map_or(now, Timestamp)
+    };
+    let some = |text: Option<String>| text.filter(|text| !text.is_empty());
+    Some(Message {
+        id: some(given.message_id)?,
+        receipt_handle: ReceiptHandle(some(given.receipt_handle)?),
+        body: given.body?.into(),
+        attributes: given
+            .message_attributes
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, attribute(value)?)))
+            .collect(),
+        receive_count: system
+            .get("ApproximateReceiveCount")
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(NonZeroU32::MIN),
+        sent: milliseconds(system.get("SentTimestamp")),
+        first_received: milliseconds(system.get("ApproximateFirstReceiveTimestamp")),
+        received: Instant::now(),
+        sender: system.remove("SenderId"),
+        group: system.remove("MessageGroupId"),
+        deduplication_id: system.remove("MessageDeduplicationId"),
+        trace_header: system.remove("AWSTraceHeader"),
+    })
+}
+
+fn attribute(given: BatchAttribute) -> Option<Attribute> {
+    let data_type = given.data_type?;
+    match (given.string_value, given.binary_value) {
+        (Some(value), _) => Some(Attribute::Text { data_type, value }),
+        (None, Some(text)) => Some(Attribute::Binary {
+            data_type,
+            value: BASE64.decode(text).ok()?,
+        }),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Message> {
+        message(serde_json::from_str(text).unwrap(), Timestamp(7))
+    }
+
+    #[test]
+    fn a_message_is_read_as_the_mapping_writes_it() {
+        let found = read(
+            r#"{"messageId": "m-1", "receiptHandle": "h", "body": "b", "eventSource": "aws:sqs",
+                "attributes": {"ApproximateReceiveCount": "3", "SentTimestamp": "1000", "ApproximateFirstReceiveTimestamp": "2000", "SenderId": "s", "AWSTraceHeader": "Root=1"},
+                "messageAttributes": {"a": {"stringValue": "x", "stringListValues": [], "binaryListValues": [], "dataType": "String"}, "b": {"binaryValue": "AQI=", "dataType": "Binary"}}}"#,
+        )
+        .unwrap();
+        assert_eq!((found.id.as_str(), found.receive_count.get()), ("m-1", 3));
+        assert_eq!(
+            (found.sent, found.first_received),
+            (Timestamp(1_000), Timestamp(2_000))
+        );
+        assert_eq!(found.trace_header.as_deref(), Some("Root=1"));
+        assert_eq!(found.attributes["a"], Attribute::string("x"));
+        assert_eq!(found.attributes["b"].to_text(), "AQI=");
+    }
+
+    #[test]
+    fn what_a_message_lacks_is_filled_in_but_not_what_identifies_it() {
+        let found = read(r#"{"messageId": "m", "receiptHandle": "h", "body": "b", "attributes": null, "messageAttributes": null}"#).unwrap();
+        assert_eq!((found.receive_count.get(), found.sent), (1, Timestamp(7)));
+        for text in [
+            r#"{"receiptHandle": "h", "body": "b"}"#,
+            r#"{"messageId": "", "receiptHandle": "h", "body": "b"}"#,
+            r#"{"messageId": "m", "body": "b"}"#,
+            r#"{"messageId": "m", "receiptHandle": "h"}"#,
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

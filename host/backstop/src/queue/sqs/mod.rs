@@ -1,0 +1,206 @@
+//! SQS, over the AWS SDK. The SDK's own retries are off: the consumer owns them, and one call is one request.
+
+mod wire;
+
+use std::time::Duration;
+
+use api::{MessageSystemAttributeName as System, QueueAttributeName as Q};
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types as api;
+use tokio::time::Instant;
+
+use super::{
+    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
+    VisibilityTimeout, short_name,
+};
+use crate::clock;
+use backstop_aws::{AnswerLimit, Endpoint};
+use wire::{built, description, failed, incoming, outgoing, sorted};
+
+/// The longest that one request may take: longer than the longest poll of 20 s.
+const REQUEST: Duration = Duration::from_secs(30);
+
+/// Access to SQS with one set of credentials.
+#[derive(Debug, Clone)]
+pub struct Sqs {
+    client: Client,
+    endpoint: Endpoint,
+}
+
+impl Sqs {
+    /// With the SDK's usual configuration, except that it does not retry and never waits for ever.
+    pub fn new(config: &SdkConfig) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(Duration::from_secs(3))
+            .operation_attempt_timeout(REQUEST)
+            .build();
+        let endpoint = Endpoint::of("SQS", config);
+        let config = aws_sdk_sqs::config::Builder::from(config)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts)
+            .interceptor(AnswerLimit::SQS)
+            .build();
+        Self {
+            client: Client::from_conf(config),
+            endpoint,
+        }
+    }
+
+    /// The queue with this URL. Asks nothing of SQS.
+    pub fn queue(&self, url: &str) -> SqsQueue {
+        SqsQueue {
+            client: self.client.clone(),
+            endpoint: self.endpoint.clone(),
+            url: url.to_owned(),
+        }
+    }
+
+    /// The queue with this ARN.
+    pub async fn queue_by_arn(&self, arn: &str) -> Result<SqsQueue, QueueError> {
+        let owner = arn.split(':').nth(4).filter(|owner| !owner.is_empty());
+        let answer = self
+            .client
+            .get_queue_url()
+            .queue_name(short_name(arn))
+            .set_queue_owner_aws_account_id(owner.map(str::to_owned))
+            .send()
+            .await
+            .map_err(|error| failed("GetQueueUrl", &self.endpoint, &error))?;
+        let url = answer.queue_url.ok_or_else(|| {
+            QueueError::new("GetQueueUrl", "InvalidAnswer", "no URL in the answer")
+        })?;
+        Ok(self.queue(&url))
+    }
+}
+
+/// One queue of SQS.
+#[derive(Debug, Clone)]
+pub struct SqsQueue {
+    client: Client,
+    endpoint: Endpoint,
+    url: String,
+}
+
+#[async_trait]
+impl Queue for SqsQueue {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    async fn describe(&self) -> Result<Description, QueueError> {
+        let answer = self
+            .client
+            .get_queue_attributes()
+            .queue_url(&self.url)
+            .attribute_names(Q::All)
+            .send()
+            .await
+            .map_err(|error| failed("GetQueueAttributes", &self.endpoint, &error))?;
+        Ok(description(
+            &self.url,
+            &answer.attributes.unwrap_or_default(),
+        ))
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        wait: Duration,
+        visibility: VisibilityTimeout,
+    ) -> Result<Vec<Message>, QueueError> {
+        let answer = self
+            .client
+            .receive_message()
+            .queue_url(&self.url)
+            .max_number_of_messages(i32::try_from(max).unwrap_or(10))
+            .wait_time_seconds(i32::try_from(wait.as_secs()).unwrap_or(20))
+            .visibility_timeout(i32::try_from(visibility.seconds()).unwrap_or(i32::MAX))
+            .message_system_attribute_names(System::All)
+            .message_attribute_names("All")
+            .send()
+            .await
+            .map_err(|error| failed("ReceiveMessage", &self.endpoint, &error))?;
+        let received = (clock::now(), Instant::now());
+        Ok(answer
+            .messages
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|message| incoming(message, received))
+            .collect())
+    }
+
+    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
+        const OPERATION: &str = "DeleteMessageBatch";
+        let entries = handles.iter().enumerate().map(|(id, handle)| {
+            api::DeleteMessageBatchRequestEntry::builder()
+                .id(id.to_string())
+                .receipt_handle(&handle.0)
+                .build()
+        });
+        let answer = self
+            .client
+            .delete_message_batch()
+            .queue_url(&self.url)
+            .set_entries(Some(built(OPERATION, entries)?))
+            .send()
+            .await
+            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
+        Ok(sorted(
+            handles.len(),
+            answer.successful.iter().map(|entry| entry.id.as_str()),
+            answer.failed,
+        ))
+    }
+
+    async fn change_visibility(
+        &self,
+        changes: &[(ReceiptHandle, VisibilityTimeout)],
+    ) -> BatchResult {
+        const OPERATION: &str = "ChangeMessageVisibilityBatch";
+        let entries = changes.iter().enumerate().map(|(id, (handle, timeout))| {
+            api::ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(id.to_string())
+                .receipt_handle(&handle.0)
+                .visibility_timeout(i32::try_from(timeout.seconds()).unwrap_or(i32::MAX))
+                .build()
+        });
+        let answer = self
+            .client
+            .change_message_visibility_batch()
+            .queue_url(&self.url)
+            .set_entries(Some(built(OPERATION, entries)?))
+            .send()
+            .await
+            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
+        Ok(sorted(
+            changes.len(),
+            answer.successful.iter().map(|entry| entry.id.as_str()),
+            answer.failed,
+        ))
+    }
+
+    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        const OPERATION: &str = "SendMessageBatch";
+        let mut entries = Vec::with_capacity(messages.len());
+        for (id, message) in messages.iter().enumerate() {
+            entries.push(outgoing(OPERATION, id, message)?);
+        }
+        let answer = self
+            .client
+            .send_message_batch()
+            .queue_url(&self.url)
+            .set_entries(Some(entries))
+            .send()
+            .await
+            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
+        Ok(sorted(
+            messages.len(),
+            answer.successful.iter().map(|entry| entry.id.as_str()),
+            answer.failed,
+        ))
+    }
+}

@@ -1,0 +1,253 @@
+//! Between the SDK's types and the queue's own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use api::{MessageSystemAttributeName as System, QueueAttributeName as Q};
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::primitives::Blob;
+use aws_sdk_sqs::types as api;
+use tokio::time::Instant;
+
+use crate::failure::{Milliseconds, Timestamp};
+use crate::queue::{
+    Attribute, BATCH_BYTES, Description, EntryError, Message, Outgoing, QueueError, ReceiptHandle,
+    Redrive, VisibilityTimeout,
+};
+use crate::text::chain;
+use backstop_aws::{Endpoint, NoAnswer};
+
+/// The host builds every entry with all that the SDK requires; this says so without a panic.
+pub(super) fn built<T, E: std::fmt::Display>(
+    operation: &'static str,
+    entries: impl Iterator<Item = Result<T, E>>,
+) -> Result<Vec<T>, QueueError> {
+    entries
+        .collect::<Result<_, _>>()
+        .map_err(|error| QueueError::new(operation, "InvalidParameterValue", error.to_string()))
+}
+
+pub(super) fn outgoing(
+    operation: &'static str,
+    id: usize,
+    message: &Outgoing,
+) -> Result<api::SendMessageBatchRequestEntry, QueueError> {
+    let attributes = message.attributes.iter().map(|(name, attribute)| {
+        let value = api::MessageAttributeValue::builder();
+        let value = match attribute {
+            Attribute::Text {
+                data_type,
+                value: text,
+            } => value.data_type(data_type).string_value(text),
+            Attribute::Binary {
+                data_type,
+                value: bytes,
+            } => value
+                .data_type(data_type)
+                .binary_value(Blob::new(bytes.clone())),
+        };
+        value.build().map(|value| (name.clone(), value))
+    });
+    let attributes: HashMap<_, _> = built(operation, attributes)?.into_iter().collect();
+    let mut entry = api::SendMessageBatchRequestEntry::builder()
+        .id(id.to_string())
+        .message_body(message.body.as_ref())
+        .set_message_attributes(Some(attributes))
+        .set_message_group_id(message.group.clone())
+        .set_message_deduplication_id(message.deduplication_id.clone());
+    if let Some(trace) = &message.trace_header {
+        let trace = api::MessageSystemAttributeValue::builder()
+            .data_type("String")
+            .string_value(trace)
+            .build();
+        let trace = trace.map_err(|error| {
+            QueueError::new(operation, "InvalidParameterValue", error.to_string())
+        })?;
+        entry = entry.message_system_attributes(
+            api::MessageSystemAttributeNameForSends::AwsTraceHeader,
+            trace,
+        );
+    }
+    entry
+        .build()
+        .map_err(|error| QueueError::new(operation, "InvalidParameterValue", error.to_string()))
+}
+
+/// A received message; none where SQS left out its id, handle or body, without which nothing can be done but to wait for it to come again.
+pub(super) fn incoming(
+    message: api::Message,
+    (now, received): (Timestamp, Instant),
+) -> Option<Message> {
+    let mut system = message.attributes.unwrap_or_default();
+    let milliseconds =
+        |value: Option<&String>| value.and_then(|value| value.parse().ok()).map(Timestamp);
+    let sent = milliseconds(system.get(&System::SentTimestamp)).unwrap_or(now);
+    let (Some(id), Some(handle), Some(body)) =
+        (message.message_id, message.receipt_handle, message.body)
+    else {
+        tracing::warn!(
+            "a message came without an id, a receipt handle or a body: left to come again"
+        );
+        return None;
+    };
+    Some(Message {
+        id,
+        receipt_handle: ReceiptHandle(handle),
+        body: body.into(),
+        attributes: message
+            .message_attributes
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, attribute(value)?)))
+            .collect::<BTreeMap<_, _>>(),
+        receive_count: system
+            .get(&System::ApproximateReceiveCount)
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(NonZeroU32::MIN),
+        sent,
+        first_received: milliseconds(system.get(&System::ApproximateFirstReceiveTimestamp))
+            .unwrap_or(now),
+        received,
+        sender: system.remove(&System::SenderId),
+        group: system.remove(&System::MessageGroupId),
+        deduplication_id: system.remove(&System::MessageDeduplicationId),
+        trace_header: system.remove(&System::AwsTraceHeader),
+    })
+}
+
+fn attribute(value: api::MessageAttributeValue) -> Option<Attribute> {
+    let data_type = value.data_type;
+    match (value.string_value, value.binary_value) {
+        (Some(value), _) => Some(Attribute::Text { data_type, value }),
+        (None, Some(bytes)) => Some(Attribute::Binary {
+            data_type,
+            value: bytes.into_inner(),
+        }),
+        (None, None) => None,
+    }
+}
+
+pub(super) fn description(url: &str, attributes: &HashMap<Q, String>) -> Description {
+    let number = |name: &Q| {
+        attributes
+            .get(name)
+            .and_then(|value| value.parse::<u64>().ok())
+    };
+    let seconds = |name: &Q, default: u64| Duration::from_secs(number(name).unwrap_or(default));
+    Description {
+        arn: attributes
+            .get(&Q::QueueArn)
+            .cloned()
+            .unwrap_or_else(|| url.to_owned()),
+        fifo: attributes
+            .get(&Q::FifoQueue)
+            .is_some_and(|fifo| fifo == "true")
+            || url.ends_with(".fifo"),
+        visibility_timeout: VisibilityTimeout::rounded_up(seconds(&Q::VisibilityTimeout, 30)),
+        retention: Milliseconds::from_duration(seconds(&Q::MessageRetentionPeriod, 4 * 86_400)),
+        max_message_bytes: number(&Q::MaximumMessageSize)
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .unwrap_or(BATCH_BYTES),
+        in_flight: number(&Q::ApproximateNumberOfMessagesNotVisible)
+            .and_then(|count| usize::try_from(count).ok()),
+        redrive: attributes
+            .get(&Q::RedrivePolicy)
+            .and_then(|policy| redrive(policy)),
+    }
+}
+
+/// `{"deadLetterTargetArn": "...", "maxReceiveCount": 5}`, the count a number or a string.
+fn redrive(policy: &str) -> Option<Redrive> {
+    let policy: serde_json::Value = serde_json::from_str(policy).ok()?;
+    let count = policy.get("maxReceiveCount")?;
+    let count = count.as_u64().or_else(|| count.as_str()?.parse().ok())?;
+    Some(Redrive {
+        dead_letter_arn: policy.get("deadLetterTargetArn")?.as_str()?.to_owned(),
+        max_receive_count: NonZeroU32::new(u32::try_from(count).ok()?)?,
+    })
+}
+
+/// One answer for each entry, whose id is its index.
+pub(super) fn sorted<'a>(
+    entries: usize,
+    successful: impl Iterator<Item = &'a str>,
+    failed: Vec<api::BatchResultErrorEntry>,
+) -> Vec<Result<(), EntryError>> {
+    let mut results = vec![Err(EntryError::unanswered()); entries];
+    let mut set = |id: &str, result| {
+        if let Some(place) = id
+            .parse()
+            .ok()
+            .and_then(|index: usize| results.get_mut(index))
+        {
+            *place = result;
+        }
+    };
+    successful.for_each(|id| set(id, Ok(())));
+    for entry in failed {
+        set(
+            &entry.id,
+            Err(EntryError::new(
+                entry.code,
+                entry.message.unwrap_or_default(),
+                entry.sender_fault,
+            )),
+        );
+    }
+    results
+}
+
+pub(super) fn failed<E, R>(
+    operation: &'static str,
+    endpoint: &Endpoint,
+    error: &SdkError<E, R>,
+) -> QueueError
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug,
+{
+    if let Some(NoAnswer { code, text }) = endpoint.no_answer(error) {
+        return QueueError::unanswered(operation, code, text);
+    }
+    let code = error.code().unwrap_or("UnknownError");
+    let message = error.message().map_or_else(|| chain(error), str::to_owned);
+    QueueError::new(operation, code, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::short_name;
+
+    #[test]
+    fn an_entry_in_neither_list_of_the_answer_is_tried_again() {
+        let throttled = api::BatchResultErrorEntry::builder()
+            .id("1")
+            .code("RequestThrottled")
+            .sender_fault(true)
+            .build()
+            .unwrap();
+        let results = sorted(3, ["0"].into_iter(), vec![throttled]);
+        assert_eq!(results[0], Ok(()));
+        assert!(
+            results[1]
+                .as_ref()
+                .is_err_and(|error| error.code == "RequestThrottled" && error.retryable)
+        );
+        assert_eq!(results[2], Err(EntryError::unanswered()));
+    }
+
+    #[test]
+    fn a_redrive_policy_is_read_with_its_count_as_number_or_string() {
+        for count in ["5", "\"5\""] {
+            let policy = format!(
+                r#"{{"deadLetterTargetArn": "arn:aws:sqs:eu-west-1:1:dead", "maxReceiveCount": {count}}}"#
+            );
+            let redrive = redrive(&policy).unwrap();
+            assert_eq!(redrive.max_receive_count.get(), 5);
+            assert_eq!(short_name(&redrive.dead_letter_arn), "dead");
+        }
+        assert_eq!(redrive("{}"), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! The demo's hundred orders: why each fails, and what was decided about it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::timeline::Timeline;
+use backstop::consumer::{Consumer, Stats};
+use backstop::handler::Handler;
+use backstop::queue::{Message, Outgoing};
+use backstop::record::{DecisionRecord, Observer};
+use backstop_core::failure::{Error, Milliseconds};
+
+/// How many orders there are.
+pub(super) const TOTAL: u32 = 100;
+
+/// Why an order fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// It does not.
+    None,
+    /// The network fails this often.
+    Network(u32),
+    /// The payment service is busy this often, and says so.
+    Throttled(u32),
+    /// It is wrong in itself.
+    Invalid,
+    /// The service fails for ever.
+    Outage,
+}
+
+impl Cause {
+    fn of(order: u32) -> Self {
+        match order % 20 {
+            0..=8 => Self::None,
+            9..=12 => Self::Network(1 + order % 2),
+            13..=16 => Self::Throttled(1 + order % 3),
+            17 | 18 => Self::Invalid,
+            _ => Self::Outage,
+        }
+    }
+
+    fn error(self, attempt: u32) -> Option<Error> {
+        match self {
+            Self::Network(failures) if attempt <= failures => {
+                Some(Error::new("ECONNRESET", "socket hang up"))
+            }
+            Self::Throttled(failures) if attempt <= failures => Some(Error {
+                status: Some(429),
+                retry_after: Some(Milliseconds(1_000)),
+                ..Error::new("ThrottlingException", "Rate exceeded")
+            }),
+            Self::Invalid => Some(Error {
+                status: Some(400),
+                ..Error::new("ValidationException", "no such article")
+            }),
+            Self::Outage => Some(Error {
+                status: Some(503),
+                ..Error::new("HTTP 503", "Service Unavailable")
+            }),
+            Self::None | Self::Network(_) | Self::Throttled(_) => None,
+        }
+    }
+}
+
+/// One order of each cause is followed in the timeline; all of them would be too much to read.
+const FOLLOWED: [u32; 4] = [11, 14, 17, 19];
+
+/// The handler's side of the orders, and the observer of what is decided about them.
+#[derive(Debug)]
+pub(super) struct Orders {
+    timeline: Arc<Timeline>,
+    /// The number of each followed order, by message id.
+    followed: Mutex<BTreeMap<String, u32>>,
+    /// Decisions by version of the policy.
+    versions: Mutex<BTreeMap<String, u32>>,
+}
+
+impl Orders {
+    pub(super) fn new(timeline: Arc<Timeline>) -> Self {
+        Self {
+            timeline,
+            followed: Mutex::default(),
+            versions: Mutex::default(),
+        }
+    }
+
+    pub(super) fn messages(&self) -> Vec<Outgoing> {
+        (0..TOTAL)
+            .map(|order| Outgoing::new(format!(r#"{{"order": {order}}}"#)))
+            .collect()
+    }
+
+    pub(super) fn handler(self: &Arc<Self>) -> Arc<dyn Handler> {
+        Arc::new(Work(Arc::clone(self)))
+    }
+
+    pub(super) fn stats(&self, consumer: &Consumer) -> Arc<Stats> {
+        consumer.stats()
+    }
+
+    /// How many decisions each version of the policy made, by the short form of its digest.
+    pub(super) fn versions(&self) -> BTreeMap<String, u32> {
+        self.versions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// The work on an order: a little time, then success or the order's error.
+#[derive(Debug)]
+struct Work(Arc<Orders>);
+
+#[async_trait]
+impl Handler for Work {
+    async fn handle(&self, message: &Message) -> Result<(), Error> {
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        let body: serde_json::Value = serde_json::from_str(&message.body).unwrap_or_default();
+        let order = body
+            .get("order")
+            .and_then(serde_json::Value::as_u64)
+            .and_then(|order| u32::try_from(order).ok())
+            .unwrap_or_default();
+        let attempt = message.receive_count.get();
+        let is_followed = FOLLOWED.contains(&order);
+        if is_followed {
+            self.0
+                .followed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(message.id.clone(), order);
+        }
+        match Cause::of(order).error(attempt) {
+            Some(error) => Err(error),
+            None => {
+                if is_followed {
+                    self.0.timeline.succeeded(order, attempt);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Observer for Orders {
+    fn decided(&self, record: &DecisionRecord) {
+        let version = record
+            .policy
+            .first()
+            .map(|part| part.digest.short())
+            .unwrap_or_default();
+        *self
+            .versions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(version)
+            .or_default() += 1;
+        let followed = self
+            .followed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&record.failure.message_id)
+            .copied();
+        if let Some(order) = followed {
+            self.timeline.decided(order, record);
+        }
+    }
+}

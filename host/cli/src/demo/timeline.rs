@@ -1,0 +1,191 @@
+//! What the demo prints: one line for each thing that happens to a followed order or to the policy, and a bar for all of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::output::println;
+use anstyle::{AnsiColor, Style};
+use tokio::time::{Instant, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::orders::TOTAL;
+use backstop::consumer::{Stats, Summary};
+use backstop::record::DecisionRecord;
+use backstop_core::decision::Action;
+use backstop_core::text::one_line;
+
+const GREEN: Style = AnsiColor::Green.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
+const RED: Style = AnsiColor::Red.on_default();
+const CYAN: Style = AnsiColor::Cyan.on_default().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// The width of the bar, in characters.
+const BAR: u64 = 40;
+
+/// Prints with the time since the start; or nothing.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    started: Instant,
+    shown: bool,
+}
+
+impl Timeline {
+    pub(super) fn start(shown: bool) -> Self {
+        Self {
+            started: Instant::now(),
+            shown,
+        }
+    }
+
+    /// Waits until this long after the start.
+    pub(super) async fn until(&self, since_start: Duration) {
+        sleep_until(self.started + since_start).await;
+    }
+
+    fn line(&self, who: impl Display, what: impl Display) {
+        if self.shown {
+            println!(
+                "{DIM}{:5.1}s{DIM:#}  {who:<10}  {what}",
+                self.started.elapsed().as_secs_f64()
+            );
+        }
+    }
+
+    pub(super) fn title(&self, policy: &Path) {
+        if self.shown {
+            println!(
+                "A hundred orders on a queue in memory with SQS's semantics; failures are put before a policy:"
+            );
+            println!("{DIM}{}{DIM:#}", policy.display());
+            println!(
+                "45 are fine, 20 hit a flaky network, 20 are throttled, 10 are invalid, 5 fail for ever."
+            );
+            println!("Four of them are followed here, one of each kind.\n");
+        }
+    }
+
+    pub(super) fn note(&self, text: &str) {
+        self.line("policy", format!("{CYAN}{text}{CYAN:#}"));
+    }
+
+    pub(super) fn policy(&self, does: &str, title: &str) {
+        let name = title.rsplit('/').next().unwrap_or(title);
+        self.line("policy", format!("{CYAN}{name} {does}{CYAN:#}"));
+    }
+
+    pub(super) fn diff(&self, old: &str, new: &str) {
+        if self.shown {
+            println!("{:19}  {RED}- {old}{RED:#}", "");
+            println!("{:19}  {GREEN}+ {new}{GREEN:#}", "");
+        }
+    }
+
+    pub(super) fn refused(&self, why: &str) {
+        let why = why.split_once("is refused: ").map_or(why, |(_, why)| why);
+        self.line("policy", format!("{RED}refused: {}{RED:#}", one_line(why)));
+    }
+
+    pub(super) fn succeeded(&self, order: u32, attempt: u32) {
+        self.line(
+            format!("order {order:02}"),
+            format!("attempt {attempt}  {GREEN}done{GREEN:#}"),
+        );
+    }
+
+    pub(super) fn decided(&self, order: u32, record: &DecisionRecord) {
+        let failure = &record.failure;
+        let outcome = match &record.decision.action {
+            Action::Retry { delay } => format!("{YELLOW}again in {delay}{YELLOW:#}"),
+            Action::DeadLetter { reason } => {
+                format!("{RED}dead-lettered: {}{RED:#}", one_line(reason))
+            }
+            Action::Discard { reason } => format!("{RED}discarded: {}{RED:#}", one_line(reason)),
+        };
+        let what = format!(
+            "attempt {}  {:<20} {:<10} {outcome}",
+            failure.attempt,
+            one_line(&failure.error.code),
+            one_line(&record.decision.class.to_string())
+        );
+        self.line(format!("order {order:02}"), what);
+    }
+
+    /// Draws the bar twice a second until `done`.
+    pub(super) async fn tick(self: Arc<Self>, stats: Arc<Stats>, done: CancellationToken) {
+        let mut every = interval(Duration::from_millis(1_000));
+        every.tick().await;
+        loop {
+            tokio::select! {
+                _ = every.tick() => self.bar(stats.succeeded.get(), stats.dead_lettered.get()),
+                () = done.cancelled() => return,
+            }
+        }
+    }
+
+    fn bar(&self, done: u64, dead: u64) {
+        let cells = |count: u64| usize::try_from(count * BAR / u64::from(TOTAL)).unwrap_or(0);
+        let waiting = u64::from(TOTAL).saturating_sub(done + dead);
+        let rest = cells(u64::from(TOTAL)).saturating_sub(cells(done) + cells(dead));
+        let bar = format!(
+            "{GREEN}{}{GREEN:#}{RED}{}{RED:#}{DIM}{}{DIM:#}",
+            "█".repeat(cells(done)),
+            "█".repeat(cells(dead)),
+            "░".repeat(rest)
+        );
+        self.line(
+            "all",
+            format!("{bar} {done} done, {dead} dead-lettered, {waiting} waiting"),
+        );
+    }
+
+    pub(super) fn summary(
+        &self,
+        summary: &Summary,
+        versions: &BTreeMap<String, u32>,
+        left: usize,
+        dead: usize,
+    ) {
+        if !self.shown {
+            return;
+        }
+        let versions: Vec<_> = versions
+            .iter()
+            .map(|(version, decisions)| format!("{decisions} by {version}"))
+            .collect();
+        println!("\n  sent           {TOTAL:>4}");
+        println!("  {GREEN}done           {:>4}{GREEN:#}", summary.succeeded);
+        println!("  {RED}dead-lettered  {dead:>4}{RED:#}  each with its reason, class and attempt");
+        println!("  still there    {left:>4}");
+        println!(
+            "  decisions      {:>4}  {}",
+            summary.retried + summary.dead_lettered,
+            versions.join(", ")
+        );
+        println!(
+            "  requests       {:>4.2}  a message; one by one it would be {:.2}",
+            summary.requests_per_message,
+            one_by_one(summary)
+        );
+        println!(
+            "\n{GREEN}Nothing was lost.{GREEN:#} The same file works in production: backstop run --help"
+        );
+    }
+}
+
+/// What the same work costs without batches: a receive and a request for each outcome of each message, two for a dead letter.
+fn one_by_one(summary: &Summary) -> f64 {
+    let requests =
+        summary.received + summary.succeeded + summary.retried + 2 * summary.dead_lettered;
+    let messages = summary.succeeded + summary.dead_lettered;
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+    let ratio = if messages == 0 {
+        0.0
+    } else {
+        requests as f64 / messages as f64
+    };
+    ratio
+}

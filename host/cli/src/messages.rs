@@ -1,0 +1,180 @@
+//! `backstop run --messages`: a local queue filled with the lines of a file.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use super::exit::UsageError;
+use backstop::config::Config;
+use backstop::queue::{BATCH_BYTES, BATCH_ENTRIES, Connections, LocalQueue, Outgoing, Queue};
+
+/// Sends the lines of a file to the local queue, and ends the run when it has become empty.
+pub(super) async fn fill(
+    config: &Config,
+    file: &Path,
+    connections: &Connections,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let local = config
+        .queues
+        .first()
+        .and_then(|queue| queue.url.strip_prefix("local:"));
+    let Some(name) = local else {
+        return Err(UsageError(
+            "--messages fills local queues only: give --queue-url local:NAME".to_owned(),
+        )
+        .into());
+    };
+    let queue = connections.local.named(name);
+    let (filled, path) = (Arc::clone(&queue), file.to_owned());
+    // On a thread that may wait: a pipe may have no writer yet.
+    let filling = tokio::task::spawn_blocking(move || {
+        let input: Box<dyn Read + Send> = match path == Path::new("-") {
+            true => Box::new(std::io::stdin()),
+            false => Box::new(
+                std::fs::File::open(&path)
+                    .with_context(|| format!("can't read the messages in {}", path.display()))?,
+            ),
+        };
+        Handle::current()
+            .block_on(send_lines(&filled, input))
+            .with_context(|| path.display().to_string())
+    });
+    filling.await??;
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        queue.emptied().await;
+        stop.cancel();
+    });
+    Ok(())
+}
+
+/// Lines that go with one request, each with its number, which counts from 1.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<(usize, Outgoing)>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn fits(&self, message: &Outgoing) -> bool {
+        self.lines.is_empty()
+            || self.lines.len() < BATCH_ENTRIES && self.bytes + message.size() <= BATCH_BYTES
+    }
+
+    fn add(&mut self, number: usize, message: Outgoing) {
+        self.bytes += message.size();
+        self.lines.push((number, message));
+    }
+
+    async fn send(self, queue: &LocalQueue) -> anyhow::Result<()> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        let (numbers, messages): (Vec<_>, Vec<_>) = self.lines.into_iter().unzip();
+        for (number, sent) in numbers.into_iter().zip(queue.send(&messages).await?) {
+            sent.with_context(|| format!("line {number} is refused"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Each line that is not blank is a message.
+async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> anyhow::Result<()> {
+    let fifo = queue.describe().await?.fifo;
+    let mut input = BufReader::new(input);
+    let mut batch = Batch::default();
+    for number in 1.. {
+        let Some(line) = line(&mut input).with_context(|| format!("line {number}"))? else {
+            break;
+        };
+        if line.trim().is_empty() {
+            continue;
+        }
+        let message = Outgoing {
+            group: fifo.then(|| "lines".to_owned()),
+            deduplication_id: fifo.then(|| number.to_string()),
+            ..Outgoing::new(line)
+        };
+        if !batch.fits(&message) {
+            std::mem::take(&mut batch).send(queue).await?;
+        }
+        batch.add(number, message);
+    }
+    batch.send(queue).await
+}
+
+/// The next line without its end; none at the end of the file. No more is read than a message can have.
+fn line(input: &mut impl BufRead) -> anyhow::Result<Option<String>> {
+    let most = BATCH_BYTES + "\r\n".len();
+    let mut line = Vec::new();
+    let read = input
+        .take(u64::try_from(most).unwrap_or(u64::MAX))
+        .read_until(b'\n', &mut line)?;
+    if read == 0 {
+        return Ok(None);
+    }
+    let ended = line.ends_with(b"\n");
+    if ended {
+        line.pop();
+        line.pop_if(|end| *end == b'\r');
+    }
+    anyhow::ensure!(
+        line.len() <= BATCH_BYTES && (ended || read < most),
+        "longer than {BATCH_BYTES} bytes, the most that a message has"
+    );
+    Ok(Some(String::from_utf8(line).context("not text in UTF-8")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backstop::queue::LocalSettings;
+    use std::time::Duration;
+
+    async fn filled(input: &str) -> anyhow::Result<usize> {
+        let queue = LocalQueue::new("try", LocalSettings::default());
+        send_lines(&queue, input.as_bytes()).await?;
+        Ok(queue.len())
+    }
+
+    #[tokio::test]
+    async fn lines_of_any_size_up_to_a_messages_go_in_requests_that_are_small_enough() {
+        let half = "x".repeat(BATCH_BYTES / 2 + 1);
+        let most = "x".repeat(BATCH_BYTES);
+        let lines = format!("{half}\n{half}\r\n\n{most}\r\n{}", "y\n".repeat(25));
+        assert_eq!(filled(&lines).await.unwrap(), 28);
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_with_a_line_names_the_line() {
+        let long = "x".repeat(BATCH_BYTES + 1);
+        for (lines, said) in [
+            (
+                format!("a\n\n{long}\nb\n"),
+                "line 3: longer than 1048576 bytes",
+            ),
+            (format!("a\n{long}"), "line 2: longer than 1048576 bytes"),
+            (
+                "a\nb\u{1}\n".to_owned(),
+                "line 2 is refused: InvalidMessageContents",
+            ),
+        ] {
+            let error = filled(&lines).await.unwrap_err();
+            assert!(format!("{error:#}").starts_with(said), "{error:#}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_is_a_message_without_its_end() {
+        let queue = LocalQueue::new("try", LocalSettings::default());
+        send_lines(&queue, &b"one\r\ntwo"[..]).await.unwrap();
+        let taken = queue.receive(10, Duration::ZERO, Default::default()).await;
+        let bodies: Vec<_> = taken.unwrap().into_iter().map(|it| it.body).collect();
+        assert_eq!(bodies, [std::sync::Arc::from("one"), "two".into()]);
+    }
+}

@@ -1,0 +1,131 @@
+//! `backstop policy bench`: what policies cost, side by side.
+
+use std::time::Duration;
+
+use crate::output::{eprintln, println};
+use anstyle::AnsiColor;
+use clap::Parser;
+use serde_json::json;
+
+use super::source_of;
+use backstop::config::{parse_settings, parse_span};
+use backstop::policy::{Limits, PolicyError};
+use backstop_workbench::measure::{Costs, Spread};
+use backstop_workbench::subject::Subject;
+
+const EXAMPLES: &str = "\
+Examples:
+  backstop policy bench full-jitter ./mine
+  backstop policy bench ./mine --for 5s --json";
+
+/// Measure what policies cost: a decision, fuel, memory, compiling
+///
+/// Each is compiled, probed as a host probes it, and asked about an ordinary failure again and again: as a host asks, in an instance of its own for each decision, and in a live one, to show what the instance costs. Fuel and memory are the most that any failure of the probe takes. Two policies are compared best in one run.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Built-in policies by name, paths of .wasm and .wat files, or policies' folders
+    #[arg(required = true, value_name = "NAME|FILE|FOLDER")]
+    policies: Vec<String>,
+
+    /// A setting of all of them, such as base=2s; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    settings: Vec<(String, String)>,
+
+    /// How long to measure each
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_span, default_value = "1s")]
+    lasting: Duration,
+
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let limits = Limits::default();
+    let sandbox = super::compiling_sandbox()?;
+    if cfg!(debug_assertions) {
+        eprintln!("this program was built without optimisation: its times are not a host's");
+    }
+    let mut measured = Vec::new();
+    for name in &args.policies {
+        let source = source_of(name)?;
+        let subject = Subject::load(&sandbox, &source, name)?;
+        let costs = Costs::measure(&subject, &args.settings, args.lasting).map_err(|cause| {
+            PolicyError::Probe {
+                name: subject.title(),
+                cause,
+            }
+        })?;
+        measured.push((name, costs));
+    }
+    if args.json {
+        let all: Vec<_> = measured
+            .iter()
+            .map(|(name, costs)| as_json(name, costs, &limits))
+            .collect();
+        println!("{}", json!(all));
+        return Ok(());
+    }
+    let width = measured.iter().map(|(name, _)| name.len()).max();
+    let width = width.unwrap_or_default().max("policy".len());
+    println!(
+        "{:<width$}  {:>10}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}",
+        "policy", "fresh", "fresh p99", "live", "compiling", "fuel", "memory"
+    );
+    for (name, costs) in &measured {
+        println!(
+            "{name:<width$}  {:>10}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}",
+            shown(costs.fresh.median),
+            shown(costs.fresh.p99),
+            shown(costs.live.median),
+            shown(costs.compiling),
+            costs.fuel,
+            format!("{} KiB", costs.memory >> 10),
+        );
+    }
+    println!();
+    println!(
+        "fresh: a whole decision, as a host makes it; live: in an instance that is there already; both medians"
+    );
+    println!(
+        "limits: {} fuel and {} KiB for each decision",
+        limits.fuel,
+        limits.memory >> 10
+    );
+    let yellow = AnsiColor::Yellow.on_default();
+    for (name, costs) in &measured {
+        for (limit, share) in costs.near(&limits) {
+            eprintln!(
+                "{yellow}warning:{yellow:#} {name} uses {:.0} % of its {limit}: a larger payload or the next version may not fit",
+                share * 100.0
+            );
+        }
+    }
+    Ok(())
+}
+
+fn as_json(name: &str, costs: &Costs, limits: &Limits) -> serde_json::Value {
+    let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+    let spread = |it: Spread| json!({"median-us": microseconds(it.median), "p99-us": microseconds(it.p99), "times": it.times});
+    json!({
+        "policy": name,
+        "fresh": spread(costs.fresh),
+        "live": spread(costs.live),
+        "compiling-us": microseconds(costs.compiling),
+        "fuel": costs.fuel,
+        "memory": costs.memory,
+        "limits": {"fuel": limits.fuel, "memory": limits.memory},
+        "near": costs.near(limits).iter().map(|(limit, _)| *limit).collect::<Vec<_>>(),
+    })
+}
+
+/// Three digits or so, in the unit that suits.
+fn shown(time: Duration) -> String {
+    let microseconds = time.as_secs_f64() * 1e6;
+    match microseconds {
+        ..1_000.0 => format!("{microseconds:.1} µs"),
+        1_000.0..1_000_000.0 => format!("{:.1} ms", microseconds / 1e3),
+        _ => format!("{:.1} s", microseconds / 1e6),
+    }
+}

@@ -1,0 +1,85 @@
+//! Two spreads of delays beside one another, as bars in the terminal.
+
+use backstop_workbench::replay::{Delays, STEPS};
+use backstop_workbench::simulate::Rounded;
+
+/// The width of the longest bar, in characters.
+const BAR: usize = 28;
+
+/// Parts of a character, an eighth more each.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// A line for each step of lengths from the first that has delays to the last: the step, and a bar with its number for each of the two. Nothing where there are no delays.
+pub(super) fn lines(old: &Delays, new: &Delays) -> Vec<String> {
+    let pairs = || old.steps.into_iter().zip(new.steps);
+    let has_any = |(old, new): (usize, usize)| old + new > 0;
+    let first = pairs().position(has_any).unwrap_or(STEPS.len());
+    let last = STEPS.len() - pairs().rev().position(has_any).unwrap_or(STEPS.len());
+    let most = pairs().map(|(old, new)| old.max(new)).max().unwrap_or(0);
+    let digits = most.to_string().len();
+    let shown = STEPS.into_iter().zip(pairs()).enumerate();
+    shown
+        .filter(|(step, _)| (first..last).contains(step))
+        .map(|(step, (from, (old, new)))| {
+            let range = match STEPS.get(step + 1) {
+                Some(to) if from == 0 => format!("to {}", Rounded(u64::from(*to))),
+                Some(to) => format!("{} to {}", Rounded(from.into()), Rounded(u64::from(*to))),
+                None => format!("from {}", Rounded(from.into())),
+            };
+            let (left, right) = (bar(old, most), bar(new, most));
+            let line = format!("{range:<14} {old:>digits$} {left:<BAR$}  {new:>digits$} {right}");
+            line.trim_end().to_owned()
+        })
+        .collect()
+}
+
+/// Where the second of the two begins in a line of [`lines`], and what stands above the first.
+pub(super) fn heads(old: &Delays, new: &Delays, labels: [&str; 2]) -> String {
+    let most = old.steps.into_iter().chain(new.steps).max().unwrap_or(0);
+    let width = most.to_string().len() + 1 + BAR;
+    let [left, right] = labels;
+    format!("{:<14} {left:<width$}  {right}", "")
+}
+
+/// As long as the number is of the largest; at least a trace of what is not nothing.
+fn bar(count: usize, most: usize) -> String {
+    let eighths = (count * BAR * 8).div_ceil(most.max(1));
+    let rest = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();
+    "█".repeat(eighths / 8) + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_as_long_as_its_number_is_large() {
+        assert_eq!(bar(0, 0), "");
+        assert_eq!(bar(0, 9), "");
+        assert_eq!(bar(1, 1_000_000), "▏");
+        assert_eq!(bar(1, BAR), "█");
+        assert_eq!(bar(BAR / 2, BAR), "█".repeat(BAR / 2));
+        assert_eq!(bar(7, 7), "█".repeat(BAR));
+    }
+
+    #[test]
+    fn steps_before_the_first_delay_and_after_the_last_are_left_out() {
+        let mut old = Delays::default();
+        let mut new = Delays::default();
+        old.steps[7] = 10;
+        new.steps[9] = 5;
+        let (full, half) = ("█".repeat(BAR), "█".repeat(BAR / 2));
+        assert_eq!(
+            lines(&old, &new),
+            [
+                format!("1s to 2s       10 {full}   0"),
+                format!("2s to 5s        0 {:BAR$}   0", ""),
+                format!("5s to 10s       0 {:BAR$}   5 {half}", ""),
+            ]
+        );
+        assert!(lines(&Delays::default(), &Delays::default()).is_empty());
+        new.steps[23] = 1;
+        let lines = lines(&old, &new);
+        assert!(lines.last().unwrap().starts_with("from 7d"), "{lines:?}");
+    }
+}

@@ -1,0 +1,139 @@
+//! A failed test in words: what was asked, expected and found, and how to see it again. Plain text, for the terminal and for reports.
+
+use std::path::Path;
+
+use crate::policy::run::described;
+use backstop_core::text::one_line;
+use backstop_workbench::outcome::{Found, Outcome, Row};
+
+/// What precedes a comparison that does not hold.
+pub(super) const CROSS: &str = "✗";
+
+/// A longer text gets a line of its own.
+const COLUMN: usize = 40;
+
+/// What it takes to run the same again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Again<'a> {
+    pub(super) policy: &'a str,
+    pub(super) scenarios: Option<&'a Path>,
+    pub(super) settings: &'a [(String, String)],
+}
+
+impl Again<'_> {
+    /// The command that finds the same failure.
+    fn command(&self, check: &str, found: &Found) -> String {
+        let mut words = vec![
+            "backstop".to_owned(),
+            "policy".to_owned(),
+            "test".to_owned(),
+        ];
+        words.push(self.policy.to_owned());
+        if let Some(path) = self.scenarios {
+            words.extend(["--scenarios".to_owned(), path.display().to_string()]);
+        }
+        for (name, value) in self.settings {
+            words.extend(["--set".to_owned(), format!("{name}={value}")]);
+        }
+        words.extend(["--filter".to_owned(), check.to_owned()]);
+        words.extend(["--seed".to_owned(), found.seed.to_string()]);
+        words.extend(["--cases".to_owned(), found.case.to_string()]);
+        let quoted = words.iter().map(|word| {
+            shlex::try_quote(word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned())
+        });
+        quoted.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The lines about a failed test.
+pub(super) fn lines(outcome: &Outcome, again: &Again<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(told) = &outcome.told {
+        lines.push(format!(
+            "  asked about {}",
+            one_line(&described(&told.failure))
+        ));
+    }
+    lines.extend(table(&outcome.rows));
+    for line in outcome.told.iter().flat_map(|told| &told.log) {
+        lines.push(format!(
+            "  it wrote {}: {}",
+            line.level,
+            one_line(&line.message)
+        ));
+    }
+    if let Some(found) = &outcome.found {
+        if let Some(scenario) = &found.scenario {
+            lines.push("  the smallest such failure, as a scenario to keep:".to_owned());
+            lines.push(String::new());
+            lines.extend(scenario.lines().map(|line| format!("    {line}")));
+            lines.push(String::new());
+        }
+        lines.push(format!("  again: {}", again.command(&outcome.name, found)));
+    }
+    lines
+}
+
+/// What was expected beside what was found; one above the other where that would be too wide.
+fn table(rows: &[Row]) -> Vec<String> {
+    let width = |cell: fn(&Row) -> &String, least: usize| {
+        let cells = rows.iter().map(|row| one_line(cell(row)).chars().count());
+        cells.max().unwrap_or(0).max(least)
+    };
+    let (what, expected) = (width(|row| &row.what, 0), width(|row| &row.expected, 8));
+    let mark = |row: &Row| if row.holds { " " } else { CROSS };
+    if expected > COLUMN || width(|row| &row.got, 0) > 2 * COLUMN {
+        let stacked = rows.iter().flat_map(|row| {
+            let (wanted, got) = (one_line(&row.expected), one_line(&row.got));
+            [
+                format!("{} {:<what$}  expected  {wanted}", mark(row), row.what),
+                format!("  {:<what$}  got       {got}", ""),
+            ]
+        });
+        return stacked.collect();
+    }
+    let head = format!("  {:<what$}  {:<expected$}  got", "", "expected");
+    let body = rows.iter().map(|row| {
+        let (wanted, got) = (one_line(&row.expected), one_line(&row.got));
+        format!(
+            "{} {:<what$}  {wanted:<expected$}  {got}",
+            mark(row),
+            row.what
+        )
+    });
+    std::iter::once(head).chain(body).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_expected_stands_beside_what_was_found() {
+        let rows = [
+            Row::new("class", "transient", "transient", true),
+            Row::new("delay", "8s", "4s", false),
+        ];
+        assert_eq!(
+            table(&rows),
+            [
+                "         expected   got",
+                "  class  transient  transient",
+                "✗ delay  8s         4s",
+            ]
+        );
+    }
+
+    #[test]
+    fn long_texts_stand_one_above_the_other_and_do_nothing_to_a_terminal() {
+        let long = "x".repeat(COLUMN + 1);
+        let rows = [Row::new("reason", long.as_str(), "a\u{1b}[31mb\nc", false)];
+        assert_eq!(
+            table(&rows),
+            [
+                format!("✗ reason  expected  {long}"),
+                "          got       a\\u{1b}[31mb\\nc".to_owned(),
+            ]
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! The tests as a JUnit report, as CI systems read it.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+use super::describe::{Again, lines};
+use backstop_core::text::one_line;
+use backstop_workbench::outcome::{Kind, Outcome};
+use backstop_workbench::scenario::Suite;
+
+/// One suite for the scenarios and one for the checks.
+pub(super) fn report(
+    policy: &str,
+    suite: &Suite,
+    outcomes: &[Outcome],
+    took: Duration,
+    again: &Again<'_>,
+) -> Report {
+    let mut report = Report::new("backstop policy test");
+    report.set_time(took);
+    for (kind, name) in [(Kind::Scenario, "scenarios"), (Kind::Check, "checks")] {
+        let of_kind: Vec<_> = outcomes.iter().filter(|it| it.kind == kind).collect();
+        if of_kind.is_empty() {
+            continue;
+        }
+        let mut tests = TestSuite::new(format!("{policy} {name}"));
+        tests.set_time(of_kind.iter().map(|outcome| outcome.took).sum());
+        let cases = of_kind
+            .iter()
+            .map(|outcome| case(policy, suite, outcome, again));
+        tests.add_test_cases(cases);
+        report.add_test_suite(tests);
+    }
+    report
+}
+
+fn case(policy: &str, suite: &Suite, outcome: &Outcome, again: &Again<'_>) -> TestCase {
+    let status = match outcome.passed {
+        true => TestCaseStatus::success(),
+        false => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status
+                .set_message(message(outcome))
+                .set_description(lines(outcome, again).join("\n"));
+            status
+        }
+    };
+    let mut case = TestCase::new(outcome.name.as_str(), status);
+    case.set_classname(policy).set_time(outcome.took);
+    if let Some(line) = outcome.line {
+        let file = suite.path.display().to_string();
+        case.extra.insert("file".into(), file.into());
+        case.extra.insert("line".into(), line.to_string().into());
+    }
+    if !outcome.warnings.is_empty() {
+        case.set_system_out(outcome.warnings.join("\n"));
+    }
+    case
+}
+
+/// What does not hold, on one line.
+fn message(outcome: &Outcome) -> String {
+    let broken = outcome.rows.iter().filter(|row| !row.holds);
+    let told = broken.map(|row| {
+        let row = format!("{}: expected {}, got {}", row.what, row.expected, row.got);
+        one_line(&row)
+    });
+    told.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,110 @@
+//! What the host and the child that compiles tell each other: the request is an argument, the file comes on standard input, and the answer is a line of JSON with the code behind it.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use backstop_core::text::cut;
+
+/// The first argument of a child that compiles; the second is a [`Request`].
+pub(super) const ARGUMENT: &str = "--compile-the-policy-on-standard-input";
+
+/// The longest reason, in bytes.
+const LONGEST: usize = 4 << 10;
+
+/// What a child is to do, and what it may use.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Request {
+    /// The process that asks: with it, the child ends.
+    pub(super) parent: u32,
+    /// The largest file, in bytes.
+    pub(super) most: usize,
+    /// Memory in bytes.
+    pub(super) memory: u64,
+    /// Address space in bytes.
+    pub(super) address_space: u64,
+    /// Processor time in seconds.
+    pub(super) cpu: u64,
+    /// What the code is for, if not this machine.
+    pub(super) target: Option<String>,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Answer {
+    /// The code follows, in so many bytes.
+    Code(usize),
+    /// The file is no policy, and why.
+    Refused(String),
+    /// Memory ran out.
+    OutOfMemory,
+    /// The child can't work on this machine, whatever the file is, and why.
+    Unable(String),
+}
+
+/// Writes an answer with the code behind it.
+pub(super) fn write(mut to: impl Write, outcome: &Result<Vec<u8>, Answer>) -> io::Result<()> {
+    let mut line = match outcome {
+        Ok(code) => serde_json::to_vec(&Answer::Code(code.len()))?,
+        Err(Answer::Refused(why)) => {
+            let mut why = why.clone();
+            cut(&mut why, LONGEST);
+            serde_json::to_vec(&Answer::Refused(why))?
+        }
+        Err(answer) => serde_json::to_vec(answer)?,
+    };
+    line.push(b'\n');
+    to.write_all(&line)?;
+    if let Ok(code) = outcome {
+        to.write_all(code)?;
+    }
+    to.flush()
+}
+
+/// The answer in what a child wrote; none where it was cut short.
+pub(super) fn read(mut written: Vec<u8>) -> Option<Result<Vec<u8>, Answer>> {
+    let end = written.iter().position(|byte| *byte == b'\n')?;
+    let answer: Answer = serde_json::from_slice(written.get(..end)?).ok()?;
+    match answer {
+        Answer::Code(size) => {
+            written.drain(..=end);
+            (written.len() == size).then_some(Ok(written))
+        }
+        answer @ (Answer::Refused(_) | Answer::OutOfMemory | Answer::Unable(_)) => {
+            Some(Err(answer))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_arrives_as_it_was_sent_and_no_half_of_one_is_taken() {
+        for outcome in [
+            Ok(b"code\nof several lines".to_vec()),
+            Err(Answer::Refused("a\nb".to_owned())),
+            Err(Answer::OutOfMemory),
+            Err(Answer::Unable("no stdin".to_owned())),
+        ] {
+            let mut written = Vec::new();
+            write(&mut written, &outcome).unwrap();
+            for end in 0..written.len() {
+                let cut_off = read(written[..end].to_vec());
+                let is_whole_line = end + 1 == written.len() && outcome.is_err();
+                assert!(cut_off.is_none() || is_whole_line, "{end}");
+            }
+            assert_eq!(read(written), Some(outcome));
+        }
+        assert_eq!(read(b"thread 'main' panicked\n".to_vec()), None);
+    }
+
+    #[test]
+    fn a_reason_has_a_bound() {
+        let mut written = Vec::new();
+        write(&mut written, &Err(Answer::Refused("x".repeat(1 << 20)))).unwrap();
+        assert!(written.len() < 2 * LONGEST);
+    }
+}

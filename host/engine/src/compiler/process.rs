@@ -1,0 +1,319 @@
+//! The host's side of a child process that compiles: it is started, fed, watched, ended and waited for, and its end is given a name.
+
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::answer::{self, ARGUMENT, Answer, Request};
+use super::{CompilerError, Job, Wanted};
+use crate::ComponentError;
+use crate::limits::CompileLimits;
+use backstop_core::clock;
+use backstop_core::text;
+
+/// How often it is looked whether the code is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// From when on it is said that compiling takes its time.
+const LONG: Duration = Duration::from_secs(10);
+
+/// How much of what a child says on standard error is kept: the end.
+const SAID: usize = 4 << 10;
+
+/// Code is larger than the WebAssembly that it is made from; even Python's has a third of this.
+const MOST_CODE: u64 = 512 << 20;
+
+/// Each thread of a child may well use so much memory: one is not worth having without.
+const MEMORY_OF_A_THREAD: usize = 128 << 20;
+
+/// More threads compile one file no faster.
+const MOST_THREADS: usize = 8;
+
+/// Address space that is reserved and not used: the program itself, and for each thread its stack and what `malloc` sets aside.
+const RESERVED: u64 = 512 << 20;
+const RESERVED_OF_A_THREAD: u64 = 256 << 20;
+
+/// The machine code of a file, made by a child process of `program`.
+pub(super) fn code(
+    program: &Path,
+    job: &Job<'_>,
+    wanted: Wanted<'_>,
+) -> Result<Vec<u8>, ComponentError> {
+    let mut running = Running(start(program, job).map_err(CompilerError::Process)?);
+    let Exchange { answer, said } = exchange(&mut running.0, job, wanted)?;
+    match answer::read(answer) {
+        Some(Ok(code)) => Ok(code),
+        Some(Err(Answer::Refused(why))) => Err(ComponentError::Refused(why)),
+        Some(Err(Answer::Unable(why))) => Err(CompilerError::Process(io::Error::other(why)).into()),
+        Some(Err(Answer::OutOfMemory | Answer::Code(_))) => {
+            Err(CompilerError::Memory(job.limits.memory).into())
+        }
+        None => {
+            let status = running.0.wait().map_err(CompilerError::Process)?;
+            Err(ending(status, &said, &job.limits).into())
+        }
+    }
+}
+
+/// A child, which is killed and waited for when this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both do nothing to one that has ended and was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(program: &Path, job: &Job<'_>) -> io::Result<Child> {
+    let limits = &job.limits;
+    let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = processors
+        .min(limits.memory / MEMORY_OF_A_THREAD)
+        .clamp(1, MOST_THREADS);
+    let memory = u64::try_from(limits.memory).unwrap_or(u64::MAX);
+    let reserved = RESERVED + RESERVED_OF_A_THREAD * threads as u64;
+    let request = Request {
+        parent: std::process::id(),
+        most: job.most,
+        memory,
+        address_space: memory.saturating_add(reserved),
+        cpu: seconds(limits.cpu),
+        target: job.target.map(str::to_owned),
+    };
+    Command::new(program)
+        .arg0("backstop-compiler")
+        .arg(ARGUMENT)
+        .arg(serde_json::to_string(&request)?)
+        .env_clear()
+        .env("RAYON_NUM_THREADS", threads.to_string())
+        // Of its own: what Ctrl-C means is for the host to say.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// The kernel counts processor time in whole seconds.
+fn seconds(cpu: Duration) -> u64 {
+    (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
+}
+
+/// How a child's end says that it is the limit of memory: what the allocator says before it aborts, what a read says, and the code of a thread that can't be had for it.
+const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of", "out of memory", "code: 12,"];
+
+/// How it says that there is no thread for it: this machine has none, or its memory is less than one takes.
+const NO_THREAD: &str = "code: 11,";
+
+/// The exit code of a program whose libraries are not found.
+const NOT_LOADED: i32 = 127;
+
+/// What a child wrote.
+struct Exchange {
+    answer: Vec<u8>,
+    /// The end of what it said on standard error.
+    said: String,
+}
+
+/// Feeds a child and takes its answer, whole or as far as it came. Each of its three pipes has a thread, so that none of them can keep the others, or the limit of time, waiting.
+fn exchange(
+    child: &mut Child,
+    job: &Job<'_>,
+    wanted: Wanted<'_>,
+) -> Result<Exchange, CompilerError> {
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(CompilerError::Process(io::Error::other("no pipes to it")));
+    };
+    thread::scope(|scope| {
+        let (done, answers) = sync_channel(1);
+        let spawned = || {
+            let thread = |name: &str| thread::Builder::new().name(name.to_owned());
+            thread("compile-in").spawn_scoped(scope, move || {
+                // A child that has ended says why in other ways.
+                let _ = stdin.write_all(job.file);
+            })?;
+            thread("compile-out").spawn_scoped(scope, move || {
+                let mut answer = Vec::new();
+                let read = stdout.take(MOST_CODE + 1).read_to_end(&mut answer);
+                let _ = done.send(read.map(|_| answer));
+            })?;
+            thread("compile-err").spawn_scoped(scope, move || end_of(stderr))
+        };
+        let ended = spawned()
+            .map_err(CompilerError::Process)
+            .and_then(|said| Ok((wait(&answers, &job.limits, wanted)?, said)));
+        if ended.is_err() {
+            // With it its pipes close, and the threads come to an end.
+            let _ = child.kill();
+        }
+        let (answer, said) = ended?;
+        Ok(Exchange {
+            answer,
+            said: said.join().unwrap_or_default(),
+        })
+    })
+}
+
+/// The answer, once the child has closed its standard output.
+fn wait(
+    answers: &Receiver<io::Result<Vec<u8>>>,
+    limits: &CompileLimits,
+    wanted: Wanted<'_>,
+) -> Result<Vec<u8>, CompilerError> {
+    let started = clock::instant();
+    let mut is_said = false;
+    loop {
+        let left = limits.time.saturating_sub(started.elapsed());
+        match answers.recv_timeout(left.min(LOOK)) {
+            Ok(Ok(answer)) if answer.len() as u64 > MOST_CODE => {
+                return Err(CompilerError::Code(MOST_CODE));
+            }
+            Ok(answer) => return answer.map_err(CompilerError::Process),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(CompilerError::Process(io::Error::other(
+                    "nobody reads its answer",
+                )));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if started.elapsed() >= limits.time {
+            return Err(CompilerError::Time(limits.time));
+        }
+        if !wanted() {
+            return Err(CompilerError::Unwanted);
+        }
+        if started.elapsed() >= LONG && !std::mem::replace(&mut is_said, true) {
+            tracing::info!(at_most = ?limits.time, "a policy takes long to compile");
+        }
+    }
+}
+
+/// The last of what comes, however much that is.
+fn end_of(mut from: impl Read) -> String {
+    let mut end = Vec::new();
+    let mut buffer = [0; SAID];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        end.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        end.drain(..end.len().saturating_sub(SAID));
+    }
+    String::from_utf8_lossy(&end).into_owned()
+}
+
+/// What the end of a child that gave no answer is called.
+fn ending(status: ExitStatus, said: &str, limits: &CompileLimits) -> CompilerError {
+    let signal = status.signal().unwrap_or_default();
+    let is = |which: &[Signal]| which.iter().any(|it| it.as_raw() == signal);
+    if is(&[Signal::XCPU]) {
+        return CompilerError::Cpu(Duration::from_secs(seconds(limits.cpu)));
+    }
+    if is(&[
+        Signal::KILL,
+        Signal::TERM,
+        Signal::INT,
+        Signal::HUP,
+        Signal::QUIT,
+    ]) {
+        return CompilerError::Killed(status.to_string());
+    }
+    if OUT_OF_MEMORY.iter().any(|it| said.contains(it)) {
+        return CompilerError::Memory(limits.memory);
+    }
+    if said.contains(NO_THREAD) && limits.memory < MEMORY_OF_A_THREAD {
+        return CompilerError::Memory(limits.memory);
+    }
+    if said.contains(NO_THREAD) || status.code() == Some(NOT_LOADED) {
+        let why = format!("{status}: {}", text::one_line(said.trim()));
+        return CompilerError::Process(io::Error::other(why));
+    }
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    CompilerError::Crash(match lines.find(|line| !line.starts_with("note:")) {
+        Some(_) => format!("{status}: {}", text::one_line(said.trim())),
+        None => status.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_of_a_child_has_a_name() {
+        let limits = CompileLimits::default();
+        let signal = |signal: Signal| ExitStatus::from_raw(signal.as_raw());
+        let exit = |code: i32| ExitStatus::from_raw(code << 8);
+        let no_thread = "ThreadPoolBuildError { kind: IOError(Os { code: 11, kind: WouldBlock })";
+        for (status, said, name) in [
+            (
+                signal(Signal::XCPU),
+                "",
+                "more than the 120s of processor time",
+            ),
+            (
+                signal(Signal::ABORT),
+                "memory allocation of 5 bytes failed",
+                "more than the 2048 MiB",
+            ),
+            (exit(1), "out of memory", "`limits.compile.memory`"),
+            (exit(101), no_thread, "this machine can't load it now"),
+            (exit(127), "", "this machine can't load it now"),
+            (
+                signal(Signal::ABORT),
+                "\nthread 'main' has overflowed its stack\nfatal runtime error\n",
+                "crashes the compiler, whose process ended with signal: 6 (SIGABRT): thread 'main' has overflowed its stack\\nfatal",
+            ),
+            (signal(Signal::SEGV), "", "ended with signal: 11 (SIGSEGV)"),
+            (
+                exit(101),
+                "panicked at src/lib.rs",
+                "exit status: 101: panicked at src/lib.rs",
+            ),
+            (exit(0), "", "exit status: 0"),
+            (
+                signal(Signal::KILL),
+                "",
+                "ended by somebody else: signal: 9 (SIGKILL)",
+            ),
+            (signal(Signal::TERM), "", "ended by somebody else"),
+        ] {
+            let called = ending(status, said, &limits).to_string();
+            assert!(called.contains(name), "{called}");
+        }
+    }
+
+    #[test]
+    fn processor_time_is_counted_in_whole_seconds() {
+        for (span, counted) in [(1, 1), (999, 1), (1_000, 1), (1_001, 2), (120_000, 120)] {
+            assert_eq!(seconds(Duration::from_millis(span)), counted);
+        }
+    }
+
+    #[test]
+    fn only_the_end_of_what_a_child_says_is_kept() {
+        let said = format!("{}the end", "x".repeat(3 * SAID));
+        let kept = end_of(said.as_bytes());
+        assert!(kept.len() == SAID && kept.ends_with("the end"));
+    }
+
+    #[test]
+    fn a_program_that_does_not_answer_is_refused_and_gone() {
+        let job = Job {
+            file: &[0; 1 << 20],
+            most: usize::MAX,
+            limits: CompileLimits::default(),
+            target: None,
+        };
+        let refused = code(Path::new("/bin/true"), &job, &|| true).unwrap_err();
+        assert!(refused.to_string().contains("exit status: 0"), "{refused}");
+        let refused = code(Path::new("/no/such/program"), &job, &|| true).unwrap_err();
+        assert!(refused.to_string().contains("this machine"), "{refused}");
+    }
+}

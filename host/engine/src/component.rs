@@ -1,0 +1,291 @@
+//! One policy component, ready to be instantiated: compiled, its imports checked, linked, its interfaces looked up.
+
+use std::fmt;
+use std::sync::Arc;
+
+use wasmtime::component::{HasSelf, InstancePre, Linker};
+
+use super::bindings::{self, backoff, classifier, dead_lettering, settings};
+use super::compiler::{Compiler, CompilerError, Job, Wanted};
+use super::encoding::{self, EncodingError, INTERFACES};
+use super::host::Host;
+use super::{PolicyDigest, Sandbox, compiled, wasi};
+
+/// Why a file is not a policy.
+#[derive(Debug, thiserror::Error)]
+pub enum ComponentError {
+    /// See [`EncodingError`].
+    #[error(transparent)]
+    Encoding(#[from] EncodingError),
+    /// Not valid, or of features that the sandbox does not allow.
+    #[error("it does not compile: {0}")]
+    Compile(String),
+    /// One of those two, as the child process says it that compiles.
+    #[error("{0}")]
+    Refused(String),
+    /// The child process that compiles came to no answer.
+    #[error(transparent)]
+    Compiler(#[from] CompilerError),
+    /// Wants things that a policy is not given: all of them.
+    #[error(
+        "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `payload` and `default-classifier`, and WASI 0.2 without network or HTTP"
+    )]
+    Import(String),
+    /// Exports nothing that the host would call.
+    #[error("it exports {found}; expected at least one of {}", INTERFACES.join(", "))]
+    NoInterface {
+        /// What it exports instead.
+        found: String,
+    },
+    /// An interface of ours with functions or types that are not those of the contract.
+    #[error("its `{interface}` is not the one of wit/policy.wit: {reason}")]
+    Interface {
+        /// Which.
+        interface: &'static str,
+        /// Where it differs.
+        reason: String,
+    },
+    /// Something that it imports has another type than what is offered.
+    #[error("it does not link: {0}")]
+    Link(String),
+}
+
+impl ComponentError {
+    /// Code that is good can't be put into memory: no descriptor, no room, a limit of this process.
+    pub(super) fn of_this_machine(error: wasmtime::Error) -> Self {
+        let cause = std::io::Error::other(format!("its code can't be loaded: {error:#}"));
+        CompilerError::Process(cause).into()
+    }
+
+    pub(super) fn compile(error: impl fmt::Display) -> Self {
+        Self::Compile(format!("{error:#}"))
+    }
+}
+
+/// A policy's file of which a component can be made. Up to here nothing of a stranger's was looked into in this process, if there is a child that compiles.
+#[derive(Debug)]
+pub enum Prepared {
+    /// Compiled before.
+    Component(CompiledComponent),
+    /// Compiled by a child just now.
+    Code(Vec<u8>),
+    /// To be compiled in this process.
+    File,
+}
+
+/// Compiled code that this process may run.
+pub struct CompiledComponent(pub(super) wasmtime::component::Component);
+
+impl fmt::Debug for CompiledComponent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CompiledComponent")
+    }
+}
+
+/// A policy component, ready to be instantiated.
+pub struct Component {
+    name: String,
+    digest: PolicyDigest,
+    pub(super) pre: InstancePre<Host>,
+    pub(super) settings: Option<settings::GuestIndices>,
+    pub(super) classifier: Option<classifier::GuestIndices>,
+    pub(super) backoff: Option<backoff::GuestIndices>,
+    pub(super) dead_lettering: Option<dead_lettering::GuestIndices>,
+}
+
+impl fmt::Debug for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.digest)
+    }
+}
+
+impl Component {
+    /// Compiles a policy's file and checks that it asks for no more than it is granted. Nothing of the policy runs yet.
+    pub fn load(sandbox: &Sandbox, name: &str, file: &[u8]) -> Result<Arc<Self>, ComponentError> {
+        let prepared = Self::prepare(sandbox, file, &|| true)?;
+        Self::of(sandbox, name, file, prepared)
+    }
+
+    /// Has a file compiled by a child, where that is to be done and was not done before.
+    pub fn prepare(
+        sandbox: &Sandbox,
+        file: &[u8],
+        wanted: Wanted<'_>,
+    ) -> Result<Prepared, ComponentError> {
+        let digest = PolicyDigest::of(file);
+        if let Some(component) = sandbox.compiled.find(&sandbox.engine, digest) {
+            return Ok(Prepared::Component(CompiledComponent(component)));
+        }
+        let job = Job {
+            file,
+            most: sandbox.limits.component,
+            limits: sandbox.limits.compile,
+            target: None,
+        };
+        match &sandbox.compiler {
+            Compiler::InProcess => Ok(Prepared::File),
+            child @ Compiler::Child(_) => job.code(child, wanted).map(Prepared::Code),
+        }
+    }
+
+    /// The component of a file that was prepared.
+    pub fn of(
+        sandbox: &Sandbox,
+        name: &str,
+        file: &[u8],
+        prepared: Prepared,
+    ) -> Result<Arc<Self>, ComponentError> {
+        let digest = PolicyDigest::of(file);
+        let component = match prepared {
+            Prepared::Component(CompiledComponent(component)) => component,
+            Prepared::Code(code) => compiled::of_own_child(&sandbox.engine, &code)?,
+            Prepared::File => compile(sandbox, file)?,
+        };
+        component
+            .initialize_copy_on_write_image()
+            .map_err(ComponentError::of_this_machine)?;
+        let linker = linker_for(&component)?;
+        let pre = linker
+            .instantiate_pre(&component)
+            .map_err(|error| ComponentError::Link(format!("{error:#}")))?;
+        let component = Self {
+            name: name.to_owned(),
+            digest,
+            settings: interface(&pre, INTERFACES[0], settings::GuestIndices::new)?,
+            classifier: interface(&pre, INTERFACES[1], classifier::GuestIndices::new)?,
+            backoff: interface(&pre, INTERFACES[2], backoff::GuestIndices::new)?,
+            dead_lettering: interface(&pre, INTERFACES[3], dead_lettering::GuestIndices::new)?,
+            pre,
+        };
+        if component.exports().next().is_none() {
+            return Err(ComponentError::NoInterface {
+                found: found(&component.pre),
+            });
+        }
+        Ok(Arc::new(component))
+    }
+
+    /// Keeps its code for the next start, if the sandbox has a store and it is not there yet.
+    pub fn keep_code(&self, sandbox: &Sandbox) {
+        let (engine, compiled) = (&sandbox.engine, &sandbox.compiled);
+        compiled.keep(engine, self.digest, self.pre.component());
+    }
+
+    /// What the operator calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The digest of its file.
+    pub fn digest(&self) -> PolicyDigest {
+        self.digest
+    }
+
+    /// Whether it can be given settings.
+    pub fn takes_settings(&self) -> bool {
+        self.settings.is_some()
+    }
+
+    /// What it imports: our interfaces, which it is granted, and WASI's, which grant nothing.
+    pub fn imports(&self) -> Vec<String> {
+        let component = self.pre.component();
+        let ty = component.component_type();
+        let imports = ty.imports(component.engine());
+        imports.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// The interfaces of ours that it exports, in the order of the contract.
+    pub fn exports(&self) -> impl Iterator<Item = &'static str> {
+        let present = [
+            self.settings.is_some(),
+            self.classifier.is_some(),
+            self.backoff.is_some(),
+            self.dead_lettering.is_some(),
+        ];
+        INTERFACES
+            .into_iter()
+            .zip(present)
+            .filter_map(|(name, present)| present.then_some(name))
+    }
+}
+
+fn compile(
+    sandbox: &Sandbox,
+    file: &[u8],
+) -> Result<wasmtime::component::Component, ComponentError> {
+    let bytes = encoding::component(file, sandbox.limits.component)?;
+    wasmtime::component::Component::from_binary(&sandbox.engine, &bytes)
+        .map_err(ComponentError::compile)
+}
+
+/// A linker with what this component imports, as far as a policy is granted it.
+fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>, ComponentError> {
+    let link = |error: wasmtime::Error| ComponentError::Link(format!("{error:#}"));
+    let mut linker = Linker::new(component.engine());
+    bindings::types::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
+    bindings::log::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
+    bindings::payload::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host).map_err(link)?;
+    bindings::default_classifier::add_to_linker::<_, HasSelf<Host>>(&mut linker, |host| host)
+        .map_err(link)?;
+    let mut refused = Vec::new();
+    for (import, item) in component.component_type().imports(component.engine()) {
+        if is_wasi(import) {
+            wasi::define(&mut linker, import, &item.ty).map_err(link)?;
+        } else if !is_ours(import) {
+            refused.push(import.to_owned());
+        }
+    }
+    if !refused.is_empty() {
+        return Err(ComponentError::Import(refused.join("`, `")));
+    }
+    // Only WASI is left to be unknown.
+    linker
+        .define_unknown_imports_as_traps(component)
+        .map_err(link)?;
+    Ok(linker)
+}
+
+fn is_wasi(import: &str) -> bool {
+    let version = import.split_once('@').map(|(_, version)| version);
+    wasi::PACKAGES
+        .iter()
+        .any(|package| import.starts_with(package))
+        && version.is_some_and(|version| version.starts_with("0.2."))
+}
+
+fn is_ours(import: &str) -> bool {
+    ["types", "log", "payload", "default-classifier"]
+        .iter()
+        .any(|interface| import == format!("backstop:policy/{interface}@0.1.0"))
+}
+
+/// The functions of one of our interfaces, if the component exports it at all.
+fn interface<T>(
+    pre: &InstancePre<Host>,
+    interface: &'static str,
+    look_up: impl Fn(&InstancePre<Host>) -> wasmtime::Result<T>,
+) -> Result<Option<T>, ComponentError> {
+    if pre.component().get_export_index(None, interface).is_none() {
+        return Ok(None);
+    }
+    look_up(pre)
+        .map(Some)
+        .map_err(|error| ComponentError::Interface {
+            interface,
+            reason: format!("{error:#}"),
+        })
+}
+
+fn found(pre: &InstancePre<Host>) -> String {
+    let component = pre.component();
+    let exports: Vec<_> = component
+        .component_type()
+        .exports(component.engine())
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
+    if exports.is_empty() {
+        "nothing".to_owned()
+    } else {
+        exports.join(", ")
+    }
+}

@@ -1,0 +1,311 @@
+//! From a policy's file to the bytes of a component: a component as it is, a core module encoded on the spot, text of either.
+//!
+//! Whatever the file is, its shape is checked before anything works on it, and what it says of itself is not read: its custom sections are dropped, and what a core module answers is told from the names of its exports.
+
+use std::borrow::Cow;
+
+use wasmparser::{Parser, Payload, TypeRef};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::{Resolve, WorldId};
+
+use super::sections;
+use super::shape::{Shape, ShapeError};
+use backstop_core::text::cut;
+
+/// The contract, of which the types of core modules are taken.
+const CONTRACT: &str = include_str!("../wit/policy.wit");
+
+/// The interfaces of which a policy exports at least one, as a core module names them: followed by `#` and the function.
+pub const INTERFACES: [&str; 4] = [
+    "backstop:policy/settings@0.1.0",
+    "backstop:policy/classifier@0.1.0",
+    "backstop:policy/backoff@0.1.0",
+    "backstop:policy/dead-lettering@0.1.0",
+];
+
+/// The most bytes of text. What is written by hand has a few thousand; the text of a large module is put into the binary format by who made it.
+const TEXT: usize = 8 << 20;
+
+/// The most pairs of a block and a branch in text: finding the block that a branch names takes a step for each block around it.
+const PAIRS: usize = 200_000_000;
+
+/// The most lines of an error that repeats some of the file.
+const EXCERPT_LINES: usize = 16;
+
+/// The longest of these lines, in bytes: enough for the columns up to 500 that an error in text points at.
+const EXCERPT_WIDTH: usize = 560;
+
+/// What a core module may import from.
+const GIVEN: [&str; 3] = [
+    "backstop:policy/log@0.1.0",
+    "backstop:policy/payload@0.1.0",
+    "backstop:policy/default-classifier@0.1.0",
+];
+
+/// The file is not something that a policy can be made of.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodingError {
+    /// Over the limit.
+    #[error("it has {size} bytes, more than the limit of {limit}")]
+    TooLarge {
+        /// The file's size.
+        size: usize,
+        /// See [`Limits::component`](super::Limits::component).
+        limit: usize,
+    },
+    /// Text over its own limit, which is fixed.
+    #[error(
+        "it is text of {size} bytes, more than the limit of {TEXT}; put it into the binary format, such as with `wasm-tools parse FILE -o policy.wasm`"
+    )]
+    LargeText {
+        /// The file's size.
+        size: usize,
+    },
+    /// Text with more blocks and branches than can be matched in a short time.
+    #[error(
+        "it is text with {blocks} blocks and {branches} branches, more than the limit of {PAIRS} pairs; put it into the binary format, such as with `wasm-tools parse FILE -o policy.wasm`"
+    )]
+    TangledText {
+        /// Blocks, loops and conditions.
+        blocks: usize,
+        /// Branches to them.
+        branches: usize,
+    },
+    /// Nothing in it.
+    #[error(
+        "it is empty; expected a WebAssembly component, a core module or the text of either (.wat)"
+    )]
+    Empty,
+    /// Machine code that some wasmtime compiled: never taken from outside.
+    #[error(
+        "it is a precompiled file of wasmtime; expected the WebAssembly that it was compiled from"
+    )]
+    Precompiled,
+    /// Neither.
+    #[error(
+        "it is {what}; expected a WebAssembly component, a core module or the text of either (.wat)"
+    )]
+    Unknown {
+        /// What it looks like.
+        what: &'static str,
+    },
+    /// Text with a mistake.
+    #[error("its text is not WebAssembly: {0}")]
+    Text(String),
+    /// A version of the binary format that this host does not know.
+    #[error(
+        "it is WebAssembly in version {0:?} of the binary format; expected a component or a core module of version 1"
+    )]
+    Version([u8; 4]),
+    /// Too much of something, or not valid.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// A core module that imports what core modules are not given.
+    #[error(
+        "it is a core module that imports `{module}`, and a core module is given only `{}`; make a component of it, such as with `wasm-tools component new`", GIVEN.join("`, `")
+    )]
+    Import {
+        /// The module that it is imported from.
+        module: String,
+    },
+    /// A core module of which no component can be made.
+    #[error("it is a core module that is no policy: {0}")]
+    Module(String),
+}
+
+/// The component's bytes, within the limits of [`Shape`] and without custom sections.
+pub(super) fn component(file: &[u8], limit: usize) -> Result<Vec<u8>, EncodingError> {
+    if file.len() > limit {
+        return Err(EncodingError::TooLarge {
+            size: file.len(),
+            limit,
+        });
+    }
+    let binary = match file {
+        [b'\0', b'a', b's', b'm', ..] => Cow::Borrowed(file),
+        _ => Cow::Owned(assemble(file)?),
+    };
+    let is_module = match binary.get(4..8) {
+        Some([1, 0, 0, 0]) => true,
+        Some([_, 0, 1, 0]) => false,
+        Some(version) => {
+            return Err(EncodingError::Version(
+                version.try_into().unwrap_or_default(),
+            ));
+        }
+        None => {
+            return Err(EncodingError::Unknown {
+                what: "the first bytes of a WebAssembly file",
+            });
+        }
+    };
+    Shape::of(&binary)?;
+    // Of all that a file says of itself, the names of functions alone are of use: in what is told of a trap.
+    let bare = sections::without(&binary, |name| name != "name").map_err(ShapeError::from)?;
+    if is_module { encode(bare) } else { Ok(bare) }
+}
+
+/// From text, or a refusal that says what the file is instead.
+fn assemble(file: &[u8]) -> Result<Vec<u8>, EncodingError> {
+    if file.is_empty() {
+        return Err(EncodingError::Empty);
+    }
+    if wasmtime::Engine::detect_precompiled(file).is_some() {
+        return Err(EncodingError::Precompiled);
+    }
+    let what = match file {
+        [0x7f, b'E', b'L', b'F', ..] => {
+            Some("an ELF file, a program or library of this machine's own")
+        }
+        [b'P', b'K', 3, 4, ..] => Some("a zip archive"),
+        [0x1f, 0x8b, ..] => Some("a gzip archive"),
+        _ => None,
+    };
+    if let Some(what) = what {
+        return Err(EncodingError::Unknown { what });
+    }
+    let text = std::str::from_utf8(file).map_err(|_| EncodingError::Unknown {
+        what: "neither WebAssembly nor text",
+    })?;
+    // As some editors begin a file.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if !text.trim_start().starts_with(['(', ';']) {
+        return Err(EncodingError::Unknown {
+            what: "text, but not of WebAssembly",
+        });
+    }
+    if text.len() > TEXT {
+        return Err(EncodingError::LargeText { size: text.len() });
+    }
+    let count = |words: &[&str]| -> usize { words.iter().map(|it| text.matches(it).count()).sum() };
+    let (blocks, branches) = (count(&["block", "loop", "if", "try"]), count(&["br", "$"]));
+    if blocks.saturating_mul(branches) > PAIRS {
+        return Err(EncodingError::TangledText { blocks, branches });
+    }
+    wat::parse_str(text).map_err(|error| EncodingError::Text(excerpt(&error.to_string())))
+}
+
+/// An error without most of what it repeats of the file: the start of each line, and of few lines. An error in text shows the whole line that it is in, and that may be the whole file.
+fn excerpt(error: &str) -> String {
+    let lines = error.lines().take(EXCERPT_LINES).map(|line| {
+        let mut line = line.to_owned();
+        if line.len() > EXCERPT_WIDTH {
+            cut(&mut line, EXCERPT_WIDTH);
+            line.push('…');
+        }
+        line
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A component from a core module that is valid and has no custom sections but names: its functions have the contract's types.
+fn encode(mut module: Vec<u8>) -> Result<Vec<u8>, EncodingError> {
+    let outline = Outline::of(&module)?;
+    let (resolve, world) = world_of(&outline)?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
+        .map_err(EncodingError::module)?;
+    ComponentEncoder::default()
+        .module(&module)
+        .and_then(|encoder| encoder.encode())
+        .map_err(EncodingError::module)
+}
+
+impl EncodingError {
+    fn module(error: impl std::fmt::Display) -> Self {
+        Self::Module(excerpt(&format!("{error:#}")))
+    }
+}
+
+/// The exports of a core module, whose names say what it answers.
+struct Outline {
+    exports: Vec<String>,
+}
+
+impl Outline {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "only imports and exports are looked at"
+    )]
+    fn of(module: &[u8]) -> Result<Self, EncodingError> {
+        let mut exports = Vec::new();
+        for part in Parser::new(0).parse_all(module) {
+            match part.map_err(ShapeError::from)? {
+                Payload::ImportSection(section) => {
+                    for import in section.into_imports() {
+                        let import = import.map_err(ShapeError::from)?;
+                        let is_given = GIVEN.contains(&import.module);
+                        if !is_given || !matches!(import.ty, TypeRef::Func(_)) {
+                            return Err(EncodingError::Import {
+                                module: excerpt(import.module),
+                            });
+                        }
+                    }
+                }
+                Payload::ExportSection(section) => {
+                    for export in section {
+                        exports.push(export.map_err(ShapeError::from)?.name.to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(Self { exports })
+    }
+
+    fn implements(&self, interface: &str) -> bool {
+        self.exports
+            .iter()
+            .filter_map(|export| export.split_once('#'))
+            .any(|(exported, _)| exported == interface)
+    }
+}
+
+/// A world with all that a module is given, which exports the interfaces of which it exports functions.
+fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
+    let exported: String = INTERFACES
+        .iter()
+        .filter(|interface| outline.implements(interface))
+        .map(|interface| format!("export {interface};"))
+        .collect();
+    if exported.is_empty() {
+        return Err(EncodingError::Module(
+            "it exports none of our functions; expected at least one such as `backstop:policy/backoff@0.1.0#delay`".to_owned(),
+        ));
+    }
+    let given: String = GIVEN.map(|it| format!("import {it};")).concat();
+    let world = format!("package backstop:written; world by-hand {{ {given} {exported} }}");
+    let mut resolve = Resolve::default();
+    resolve
+        .push_str("policy.wit", CONTRACT)
+        .map_err(EncodingError::module)?;
+    let package = resolve
+        .push_str("by-hand.wit", &world)
+        .map_err(EncodingError::module)?;
+    let world = resolve
+        .select_world(&[package], None)
+        .map_err(EncodingError::module)?;
+    Ok((resolve, world))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_repeats_little_of_a_file_that_is_one_long_line() {
+        let long = "x".repeat(1 << 20);
+        for text in [
+            format!("(module (funk) (; {long} ;))"),
+            format!("(module (func call ${long}))"),
+            format!("({long})"),
+            format!("(module (import \"{long}\" \"f\" (func)))"),
+            format!("(module (func (export \"{long}\")))"),
+        ] {
+            let error = component(text.as_bytes(), 8 << 20).unwrap_err().to_string();
+            assert!(error.len() < 2_048, "{} bytes: {error:.300}", error.len());
+        }
+        let small = component(b"(module\n  (funk))", 8 << 20).unwrap_err();
+        let shown = small.to_string();
+        assert!(shown.contains("(funk)") && shown.contains('^'), "{shown}");
+    }
+}

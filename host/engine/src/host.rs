@@ -1,0 +1,208 @@
+//! What the host keeps for one instance during one decision, and the interfaces that it offers to it.
+
+use std::sync::Arc;
+
+use wasmtime::bail;
+
+use super::bindings::{default_classifier, log, payload, types};
+use super::limits::{Limits, Meter};
+use super::looked_at::LookedAt;
+use super::payload::{Lookups, Payload};
+use backstop_core::fallback;
+
+/// One line that a policy wrote.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LogLine {
+    /// `debug`, `info`, `warn` or `error`; `stderr` for what a runtime printed.
+    pub level: String,
+    /// The text.
+    pub message: String,
+}
+
+/// What a call to the host costs of [`Limits::payload`] besides the bytes it moves, so that their number is bounded too.
+const CALL: usize = 64;
+
+/// What a look into the payload costs more: so many may be as a decision can have sense of, 15,000 and not a quarter of a million.
+const LOOK: usize = 1024;
+
+/// How many lines are kept of a decision, however short they are.
+const LINES: usize = 256;
+
+/// What the clocks of a policy show. They stand still, so that the same failure gets the same answer whenever it is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoppedClock {
+    /// Of the wall clock, since 1970.
+    pub seconds: u64,
+    /// In nanoseconds. Go's runtime does not start with zero.
+    pub monotonic: u64,
+}
+
+impl StoppedClock {
+    /// In production, always: the wall clock stands at 1970.
+    pub const AT_WORK: Self = Self {
+        seconds: 0,
+        monotonic: 1,
+    };
+}
+
+/// The store's data.
+pub(super) struct Host {
+    limits: Limits,
+    pub(super) meter: Meter,
+    payload: Arc<Payload>,
+    random: f64,
+    clock: StoppedClock,
+    random_blocks: u64,
+    spent: usize,
+    logged: usize,
+    printed: Vec<u8>,
+    log: Vec<LogLine>,
+    lookups: Lookups,
+    looked_at: LookedAt,
+    is_asked: bool,
+    has_read_clock: bool,
+}
+
+impl Host {
+    pub(super) fn new(
+        limits: Limits,
+        payload: Arc<Payload>,
+        random: f64,
+        clock: StoppedClock,
+    ) -> Self {
+        Self {
+            limits,
+            meter: Meter::new(limits),
+            payload,
+            random,
+            clock,
+            random_blocks: 0,
+            spent: 0,
+            logged: 0,
+            printed: Vec::new(),
+            log: Vec::new(),
+            lookups: Lookups::default(),
+            looked_at: LookedAt::default(),
+            is_asked: false,
+            has_read_clock: false,
+        }
+    }
+
+    /// As before the first question, but for the memory that the instance has taken.
+    pub(super) fn renew(&mut self, random: f64) {
+        self.random = random;
+        self.random_blocks = 0;
+        self.spent = 0;
+        self.logged = 0;
+        self.printed.clear();
+        self.log.clear();
+        self.lookups = Lookups::default();
+        self.looked_at = LookedAt::default();
+        self.has_read_clock = false;
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// From now on it is asked: what a runtime does at its start is over.
+    pub(super) fn begin_questions(&mut self) {
+        self.is_asked = true;
+    }
+
+    /// What the policy's clocks show, to the policy.
+    pub(super) fn read_clock(&mut self) -> StoppedClock {
+        self.has_read_clock |= self.is_asked;
+        self.clock
+    }
+
+    /// Whether it looked at the clock since it was asked.
+    pub(super) fn has_read_clock(&self) -> bool {
+        self.has_read_clock
+    }
+
+    /// What the policy wrote and what it read of the payload.
+    pub(super) fn into_traces(mut self) -> (Vec<LogLine>, LookedAt) {
+        let printed = String::from_utf8_lossy(&self.printed);
+        let lines = printed.lines().filter(|line| !line.trim().is_empty());
+        self.log.extend(lines.map(|line| LogLine {
+            level: "stderr".to_owned(),
+            message: line.to_owned(),
+        }));
+        self.log.truncate(LINES);
+        (self.log, self.looked_at)
+    }
+
+    /// What a runtime writes to stdout or stderr, kept up to the log's limit.
+    pub(super) fn print(&mut self, bytes: &[u8]) -> wasmtime::Result<()> {
+        self.spend(bytes.len())?;
+        let kept = bytes.len().min(self.limits.log - self.logged);
+        self.logged += kept;
+        self.printed.extend(bytes.iter().take(kept));
+        Ok(())
+    }
+
+    /// The failure's random number and the index of the next block made of it.
+    pub(super) fn next_random_block(&mut self) -> wasmtime::Result<(f64, u64)> {
+        self.spend(32)?;
+        self.random_blocks += 1;
+        Ok((self.random, self.random_blocks))
+    }
+
+    fn spend(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        self.spent = self.spent.saturating_add(CALL).saturating_add(bytes);
+        if self.spent > self.limits.payload {
+            bail!(
+                "moved more than {} bytes in calls to the host",
+                self.limits.payload
+            );
+        }
+        Ok(())
+    }
+}
+
+impl types::Host for Host {}
+
+impl default_classifier::Host for Host {
+    fn classify(&mut self, error: types::Error) -> wasmtime::Result<types::ErrorClass> {
+        let details = error.details.iter();
+        let details: usize = details.map(|(name, value)| name.len() + value.len()).sum();
+        self.spend(error.code.len() + error.message.len() + details)?;
+        Ok((&fallback::class_of(&error.code, error.status)).into())
+    }
+}
+
+impl log::Host for Host {
+    fn log(&mut self, level: log::Level, mut message: String) -> wasmtime::Result<()> {
+        self.spend(message.len())?;
+        backstop_core::text::cut(&mut message, self.limits.log - self.logged);
+        if message.is_empty() || self.log.len() >= LINES {
+            return Ok(());
+        }
+        self.logged += message.len();
+        let level = match level {
+            log::Level::Debug => "debug",
+            log::Level::Info => "info",
+            log::Level::Warn => "warn",
+            log::Level::Error => "error",
+        };
+        self.log.push(LogLine {
+            level: level.to_owned(),
+            message,
+        });
+        Ok(())
+    }
+}
+
+impl payload::Host for Host {
+    fn get(&mut self, pointer: String) -> wasmtime::Result<Option<String>> {
+        self.spend(LOOK + pointer.len())?;
+        let found = self.lookups.get(&self.payload, &pointer)?;
+        if !self.payload.knows(&pointer) {
+            self.looked_at.add_unknown(&pointer);
+        }
+        self.looked_at.add(pointer, found.as_deref());
+        self.spend(found.as_ref().map_or(0, String::len))?;
+        Ok(found)
+    }
+}

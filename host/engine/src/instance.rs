@@ -1,0 +1,215 @@
+//! One fresh instance of a component: made, configured, asked, thrown away.
+
+use std::sync::Arc;
+
+use wasmtime::component::Instance;
+use wasmtime::{Store, Trap};
+
+use super::Sandbox;
+use super::bindings::{backoff, classifier, dead_lettering, types};
+use super::component::Component;
+use super::host::{Host, StoppedClock};
+use super::payload::Payload;
+use backstop_core::decision::{REASON_BYTES, Senseless};
+use backstop_core::text::cut;
+
+/// How a policy failed to answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// It ran for too many instructions.
+    #[error("ran out of fuel after {0} units in {1}")]
+    OutOfFuel(u64, Phase),
+    /// It ran for too long.
+    #[error("was stopped after {0:?} in {1}")]
+    OutOfTime(std::time::Duration, Phase),
+    /// It wanted more than it may have, and did not survive the refusal.
+    #[error("wanted more {0} than its limit and gave up in {1}")]
+    OutOfBounds(&'static str, Phase),
+    /// It stopped itself, or broke a rule of WebAssembly.
+    #[error("failed in {1}: {0}")]
+    Trapped(String, Phase),
+    /// It does not accept its settings.
+    #[error("refuses its settings: {0}")]
+    Settings(String),
+    /// It has no settings but was given some.
+    #[error("takes no settings, but has {0}: it does not export backstop:policy/settings")]
+    NoSettings(String),
+    /// It could not be put to work in the first place.
+    #[error("is not at work: {0}")]
+    NotLoaded(String),
+    /// It answered what it can't mean.
+    #[error("answered {0}")]
+    Senseless(#[from] Senseless),
+}
+
+/// What a policy was doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "each is the function of the contract, or the start of an instance"
+)]
+pub enum Phase {
+    Start,
+    Configure,
+    Classify,
+    Judge,
+    Delay,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Start => "its start",
+            Self::Configure => "configure",
+            Self::Classify => "classify",
+            Self::Judge => "judge",
+            Self::Delay => "delay",
+        })
+    }
+}
+
+/// One instance and its store, from before its first instruction to the end of the decision.
+pub(super) struct Live<'a> {
+    sandbox: &'a Sandbox,
+    component: &'a Component,
+    store: Store<Host>,
+    instance: Option<Instance>,
+}
+
+impl<'a> Live<'a> {
+    /// A store under the sandbox's limits. Nothing of the policy runs before [`Live::start`].
+    pub(super) fn new(
+        sandbox: &'a Sandbox,
+        component: &'a Component,
+        payload: Arc<Payload>,
+        random: f64,
+        clock: StoppedClock,
+    ) -> Self {
+        let host = Host::new(sandbox.limits, payload, random, clock);
+        let mut store = Store::new(&sandbox.engine, host);
+        store.limiter(|host| &mut host.meter);
+        store.set_hostcall_fuel(sandbox.limits.strings);
+        store.set_epoch_deadline(sandbox.ticks());
+        Self {
+            sandbox,
+            component,
+            store,
+            instance: None,
+        }
+    }
+
+    /// Instantiates and configures.
+    pub(super) fn start(&mut self, settings: &[(String, String)]) -> Result<(), Broken> {
+        let fuel = self.sandbox.limits.fuel;
+        let started = self
+            .store
+            .set_fuel(fuel)
+            .and_then(|()| self.component.pre.instantiate(&mut self.store));
+        self.instance = Some(started.map_err(|error| self.broken(Phase::Start, &error))?);
+        let Some(indices) = &self.component.settings else {
+            let names: Vec<_> = settings
+                .iter()
+                .map(|(name, _)| format!("`{name}`"))
+                .collect();
+            return if names.is_empty() {
+                Ok(())
+            } else {
+                Err(Broken::NoSettings(names.join(", ")))
+            };
+        };
+        self.call(Phase::Configure, |store, instance| {
+            indices
+                .load(&mut *store, instance)?
+                .call_configure(store, settings)
+        })?
+        .map_err(|mut refusal| {
+            cut(&mut refusal, REASON_BYTES);
+            Broken::Settings(refusal)
+        })
+    }
+
+    /// The same instance for another question: what is counted for each answer begins anew.
+    pub(super) fn renew(&mut self, random: f64) -> Result<(), Broken> {
+        self.store.set_epoch_deadline(self.sandbox.ticks());
+        self.store.data_mut().renew(random);
+        self.store
+            .set_fuel(self.sandbox.limits.fuel)
+            .map_err(|error| self.broken(Phase::Start, &error))
+    }
+
+    pub(super) fn classify(
+        &mut self,
+        indices: &classifier::GuestIndices,
+        error: &types::Error,
+    ) -> Result<types::ErrorClass, Broken> {
+        self.call(Phase::Classify, |store, instance| {
+            indices
+                .load(&mut *store, instance)?
+                .call_classify(store, error)
+        })
+    }
+
+    pub(super) fn judge(
+        &mut self,
+        indices: &dead_lettering::GuestIndices,
+        failure: &types::Failure,
+        class: &types::ErrorClass,
+    ) -> Result<types::Verdict, Broken> {
+        self.call(Phase::Judge, |store, instance| {
+            indices
+                .load(&mut *store, instance)?
+                .call_judge(store, failure, class)
+        })
+    }
+
+    pub(super) fn delay(
+        &mut self,
+        indices: &backoff::GuestIndices,
+        failure: &types::Failure,
+        class: &types::ErrorClass,
+    ) -> Result<u32, Broken> {
+        self.call(Phase::Delay, |store, instance| {
+            indices
+                .load(&mut *store, instance)?
+                .call_delay(store, failure, class)
+        })
+    }
+
+    /// How much fuel was burnt.
+    pub(super) fn fuel_used(&self) -> u64 {
+        self.sandbox.limits.fuel - self.store.get_fuel().unwrap_or(0)
+    }
+
+    pub(super) fn into_host(self) -> Host {
+        self.store.into_data()
+    }
+
+    fn call<T>(
+        &mut self,
+        phase: Phase,
+        call: impl FnOnce(&mut Store<Host>, &Instance) -> wasmtime::Result<T>,
+    ) -> Result<T, Broken> {
+        let instance = self
+            .instance
+            .ok_or_else(|| Broken::Trapped("it was not started".to_owned(), phase))?;
+        self.store.data_mut().begin_questions();
+        call(&mut self.store, &instance).map_err(|error| self.broken(phase, &error))
+    }
+
+    /// What a trap or a refused conversion means. The refusal of more memory comes before the `unreachable` that most runtimes answer it with.
+    fn broken(&self, phase: Phase, error: &wasmtime::Error) -> Broken {
+        let limits = &self.sandbox.limits;
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::OutOfFuel) => return Broken::OutOfFuel(limits.fuel, phase),
+            Some(Trap::Interrupt) => return Broken::OutOfTime(limits.time, phase),
+            _ => {}
+        }
+        if let Some(resource) = self.store.data().meter.refused() {
+            return Broken::OutOfBounds(resource, phase);
+        }
+        // The trace's frames are addresses in a stripped file; the last line of the chain is the cause.
+        let mut cause = error.root_cause().to_string();
+        cut(&mut cause, REASON_BYTES);
+        Broken::Trapped(cause, phase)
+    }
+}

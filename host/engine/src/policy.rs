@@ -1,0 +1,366 @@
+//! A policy: one component, or several that answer together; evaluated for one failure at a time, in fresh instances.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use backstop_core::clock;
+use backstop_core::decision::{Action, Answer};
+use backstop_core::failure::{Failure, Milliseconds};
+use backstop_core::fallback;
+use backstop_core::settings::merge;
+
+use crate::bindings::{backoff, classifier, dead_lettering, types};
+use crate::instance::Live;
+use crate::{Broken, Component, LogLine, LookedAt, Payload, PolicyDigest, Sandbox, StoppedClock};
+
+/// One component of a policy, with the settings that it is given.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// The compiled component.
+    pub component: Arc<Component>,
+    /// Names and values, in the operator's order.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A policy: which part answers which question. The host has its default for a question that no part answers.
+#[derive(Clone)]
+pub struct Policy {
+    sandbox: Sandbox,
+    parts: Vec<Part>,
+    roles: Roles,
+    /// Why there is nothing to ask.
+    unavailable: Option<String>,
+}
+
+/// For each question, the part that answers it: its index, and where its functions are.
+#[derive(Clone, Default)]
+struct Roles {
+    classifier: Option<(usize, classifier::GuestIndices)>,
+    backoff: Option<(usize, backoff::GuestIndices)>,
+    dead_lettering: Option<(usize, dead_lettering::GuestIndices)>,
+}
+
+/// A part of a policy does not answer the question that it is there for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is named as the {role}, but exports only {exported}")]
+pub struct MissingRole {
+    /// What the operator calls the part.
+    pub name: String,
+    /// The question.
+    pub role: &'static str,
+    /// The interfaces that it does export.
+    pub exported: String,
+}
+
+/// Names a part of a policy in records and reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartName {
+    /// What the operator calls it.
+    pub name: String,
+    /// The digest of its file.
+    pub digest: PolicyDigest,
+    /// Its settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<(String, String)>,
+}
+
+impl std::fmt::Display for PartName {
+    /// For people: `full-jitter (3f2a91c04d17)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.name, self.digest.short())
+    }
+}
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.parts).finish()
+    }
+}
+
+/// All that came of asking a policy: its answer, and what there is to tell about it.
+#[derive(Debug)]
+pub struct Asked {
+    /// The answer, or how the policy broke.
+    pub answer: Result<Answer, Broken>,
+    /// What the policy wrote, at most [`Limits::log`] bytes and 256 lines for each part.
+    pub log: Vec<LogLine>,
+    /// What it read of the payload.
+    pub looked_at: LookedAt,
+    /// Fuel burnt by all of its parts.
+    pub fuel: u64,
+    /// Linear memory in bytes, of all of its parts.
+    pub memory: usize,
+    /// Whether it looked at a clock, which stands at 1970; what its runtime does at its start does not count.
+    pub read_clock: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Policy {
+    /// A policy that is one component: what it exports answers, the host's defaults answer the rest.
+    pub fn whole(sandbox: &Sandbox, part: Part) -> Self {
+        let component = &part.component;
+        let roles = Roles {
+            classifier: component.classifier.clone().map(|indices| (0, indices)),
+            backoff: component.backoff.clone().map(|indices| (0, indices)),
+            dead_lettering: component.dead_lettering.clone().map(|indices| (0, indices)),
+        };
+        Self {
+            sandbox: sandbox.clone(),
+            parts: vec![part],
+            roles,
+            unavailable: None,
+        }
+    }
+
+    /// A policy that is put together: each part answers its one question, the host's defaults answer the rest. Refuses a part that does not export what it is there for.
+    pub fn assembled(
+        sandbox: &Sandbox,
+        classifier: Option<Part>,
+        backoff: Option<Part>,
+        dead_lettering: Option<Part>,
+    ) -> Result<Self, MissingRole> {
+        let mut policy = Self {
+            sandbox: sandbox.clone(),
+            parts: Vec::new(),
+            roles: Roles::default(),
+            unavailable: None,
+        };
+        policy.roles.classifier = policy.add(classifier, "classifier", |component| {
+            component.classifier.clone()
+        })?;
+        policy.roles.dead_lettering =
+            policy.add(dead_lettering, "dead-lettering", |component| {
+                component.dead_lettering.clone()
+            })?;
+        policy.roles.backoff =
+            policy.add(backoff, "backoff", |component| component.backoff.clone())?;
+        Ok(policy)
+    }
+
+    /// In place of a policy that could not be loaded: broken from the start, so that the fallback decides.
+    pub fn unavailable(sandbox: &Sandbox, why: String) -> Self {
+        Self {
+            sandbox: sandbox.clone(),
+            parts: Vec::new(),
+            roles: Roles::default(),
+            unavailable: Some(why),
+        }
+    }
+
+    /// The same with these settings on top of its own, in each of its parts.
+    pub fn with_settings(&self, above: &[(String, String)]) -> Self {
+        let mut policy = self.clone();
+        for part in &mut policy.parts {
+            part.settings = merge(&part.settings, above);
+        }
+        policy
+    }
+
+    /// Whether it stands in for a policy that could not be loaded.
+    pub fn is_unavailable(&self) -> bool {
+        self.unavailable.is_some()
+    }
+
+    fn add<I>(
+        &mut self,
+        part: Option<Part>,
+        role: &'static str,
+        indices: impl Fn(&Component) -> Option<I>,
+    ) -> Result<Option<(usize, I)>, MissingRole> {
+        let Some(part) = part else { return Ok(None) };
+        let indices = indices(&part.component).ok_or_else(|| MissingRole {
+            name: part.component.name().to_owned(),
+            role,
+            exported: part.component.exports().collect::<Vec<_>>().join(", "),
+        })?;
+        self.parts.push(part);
+        Ok(Some((self.parts.len() - 1, indices)))
+    }
+
+    /// The parts, in the order in which they are asked.
+    pub fn parts(&self) -> impl Iterator<Item = PartName> {
+        self.parts.iter().map(|part| PartName {
+            name: part.component.name().to_owned(),
+            digest: part.component.digest(),
+            settings: part.settings.clone(),
+        })
+    }
+
+    /// The components of the parts, in the order in which they are asked.
+    pub fn components(&self) -> impl Iterator<Item = &Arc<Component>> {
+        self.parts.iter().map(|part| &part.component)
+    }
+
+    /// The names of the parts, which stay when their files change.
+    pub fn name(&self) -> String {
+        let names: Vec<_> = self
+            .parts
+            .iter()
+            .map(|part| part.component.name())
+            .collect();
+        match names.as_slice() {
+            [] => "the fallback".to_owned(),
+            names => names.join(" + "),
+        }
+    }
+
+    /// The names of the parts with the digests of their files, for people: `full-jitter (3f2a91c04d17)`.
+    pub fn title(&self) -> String {
+        let titles: Vec<_> = self.parts().map(|part| part.to_string()).collect();
+        match titles.as_slice() {
+            [] => "the fallback".to_owned(),
+            titles => titles.join(" + "),
+        }
+    }
+
+    /// The digests of the files, in the order of the parts: what tells one version of a policy from another.
+    pub fn digests(&self) -> Vec<PolicyDigest> {
+        self.parts
+            .iter()
+            .map(|part| part.component.digest())
+            .collect()
+    }
+
+    /// A session: see [`Session`].
+    pub fn session<'a>(&'a self, payload: &'a Arc<Payload>) -> Session<'a> {
+        Session(Run {
+            policy: self,
+            payload,
+            random: 0.0,
+            clock: StoppedClock::AT_WORK,
+            lives: BTreeMap::new(),
+        })
+    }
+
+    /// Asks the policy, in fresh instances under the sandbox's limits. Blocks for no longer than those allow; never panics for what the policy does.
+    pub fn ask(&self, failure: &Failure, payload: &Arc<Payload>) -> Asked {
+        self.ask_at(StoppedClock::AT_WORK, failure, payload)
+    }
+
+    /// As [`Policy::ask`], with clocks that show another time: what its answers owe to them is found that way.
+    pub fn ask_at(&self, clock: StoppedClock, failure: &Failure, payload: &Arc<Payload>) -> Asked {
+        let started = clock::instant();
+        let _slot = self.sandbox.slot();
+        let mut run = Run {
+            policy: self,
+            payload,
+            random: failure.random,
+            clock,
+            lives: BTreeMap::new(),
+        };
+        let answer = run.answer(failure);
+        let mut asked = Asked {
+            answer,
+            log: Vec::new(),
+            looked_at: LookedAt::default(),
+            fuel: 0,
+            memory: 0,
+            read_clock: false,
+            took: Duration::ZERO,
+        };
+        for live in run.lives.into_values() {
+            asked.fuel += live.fuel_used();
+            let host = live.into_host();
+            asked.memory += host.meter.memory();
+            asked.read_clock |= host.has_read_clock();
+            let (log, looked_at) = host.into_traces();
+            asked.log.extend(log);
+            asked.looked_at.extend(looked_at);
+        }
+        asked.took = started.elapsed();
+        asked
+    }
+}
+
+/// A policy asked again and again in the same instances, whose settings were taken once. For measuring and simulating, and never for a message: what a policy keeps may leak from one answer to the next.
+pub struct Session<'a>(Run<'a>);
+
+impl std::fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Session").field(self.0.policy).finish()
+    }
+}
+
+impl Session<'_> {
+    /// The answer, or how the policy broke; broken once, it stays so. Fuel, time, log and payload are counted for each answer anew; memory that an instance has taken it keeps.
+    pub fn ask(&mut self, failure: &Failure) -> Result<Answer, Broken> {
+        self.0.random = failure.random;
+        for live in self.0.lives.values_mut() {
+            live.renew(failure.random)?;
+        }
+        self.0.answer(failure)
+    }
+}
+
+/// One decision under way: the instances made for it so far, by part.
+struct Run<'a> {
+    policy: &'a Policy,
+    payload: &'a Arc<Payload>,
+    random: f64,
+    clock: StoppedClock,
+    lives: BTreeMap<usize, Live<'a>>,
+}
+
+impl<'a> Run<'a> {
+    /// Classify, judge; then, on `retry`, delay. The one place where a policy is told of a failure: never of more than the contract allows.
+    fn answer(&mut self, failure: &Failure) -> Result<Answer, Broken> {
+        if let Some(why) = &self.policy.unavailable {
+            return Err(Broken::NotLoaded(why.clone()));
+        }
+        let roles = &self.policy.roles;
+        let failure = &*failure.within_bounds();
+        let told = types::Failure::from(failure);
+        let class = match &roles.classifier {
+            Some((part, indices)) => self.live(*part)?.classify(indices, &told.error)?.into(),
+            None => fallback::class(&failure.error),
+        };
+        let told_class = types::ErrorClass::from(&class);
+        let verdict = match &roles.dead_lettering {
+            Some((part, indices)) => self.live(*part)?.judge(indices, &told, &told_class)?,
+            None => fallback::reason_to_dead_letter(failure, &class)
+                .map_or(types::Verdict::Retry, types::Verdict::DeadLetter),
+        };
+        let action = match verdict {
+            types::Verdict::DeadLetter(reason) => Action::DeadLetter { reason },
+            types::Verdict::Discard(reason) => Action::Discard { reason },
+            types::Verdict::Retry => {
+                let delay = match &roles.backoff {
+                    Some((part, indices)) => {
+                        Milliseconds(self.live(*part)?.delay(indices, &told, &told_class)?)
+                    }
+                    None => fallback::delay(failure),
+                };
+                Action::Retry { delay }
+            }
+        };
+        Ok(Answer { class, action }.sensible()?)
+    }
+
+    /// The instance of a part, made and configured when it is first asked.
+    fn live(&mut self, index: usize) -> Result<&mut Live<'a>, Broken> {
+        match self.lives.entry(index) {
+            Entry::Occupied(live) => Ok(live.into_mut()),
+            Entry::Vacant(place) => {
+                #[expect(
+                    clippy::indexing_slicing,
+                    reason = "the index of a role is that of one of the parts"
+                )]
+                let part = &self.policy.parts[index];
+                let live = place.insert(Live::new(
+                    &self.policy.sandbox,
+                    &part.component,
+                    Arc::clone(self.payload),
+                    self.random,
+                    self.clock,
+                ));
+                live.start(&part.settings)?;
+                Ok(live)
+            }
+        }
+    }
+}

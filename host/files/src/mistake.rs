@@ -1,0 +1,367 @@
+//! A mistake in a TOML file, told to the person who wrote it: the line, the key, what was found there and what would be right, in the words of TOML.
+
+use std::fmt;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+/// A place in a text, and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    line: usize,
+    column: usize,
+    shown: String,
+    marked: usize,
+    message: String,
+}
+
+impl Mistake {
+    /// What is wrong with the bytes `span` of `text`.
+    pub fn new(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
+        let start = text.floor_char_boundary(span.start);
+        let before = text.get(..start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let rest = text.get(line_start..).unwrap_or_default();
+        let shown = rest.lines().next().unwrap_or_default();
+        let column = chars(text.get(line_start..start).unwrap_or_default());
+        let end = span.end.min(line_start + shown.len());
+        let marked = chars(
+            text.get(start..text.floor_char_boundary(end))
+                .unwrap_or_default(),
+        );
+        Self {
+            line: line_of(text, start),
+            column: column + 1,
+            shown: shown.to_owned(),
+            marked: marked.max(1),
+            message: message.into(),
+        }
+    }
+
+    /// What kept `text` from being read.
+    pub fn of(text: &str, error: &toml::de::Error) -> Self {
+        let span = error.span().unwrap_or_default();
+        let (file, _) = DeTable::parse_recoverable(text);
+        let found = find(file.get_ref(), span.start);
+        let is_date = matches!(found, Some((_, Some(DeValue::Datetime(_)))));
+        let message = in_words(error.message(), is_date);
+        let message = match found {
+            Some((keys, _)) if !keys.is_empty() => format!("{}: {message}", keys.join(".")),
+            Some(_) | None => message,
+        };
+        Self::new(text, span, message)
+    }
+}
+
+/// The line that a byte stands in, from 1.
+pub fn line_of(text: &str, byte: usize) -> usize {
+    let before = text.as_bytes().iter().take(byte);
+    before.filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let margin = " ".repeat(self.line.to_string().len());
+        let indent = " ".repeat(self.column - 1);
+        let marks = "^".repeat(self.marked);
+        write!(
+            f,
+            "line {}, column {}: {}\n{margin} |\n{} | {}\n{margin} | {indent}{marks}",
+            self.line, self.column, self.message, self.line, self.shown
+        )
+    }
+}
+
+/// The keys that lead to this byte, and the value there; of a key that is itself meant, the keys before it. Within a list of tables they are counted from its table.
+fn find<'a>(table: &'a DeTable<'a>, byte: usize) -> Option<(Vec<String>, Option<&'a DeValue<'a>>)> {
+    for (key, value) in table {
+        if key.span().contains(&byte) {
+            return Some((Vec::new(), None));
+        }
+        let of_this = |(mut keys, found): (Vec<String>, _)| {
+            keys.insert(0, key.get_ref().to_string());
+            (keys, found)
+        };
+        let within = match value.get_ref() {
+            DeValue::Table(table) => find(table, byte).map(of_this),
+            DeValue::Array(values) => {
+                let mut tables = values.iter().filter_map(|value| value.get_ref().as_table());
+                tables.find_map(|table| find(table, byte))
+            }
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_) => None,
+        };
+        if within.is_some() {
+            return within;
+        }
+        if value.span().contains(&byte) {
+            return Some(of_this((Vec::new(), Some(value.get_ref()))));
+        }
+    }
+    None
+}
+
+/// A message of the deserialiser's, which speaks of its own types, in TOML's words.
+fn in_words(message: &str, is_date: bool) -> String {
+    // Of a value that is one of a few.
+    if message == "wanted string or table" {
+        return "expected a text in quotes".to_owned();
+    }
+    if let Some(rest) = message.strip_prefix("unknown field ") {
+        return format!("unknown key {rest}");
+    }
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        return format!("unknown value {rest}");
+    }
+    if let Some(rest) = message.strip_prefix("missing field ") {
+        return format!("the key {rest} is missing");
+    }
+    if let Some(rest) = message.strip_prefix("duplicate field ") {
+        return format!("the key {rest} comes twice");
+    }
+    let kinds = ["invalid type: ", "invalid value: ", "invalid length "];
+    let misfit = kinds.iter().find_map(|kind| message.strip_prefix(kind));
+    match misfit.and_then(|misfit| misfit.rsplit_once(", expected ")) {
+        Some((found, wanted)) => {
+            let found = if is_date {
+                "a date".to_owned()
+            } else {
+                found_in_words(found)
+            };
+            match most(wanted).filter(|most| is_above(&found, *most)) {
+                Some(most) => format!("expected at most {most}, not {found}"),
+                None => format!("expected {}, not {found}", wanted_in_words(wanted)),
+            }
+        }
+        None => message.to_owned(),
+    }
+}
+
+/// The largest whole number of a kind, where that is not beyond what TOML has.
+fn most(wanted: &str) -> Option<u32> {
+    match wanted {
+        "u8" => Some(u8::MAX.into()),
+        "u16" => Some(u16::MAX.into()),
+        "u32" => Some(u32::MAX),
+        _ => None,
+    }
+}
+
+fn is_above(found: &str, most: u32) -> bool {
+    let number = found.strip_prefix("the number ");
+    number
+        .and_then(|number| number.parse::<i128>().ok())
+        .is_some_and(|number| number > most.into())
+}
+
+/// What the deserialiser found.
+fn found_in_words(found: &str) -> String {
+    // `5`, and `5` as i128 where that is a large one.
+    let bare = |rest: &str| {
+        let rest = rest.trim_start_matches('`');
+        rest.split('`').next().unwrap_or(rest).to_owned()
+    };
+    if let Some(number) = found
+        .strip_prefix("integer ")
+        .or_else(|| found.strip_prefix("floating point "))
+    {
+        return format!("the number {}", bare(number));
+    }
+    if let Some(switch) = found.strip_prefix("boolean ") {
+        return bare(switch);
+    }
+    match found.split_once(' ') {
+        Some(("string", text)) => format!("the text {text}"),
+        _ if found.starts_with("map") || found.starts_with("struct") => "a table".to_owned(),
+        _ if found.starts_with("sequence") => "a list".to_owned(),
+        _ if found.bytes().all(|byte| byte.is_ascii_digit()) => format!("{found} of them"),
+        _ => found.to_owned(),
+    }
+}
+
+/// What the deserialiser wants; what our own types say of themselves stays as it is.
+fn wanted_in_words(wanted: &str) -> &str {
+    match wanted {
+        "a string" | "a borrowed string" | "str" | "string" | "a character" => "a text in quotes",
+        "path string" | "a path string" => "a path in quotes",
+        "a boolean" => "true or false",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "a list, such as [\"a\", \"b\"]",
+        "a map" => "a table, such as { name = \"value\" }",
+        "a tuple of size 2" | "tuple of 2 elements" => "a list of two",
+        "string or map" => "a text in quotes",
+        _ if wanted.starts_with("a nonzero") => "a whole number from 1",
+        _ if wanted.starts_with("a tuple") => "a list of two",
+        _ if wanted.starts_with("struct ") => "a table",
+        _ if wanted.starts_with("enum ") || wanted.starts_with("variant ") => "a text in quotes",
+        _ => wanted,
+    }
+}
+
+/// Panics where a message holds what no person who writes TOML should have to read: for tests.
+#[doc(hidden)]
+pub fn names_no_type(told: &str) {
+    let odd = [
+        "wanted ",
+        "struct ",
+        "enum ",
+        "variant",
+        "u8",
+        "u16",
+        "u32",
+        "u128",
+        "i128",
+        "u64",
+        "usize",
+        "f64",
+        "i64",
+        "borrowed",
+        "a sequence",
+        "invalid type",
+        "invalid value",
+        "nonzero",
+        "tuple",
+        "Raw",
+        "map,",
+        "floating point",
+        "integer `",
+        "string \"",
+        "boolean",
+        "expected a string",
+    ];
+    for odd in odd {
+        assert!(!told.contains(odd), "{odd:?} is in: {told}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_is_shown_with_its_line() {
+        let text = "a = 1\né = \"zwei\"\nlast = 3";
+        let start = text.find('"').unwrap();
+        for (span, expected) in [
+            (0..1, "line 1, column 1: odd\n  |\n1 | a = 1\n  | ^"),
+            (
+                start..start + 6,
+                "line 2, column 5: odd\n  |\n2 | é = \"zwei\"\n  |     ^^^^^^",
+            ),
+            (
+                start..text.len(),
+                "line 2, column 5: odd\n  |\n2 | é = \"zwei\"\n  |     ^^^^^^",
+            ),
+            (
+                text.len()..text.len(),
+                "line 3, column 9: odd\n  |\n3 | last = 3\n  |         ^",
+            ),
+        ] {
+            assert_eq!(Mistake::new(text, span, "odd").to_string(), expected);
+        }
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "read and never looked at")]
+    struct Sample {
+        number: Option<u32>,
+        from_1: Option<std::num::NonZeroU32>,
+        text: Option<String>,
+        switch: Option<bool>,
+        fraction: Option<f64>,
+        words: Option<Vec<String>>,
+        path: Option<std::path::PathBuf>,
+        pair: Option<(u8, u8)>,
+        inner: Option<Box<Sample>>,
+        many: Option<Vec<Sample>>,
+    }
+
+    #[test]
+    fn a_mistake_is_told_by_its_key_and_in_the_words_of_toml() {
+        for (text, told) in [
+            (
+                "number = \"5\"",
+                "number: expected a whole number from 0, not the text \"5\"",
+            ),
+            (
+                "number = -5",
+                "number: expected a whole number from 0, not the number -5",
+            ),
+            (
+                "number = 1.5",
+                "number: expected a whole number from 0, not the number 1.5",
+            ),
+            (
+                "number = 99999999999999999999",
+                "number: expected at most 4294967295, not the number 99999999999999999999",
+            ),
+            (
+                "number = 2026-01-01",
+                "number: expected a whole number from 0, not a date",
+            ),
+            (
+                "from_1 = 0",
+                "from_1: expected a whole number from 1, not the number 0",
+            ),
+            (
+                "text = 5",
+                "text: expected a text in quotes, not the number 5",
+            ),
+            (
+                "text = [\"a\"]",
+                "text: expected a text in quotes, not a list",
+            ),
+            (
+                "switch = \"yes\"",
+                "switch: expected true or false, not the text \"yes\"",
+            ),
+            ("fraction = true", "fraction: expected a number, not true"),
+            (
+                "words = \"a\"",
+                "words: expected a list, such as [\"a\", \"b\"], not the text \"a\"",
+            ),
+            (
+                "words = [\"a\", 5]",
+                "words: expected a text in quotes, not the number 5",
+            ),
+            ("path = {}", "path: expected a path in quotes, not a table"),
+            ("pair = [1]", "pair: expected a list of two, not 1 of them"),
+            ("inner = 5", "inner: expected a table, not the number 5"),
+            (
+                "inner.inner.text = 5",
+                "inner.inner.text: expected a text in quotes, not the number 5",
+            ),
+            (
+                "[inner.inner]\ntext = 5",
+                "inner.inner.text: expected a text in quotes, not the number 5",
+            ),
+            (
+                "[[many]]\n[[many]]\ninner.text = 5",
+                "inner.text: expected a text in quotes, not the number 5",
+            ),
+            (
+                "inner = { odd = 1 }",
+                "inner: unknown key `odd`, expected one of `number`, ",
+            ),
+        ] {
+            let error = toml::from_str::<Sample>(text).unwrap_err();
+            let mistake = Mistake::of(text, &error);
+            assert!(
+                mistake.message.starts_with(told),
+                "{text}: {}",
+                mistake.message
+            );
+            names_no_type(&mistake.to_string());
+        }
+    }
+}

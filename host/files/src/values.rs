@@ -1,0 +1,185 @@
+//! The kinds of values in the configuration, each read from the text that people write.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use backstop_backoff::parse_duration;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// A duration with its unit: `"30s"`.
+#[derive(Debug, Clone, Copy)]
+pub struct Span(pub Duration);
+
+/// The duration that `text` says.
+pub fn parse_span(text: &str) -> Result<Duration, backstop_backoff::ParseDurationError> {
+    parse_duration(text).map(Duration::from_millis)
+}
+
+/// A number of bytes: `"64MiB"`, or a whole number.
+#[derive(Debug, Clone, Copy)]
+pub struct Bytes(pub usize);
+
+/// A program and its arguments: a list, or one text without arguments.
+#[derive(Debug, Clone)]
+pub struct Command(pub Vec<String>);
+
+/// A policy's settings: a table of texts, numbers and switches, which reach the policy as text.
+#[derive(Debug, Clone, Default)]
+pub struct Settings(pub Vec<(String, String)>);
+
+/// A whole number, as flags give it: from 1 where that is the least that the type holds.
+pub fn parse_number<T: FromStr>(text: &str) -> Result<T, String> {
+    let least = if "0".parse::<T>().is_ok() { 0 } else { 1 };
+    let number = text.trim().parse();
+    number.map_err(|_| format!("expected a whole number from {least}"))
+}
+
+/// `name=value`, as flags give them.
+pub fn parse_settings(pair: &str) -> Result<(String, String), String> {
+    match pair.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!(
+            "`{pair}` is not a setting: expected name=value, such as base=2s"
+        )),
+    }
+}
+
+macro_rules! deserialize_with {
+    ($type:ty, $visitor:ident) => {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any($visitor)
+            }
+        }
+    };
+}
+
+struct SpanText;
+deserialize_with!(Span, SpanText);
+
+impl Visitor<'_> for SpanText {
+    type Value = Span;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration with its unit, such as \"30s\", \"15m\" or \"12h\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+        parse_span(text)
+            .map(Span)
+            .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+struct BytesText;
+deserialize_with!(Bytes, BytesText);
+
+impl Visitor<'_> for BytesText {
+    type Value = Bytes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of bytes, such as \"64MiB\", \"4KiB\" or 4096")
+    }
+
+    fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Bytes, E> {
+        usize::try_from(bytes)
+            .map(Bytes)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(bytes), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
+        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit: usize = match &text[number.len()..] {
+            "" | "B" => 1,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => 0,
+        };
+        let bytes = number
+            .trim()
+            .parse()
+            .ok()
+            .and_then(|number: usize| number.checked_mul(unit));
+        bytes
+            .filter(|_| unit > 0)
+            .map(Bytes)
+            .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+struct CommandWords;
+deserialize_with!(Command, CommandWords);
+
+impl<'de> Visitor<'de> for CommandWords {
+    type Value = Command;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a program and its arguments, such as [\"./work.sh\", \"--fast\"]")
+    }
+
+    fn visit_str<E>(self, program: &str) -> Result<Command, E> {
+        Ok(Command(vec![program.to_owned()]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<Command, A::Error> {
+        let mut command = Vec::new();
+        while let Some(word) = words.next_element()? {
+            command.push(word);
+        }
+        Ok(Command(command))
+    }
+}
+
+struct SettingsTable;
+deserialize_with!(Settings, SettingsTable);
+
+impl<'de> Visitor<'de> for SettingsTable {
+    type Value = Settings;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of settings, such as { base = \"2s\", max-attempts = 5 }")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Settings, A::Error> {
+        let mut settings = Vec::new();
+        while let Some((name, Setting(value))) = table.next_entry()? {
+            settings.push((name, value));
+        }
+        Ok(Settings(settings))
+    }
+}
+
+/// One value of a setting, as text.
+struct Setting(String);
+
+struct SettingText;
+deserialize_with!(Setting, SettingText);
+
+impl Visitor<'_> for SettingText {
+    type Value = Setting;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a number or true or false")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Setting, E> {
+        Ok(Setting(text.to_owned()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Setting, E> {
+        Ok(Setting(number.to_string()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Setting, E> {
+        Ok(Setting(number.to_string()))
+    }
+
+    fn visit_bool<E>(self, switch: bool) -> Result<Setting, E> {
+        Ok(Setting(switch.to_string()))
+    }
+}

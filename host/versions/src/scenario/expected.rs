@@ -1,0 +1,121 @@
+//! What is expected of one answer, and how an answer compares with it.
+
+use super::values::{Delay, Text, Verdict};
+use crate::Asked;
+use crate::outcome::Row;
+use backstop_core::decision::{Action, Answer};
+
+/// What is expected of one answer; what is left out may be anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// The class of the error.
+    pub class: Option<Text>,
+    /// What becomes of the message.
+    pub verdict: Option<Verdict>,
+    /// Why the policy gives up.
+    pub reason: Option<Text>,
+    /// How long it waits.
+    pub delay: Option<Delay>,
+    /// A line that it writes.
+    pub log: Option<Text>,
+}
+
+impl Expected {
+    /// Whether only giving up is what is expected.
+    pub(super) fn gives_up(&self) -> bool {
+        self.reason.is_some()
+            || self
+                .verdict
+                .is_some_and(|verdict| verdict != Verdict::Retry)
+    }
+
+    /// Compares, field by field; a policy that broke has one row that does not hold.
+    pub(super) fn compare(&self, asked: &Asked) -> Vec<Row> {
+        let Answer { class, action } = match &asked.answer {
+            Ok(answer) => answer,
+            Err(broken) => {
+                let got = format!("the policy {broken}");
+                return vec![Row::new("answer", self.to_string(), got, false)];
+            }
+        };
+        let mut rows = Vec::new();
+        if let Some(expected) = &self.class {
+            let class = class.to_string();
+            let holds = expected.matches(&class);
+            rows.push(Row::new("class", expected.to_string(), class, holds));
+        }
+        if let Some(expected) = self.verdict {
+            let holds = verdict_of(action) == expected;
+            let got = match holds {
+                true => expected.to_string(),
+                false => described(action),
+            };
+            rows.push(Row::new("verdict", expected.to_string(), got, holds));
+        }
+        if let Some(expected) = &self.delay {
+            let (got, holds) = match action {
+                Action::Retry { delay } => (delay.to_string(), expected.allows(*delay)),
+                Action::DeadLetter { .. } | Action::Discard { .. } => (described(action), false),
+            };
+            rows.push(Row::new("delay", expected.to_string(), got, holds));
+        }
+        if let Some(expected) = &self.reason {
+            let (got, holds) = match action {
+                Action::Retry { .. } => (described(action), false),
+                Action::DeadLetter { reason } | Action::Discard { reason } => {
+                    (reason.clone(), expected.matches(reason))
+                }
+            };
+            rows.push(Row::new("reason", expected.to_string(), got, holds));
+        }
+        rows.extend(self.log.as_ref().map(|expected| log(expected, asked)));
+        rows
+    }
+}
+
+fn log(expected: &Text, asked: &Asked) -> Row {
+    let mut lines = asked.log.iter().map(|line| line.message.as_str());
+    let found = lines.find(|line| expected.matches(line));
+    let last = asked.log.last().map(|line| line.message.as_str());
+    let got = found.or(last).unwrap_or("nothing was written").to_owned();
+    Row::new("log", expected.to_string(), got, found.is_some())
+}
+
+pub(super) fn verdict_of(action: &Action) -> Verdict {
+    match action {
+        Action::Retry { .. } => Verdict::Retry,
+        Action::DeadLetter { .. } => Verdict::DeadLetter,
+        Action::Discard { .. } => Verdict::Discard,
+    }
+}
+
+/// An action for people, whole.
+pub fn described(action: &Action) -> String {
+    match action {
+        Action::Retry { delay } => format!("retry in {delay}"),
+        Action::DeadLetter { reason } => format!("dead-letter: {reason}"),
+        Action::Discard { reason } => format!("discard: {reason}"),
+    }
+}
+
+impl std::fmt::Display for Expected {
+    /// All of it in one line; `an answer` where nothing is said of it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts: Vec<String> = [
+            self.class.as_ref().map(ToString::to_string),
+            self.verdict.map(|verdict| verdict.to_string()),
+            self.delay.map(|delay| format!("a delay of {delay}")),
+            self.reason
+                .as_ref()
+                .map(|reason| format!("the reason {reason}")),
+            self.log.as_ref().map(|line| format!("the line {line}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        match parts.as_slice() {
+            [] => f.write_str("an answer"),
+            parts => f.write_str(&parts.join(", ")),
+        }
+    }
+}

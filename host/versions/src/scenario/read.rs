@@ -1,0 +1,327 @@
+//! From the file's shape to scenarios: what goes together, and what does not.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::values::{Delay, Numbers, Span, Verdict};
+use super::{Expected, Given, Plan, Scenario, Step, Suite, raw};
+use backstop_core::failure::Milliseconds;
+use backstop_files::mistake::{Mistake, line_of};
+use backstop_files::regular_file::{self, WRITTEN};
+
+/// What the standard checks allow unless the file says otherwise: SQS hides a message for 12 hours at most.
+const LONGEST_DELAY: Milliseconds = Milliseconds(12 * 3_600_000);
+
+/// A file of scenarios that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// No such file, or no permission.
+    #[error("can't read the scenarios {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// Something in it is wrong: where, and what would be right.
+    #[error("{}: {}{wrong}", path.display(), scenario.as_ref().map(|name| format!("scenario `{name}`: ")).unwrap_or_default())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The scenario that it is in.
+        scenario: Option<String>,
+        /// The place and what would be right.
+        wrong: Mistake,
+    },
+}
+
+impl Suite {
+    /// A file that says nothing: no scenarios, no settings.
+    pub fn empty() -> Self {
+        Self {
+            path: PathBuf::new(),
+            settings: Vec::new(),
+            longest_delay: LONGEST_DELAY,
+            scenarios: Vec::new(),
+        }
+    }
+
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, ScenarioError> {
+        let text =
+            regular_file::read_text(path, WRITTEN).map_err(|cause| ScenarioError::Unreadable {
+                path: path.to_owned(),
+                cause,
+            })?;
+        Self::parse(&text, path)
+    }
+
+    /// The scenarios that `text` says, as if it stood in the file `path`.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ScenarioError> {
+        let at = |byte: usize, wrong| ScenarioError::Wrong {
+            path: path.to_owned(),
+            scenario: scenario_at(text, byte),
+            wrong,
+        };
+        let wrong =
+            |span: Range<usize>, message: &str| at(span.start, Mistake::new(text, span, message));
+        let file: raw::File = toml::from_str(text).map_err(|error| {
+            let start = error.span().unwrap_or_default().start;
+            at(start, Mistake::of(text, &error))
+        })?;
+        let given = Given::default().with(&file.failure);
+        let mut names = BTreeSet::new();
+        let mut scenarios = Vec::new();
+        for scenario in file.scenario {
+            let line = line_of(text, scenario.span().start);
+            let scenario = scenario.into_inner();
+            let name = &scenario.name;
+            if name.get_ref().trim().is_empty() {
+                return Err(wrong(name.span(), "expected a name: a sentence"));
+            }
+            if !names.insert(name.get_ref().clone()) {
+                return Err(wrong(name.span(), "this name is another scenario's too"));
+            }
+            let scenario = scenario
+                .convert(&given, line)
+                .map_err(|(span, message)| wrong(span, &message))?;
+            scenarios.push(scenario);
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            settings: file.settings.0,
+            longest_delay: file.longest_delay.map_or(LONGEST_DELAY, |Span(it)| it),
+            scenarios,
+        })
+    }
+}
+
+/// The name of the scenario that this byte stands in, as far as the file can be read.
+fn scenario_at(text: &str, byte: usize) -> Option<String> {
+    let (file, _) = DeTable::parse_recoverable(text);
+    let scenarios = file.get_ref().get("scenario")?.get_ref().as_array()?;
+    let before = scenarios.iter().take_while(|it| it.span().start <= byte);
+    let name = before.last()?.get_ref().as_table()?.get("name")?;
+    name.get_ref().as_str().map(str::to_owned)
+}
+
+/// What does not go together: where, and what would be right.
+type Misfit = (Range<usize>, String);
+
+fn misfit<T>(span: Range<usize>, message: &str) -> Result<T, Misfit> {
+    Err((span, message.to_owned()))
+}
+
+impl raw::Scenario {
+    fn convert(self, given: &Given, line: usize) -> Result<Scenario, Misfit> {
+        let given = given.with(&self.failure);
+        let name_span = self.name.span();
+        let took_span = self.took.as_ref().map(Spanned::span);
+        let took = self.took.map(|took| took.into_inner().0);
+        let plan = match (self.expect, self.sequence) {
+            (Some(expect), None) => {
+                let span = expect.span();
+                expect.into_inner().plan(&span, took, &given)?
+            }
+            (None, Some(sequence)) => Plan::Sequence {
+                took: took.unwrap_or_default(),
+                steps: steps(sequence)?,
+            },
+            (Some(expect), Some(_)) => {
+                let message = "expected `expect` or `sequence`, not both: what is expected of the last attempt stands in the sequence";
+                return misfit(expect.span(), message);
+            }
+            (None, None) => {
+                let message = "expected `expect = { ... }` or `sequence = [ ... ]`: a scenario without either would test nothing";
+                return misfit(name_span, message);
+            }
+        };
+        let goes_on = matches!(plan, Plan::Sequence { .. } | Plan::GivesUp { .. });
+        if let Some(span) = took_span.filter(|_| !goes_on) {
+            return misfit(
+                span,
+                "`took` says how long an attempt takes: it goes with `sequence`, or with `attempts` or `within`",
+            );
+        }
+        Ok(Scenario {
+            name: self.name.into_inner(),
+            line,
+            settings: self.settings.0,
+            given,
+            payload: self.payload.as_ref().map(body).unwrap_or_default(),
+            plan,
+        })
+    }
+}
+
+impl raw::Expect {
+    fn plan(
+        self,
+        span: &Range<usize>,
+        took: Option<Milliseconds>,
+        given: &Given,
+    ) -> Result<Plan, Misfit> {
+        let Self {
+            class,
+            verdict,
+            reason,
+            delay,
+            log,
+            over,
+            refused,
+            attempts,
+            within,
+        } = self;
+        let expected = Expected {
+            class,
+            verdict,
+            reason,
+            delay,
+            log,
+        };
+        expected.fits(span)?;
+        let goes_on = attempts.is_some() || within.is_some();
+        if let Some(part) = refused {
+            let is_alone = expected == Expected::default() && !goes_on && over.is_none();
+            return match is_alone {
+                true => Ok(Plan::Refused(part)),
+                false => misfit(
+                    span.clone(),
+                    "settings that are refused are never asked about a failure: `refused` stands alone",
+                ),
+            };
+        }
+        if over.is_none() && expected.delay.is_some_and(|delay| delay.mean().is_some()) {
+            return misfit(
+                span.clone(),
+                "`mean` is that of many delays: say over how many random numbers, such as over = 1000",
+            );
+        }
+        match (over, goes_on) {
+            (Some(_), true) => misfit(
+                span.clone(),
+                "`over` asks about one attempt: it does not go with `attempts` or `within`",
+            ),
+            (Some(_), false) if given.has_random() => misfit(
+                span.clone(),
+                "the failure's `random` fixes what `over` draws: leave one of them out",
+            ),
+            (Some(Numbers(numbers)), false) => Ok(Plan::Over { numbers, expected }),
+            (None, true)
+                if expected.verdict == Some(Verdict::Retry) || expected.delay.is_some() =>
+            {
+                misfit(
+                    span.clone(),
+                    "`attempts` and `within` are about giving up: expected the verdict dead-letter or discard, and no delay",
+                )
+            }
+            (None, true) => Ok(Plan::GivesUp {
+                took: took.unwrap_or_default(),
+                attempts,
+                within: within.map(|Span(age)| age),
+                expected,
+            }),
+            (None, false) => Ok(Plan::Once(expected)),
+        }
+    }
+}
+
+fn steps(sequence: Spanned<Vec<Spanned<raw::Step>>>) -> Result<Vec<Step>, Misfit> {
+    let span = sequence.span();
+    let raw = sequence.into_inner();
+    let last = raw.len().saturating_sub(1);
+    if raw.is_empty() {
+        return misfit(span, "expected at least one attempt");
+    }
+    let mut steps = Vec::new();
+    for (index, step) in raw.into_iter().enumerate() {
+        let span = step.span();
+        let raw::Step {
+            class,
+            verdict,
+            reason,
+            delay,
+            log,
+            failure,
+        } = step.into_inner();
+        let expected = Expected {
+            class,
+            verdict,
+            reason,
+            delay,
+            log,
+        };
+        expected.fits(&span)?;
+        if expected.delay.is_some_and(|delay| delay.mean().is_some()) {
+            return misfit(span, "`mean` is that of many delays: an attempt has one");
+        }
+        if index < last && expected.gives_up() {
+            return misfit(
+                span,
+                "expected a retry: the attempts after it would never happen",
+            );
+        }
+        steps.push(Step { failure, expected });
+    }
+    Ok(steps)
+}
+
+impl Expected {
+    /// Whether one answer can be all of this.
+    fn fits(&self, span: &Range<usize>) -> Result<(), Misfit> {
+        match (self.verdict, &self.delay, &self.reason) {
+            (_, Some(_), Some(_)) => misfit(
+                span.clone(),
+                "a retry has a delay, giving up has a reason: no answer has both",
+            ),
+            (
+                Some(Verdict::DeadLetter | Verdict::Discard),
+                Some(Delay::Exactly(_) | Delay::Within(_)),
+                None,
+            ) => misfit(span.clone(), "only the verdict retry has a delay"),
+            (Some(Verdict::Retry), None, Some(_)) => misfit(
+                span.clone(),
+                "the verdict retry has no reason: only dead-letter and discard have one",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The message's body: a text as it stands, everything else as JSON.
+fn body(payload: &toml::Value) -> String {
+    match payload {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(_)
+        | toml::Value::Float(_)
+        | toml::Value::Boolean(_)
+        | toml::Value::Datetime(_)
+        | toml::Value::Array(_)
+        | toml::Value::Table(_) => json(payload).to_string(),
+    }
+}
+
+fn json(value: &toml::Value) -> Value {
+    match value {
+        toml::Value::String(text) => text.clone().into(),
+        toml::Value::Integer(number) => (*number).into(),
+        toml::Value::Float(number) => (*number).into(),
+        toml::Value::Boolean(switch) => (*switch).into(),
+        toml::Value::Datetime(datetime) => datetime.to_string().into(),
+        toml::Value::Array(values) => values.iter().map(json).collect(),
+        toml::Value::Table(table) => table
+            .iter()
+            .map(|(name, value)| (name.clone(), json(value)))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

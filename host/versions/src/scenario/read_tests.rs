@@ -1,0 +1,332 @@
+//! What a file of scenarios may say, and how a mistake in it is told.
+
+use std::path::Path;
+
+use super::*;
+
+fn parse(text: &str) -> Result<Suite, ScenarioError> {
+    Suite::parse(text, Path::new("scenarios.toml"))
+}
+
+/// A scenario of this name and these lines.
+fn wrong(lines: &str) -> String {
+    let text = format!(
+        "[[scenario]]\nname = \"first\"\nexpect = {{}}\n\n[[scenario]]\nname = \"odd one\"\n{lines}\n"
+    );
+    parse(&text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_list_is_not_taken_for_a_table() {
+    for (lines, right) in [
+        ("expect = [\"transient\"]", "a table of what is expected"),
+        (
+            "expect = { delay = [\"1s\", \"2s\"] }",
+            "a duration with its unit",
+        ),
+        ("expect = { reason = [\"x\"] }", "a text, or { contains"),
+        (
+            "sequence = [[\"transient\"]]",
+            "a table of what is expected of an attempt",
+        ),
+        ("sequence = { delay = \"1s\" }", "a list"),
+        (
+            "failure = [\"throttled\"]\nexpect = {}",
+            "a table of what the failure is",
+        ),
+        (
+            "settings = [\"base=2s\"]\nexpect = {}",
+            "a table of settings",
+        ),
+    ] {
+        let told = wrong(lines);
+        assert!(told.contains("line 7, column "), "{told}");
+        let right = format!("expected {right}");
+        assert!(told.contains(&right), "{right:?} is not in: {told}");
+        backstop_files::mistake::names_no_type(&told);
+    }
+    for text in [
+        "failure = [\"throttled\"]",
+        "scenario = [[\"a\"]]",
+        "scenario = \"a\"",
+    ] {
+        let told = parse(text).unwrap_err().to_string();
+        assert!(
+            told.contains("line 1, column ") && told.contains("expected a "),
+            "{told}"
+        );
+        backstop_files::mistake::names_no_type(&told);
+    }
+}
+
+#[test]
+fn a_mistake_is_told_with_its_place_its_scenario_and_what_would_be_right() {
+    for (lines, place, right) in [
+        (
+            "expect = { wait = \"1s\" }",
+            "line 7, column 12",
+            "expected one of `class`, `verdict`, `reason`, `delay`",
+        ),
+        (
+            "expect = { delay = \"1\" }",
+            "line 7, column 20",
+            "expected a duration with its unit",
+        ),
+        (
+            "expect = { delay = { max = 5 } }",
+            "line 7, column 28",
+            "expected a duration with its unit",
+        ),
+        (
+            "expect = { delay = { min = \"2s\", max = \"1s\" } }",
+            "line 7, column 20",
+            "`min` is above `max`",
+        ),
+        (
+            "expect = { delay = {} }",
+            "line 7, column 20",
+            "expected at least one of `min`, `max` and `mean`",
+        ),
+        (
+            "expect = { verdict = \"retries\" }",
+            "line 7, column 22",
+            "expected one of `retry`, `dead-letter`, `discard`",
+        ),
+        (
+            "expect = { reason = { containing = \"x\" } }",
+            "line 7, column 23",
+            "expected `contains`",
+        ),
+        (
+            "failure = { preset = \"throttle\" }\nexpect = {}",
+            "line 7, column 22",
+            "there is no preset `throttle`: expected one of throttled",
+        ),
+        (
+            "failure = { random = 1 }\nexpect = {}",
+            "line 7, column 22",
+            "from 0 to below 1",
+        ),
+        (
+            "failure = { attempt = 0 }\nexpect = {}",
+            "line 7, column 23",
+            "failure.attempt: expected a whole number from 1, not the number 0",
+        ),
+        (
+            "failure = { failed-at = 2026-01-01 }\nexpect = {}",
+            "line 7, column 25",
+            "such as 2026-01-01T09:30:00Z",
+        ),
+        (
+            "expect = { over = 1, class = \"transient\" }",
+            "line 7, column 19",
+            "expected 2 to 1000000",
+        ),
+    ] {
+        let told = wrong(lines);
+        let start = format!("scenarios.toml: scenario `odd one`: {place}: ");
+        assert!(told.starts_with(&start), "{start:?}\n{told}");
+        assert!(told.contains(right), "{right:?}\n{told}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (lines, right) in [
+        ("", "expected `expect = { ... }` or `sequence = [ ... ]`"),
+        ("expect = {}\nsequence = [{}]", "not both"),
+        ("sequence = []", "at least one attempt"),
+        (
+            "sequence = [{ verdict = \"discard\" }, {}]",
+            "would never happen",
+        ),
+        (
+            "sequence = [{ delay = { mean = [\"1s\", \"2s\"] } }]",
+            "an attempt has one",
+        ),
+        (
+            "expect = { delay = { mean = [\"1s\", \"2s\"] } }",
+            "such as over = 1000",
+        ),
+        (
+            "expect = { delay = { mean = [\"2s\", \"1s\"] }, over = 2 }",
+            "the first of `mean` is above the second",
+        ),
+        (
+            "expect = { verdict = \"dead-letter\", delay = \"1s\" }",
+            "only the verdict retry has a delay",
+        ),
+        (
+            "expect = { reason = \"x\", delay = \"1s\" }",
+            "no answer has both",
+        ),
+        (
+            "expect = { verdict = \"retry\", reason = \"x\" }",
+            "has no reason",
+        ),
+        (
+            "expect = { refused = \"x\", class = \"transient\" }",
+            "stands alone",
+        ),
+        ("expect = { attempts = 3, over = 5 }", "does not go with"),
+        (
+            "expect = { attempts = 3, verdict = \"retry\" }",
+            "about giving up",
+        ),
+        (
+            "failure = { random = 0 }\nexpect = { over = 5 }",
+            "leave one of them out",
+        ),
+        ("took = \"1s\"\nexpect = {}", "goes with `sequence`"),
+    ] {
+        let told = wrong(lines);
+        assert!(told.contains("scenario `odd one`: line "), "{told}");
+        assert!(told.contains(right), "{right:?}\n{told}");
+    }
+}
+
+#[test]
+fn a_name_is_a_scenarios_own() {
+    let told = wrong("expect = {}\n[[scenario]]\nname = \"first\"\nexpect = {}");
+    assert!(
+        told.contains("scenario `first`: line 9, column 8: this name is another scenario's too"),
+        "{told}"
+    );
+    let told = parse("[[scenario]]\nname = \"\"\nexpect = {}")
+        .unwrap_err()
+        .to_string();
+    assert!(told.contains("expected a name"), "{told}");
+    let told = parse("[[scenario]]\nexpect = {}").unwrap_err().to_string();
+    assert!(told.contains("the key `name` is missing"), "{told}");
+}
+
+#[test]
+fn what_is_wrong_outside_of_a_scenario_names_none() {
+    for (text, right) in [
+        (
+            "odd = {}",
+            "expected one of `settings`, `failure`, `longest-delay`, `scenario`",
+        ),
+        ("longest-delay = \"50d\"", "at most \"49d\""),
+        (
+            "settings = { base = [] }",
+            "a text, a number or true or false",
+        ),
+        ("= 1", "line 1, column 1"),
+    ] {
+        let told = parse(text).unwrap_err().to_string();
+        assert!(told.starts_with("scenarios.toml: line 1, "), "{told}");
+        assert!(told.contains(right), "{right:?}\n{told}");
+    }
+    let told = Suite::read(Path::new("/nowhere/scenarios.toml")).unwrap_err();
+    assert_eq!(
+        told.to_string(),
+        "can't read the scenarios /nowhere/scenarios.toml"
+    );
+}
+
+#[test]
+fn a_scenario_starts_from_what_the_file_says() {
+    let suite = parse(
+        r#"
+        settings = { base = "2s", max-attempts = 5 }
+        failure = { preset = "http-429", source = "arn:aws:sqs:eu-west-1:123456789012:orders" }
+        longest-delay = "3d"
+
+        [[scenario]]
+        name = "one"
+        settings = { base = "4s" }
+        failure = { attempt = 3 }
+        payload = { order = { id = 7, at = 2026-01-01T00:00:00Z, lines = [1.5, true, "x"] } }
+        expect = {}
+
+        [[scenario]]
+        name = "two"
+        payload = 'as it stands'
+        expect = { attempts = 2 }
+        took = "1s"
+        "#,
+    )
+    .unwrap();
+    assert_eq!(suite.longest_delay, Milliseconds(3 * 86_400_000));
+    let pairs: Vec<_> = suite
+        .settings
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(pairs, [("base", "2s"), ("max-attempts", "5")]);
+    let [one, two] = suite.scenarios.as_slice() else {
+        panic!("{suite:?}")
+    };
+    let failure = one.given.failure();
+    assert_eq!(
+        (failure.error.status, failure.attempt.get()),
+        (Some(429), 3)
+    );
+    assert!(failure.source.ends_with(":orders"));
+    assert_eq!(
+        one.payload,
+        r#"{"order":{"at":"2026-01-01T00:00:00Z","id":7,"lines":[1.5,true,"x"]}}"#
+    );
+    assert_eq!((one.line, two.line), (6, 13));
+    assert_eq!(two.payload, "as it stands");
+    assert!(
+        matches!(
+            two.plan,
+            Plan::GivesUp {
+                took: Milliseconds(1_000),
+                ..
+            }
+        ),
+        "{:?}",
+        two.plan
+    );
+}
+
+#[test]
+fn no_wrong_value_of_any_key_is_told_in_the_names_of_types() {
+    const VALUES: [&str; 9] = [
+        "5",
+        "-1",
+        "1.5",
+        "99999999999999999999",
+        "\"odd one\"",
+        "true",
+        "[1]",
+        "{ odd = 1 }",
+        "2026-01-01",
+    ];
+    for (table, keys) in [
+        (
+            "failure",
+            "preset code message status retry-after details attempt age failed-at previous-delay message-id source attributes random",
+        ),
+        (
+            "expect",
+            "class verdict reason delay log over refused attempts within",
+        ),
+        ("expect.delay", "min max mean"),
+        ("settings", "base"),
+        ("", "name took sequence expect failure settings"),
+    ] {
+        for key in keys.split(' ') {
+            let mut refused = 0;
+            for value in VALUES {
+                let key = match table {
+                    "" => key.to_owned(),
+                    table => format!("{table}.{key}"),
+                };
+                let named = if key == "name" {
+                    ""
+                } else {
+                    "name = \"odd one\"\n"
+                };
+                let text = format!("[[scenario]]\n{named}{key} = {value}\n");
+                let Err(told) = parse(&text) else { continue };
+                backstop_files::mistake::names_no_type(&told.to_string());
+                refused += 1;
+            }
+            assert!(refused > 1, "{table} {key}: refused {refused} times");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Scenarios as a gate: what every version of a policy has to pass before it is put to work.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{ScenarioError, Suite, run};
+use crate::{Check, Policy, PolicyDigest};
+use backstop_core::text::chain;
+use backstop_files::regular_file::{self, WRITTEN};
+
+/// Fixes the numbers that `over` draws, so that the same version passes everywhere.
+const SEED: u64 = 0;
+
+/// A check that all scenarios of this file hold for a version under its live settings; what a scenario sets comes on top of them. The file is read now, to tell at once what is wrong with it, and again for each version.
+pub fn required(path: &Path) -> Result<Check, ScenarioError> {
+    Suite::read(path)?;
+    let (path, file) = (path.to_owned(), path.to_owned());
+    Ok(Check {
+        name: path.display().to_string(),
+        digest: Arc::new(move || Some(PolicyDigest::of(&regular_file::read(&file, WRITTEN).ok()?))),
+        passes: Arc::new(move |policy: &Policy| {
+            let suite = Suite::read(&path).map_err(|error| {
+                let error = chain(&error);
+                format!("the scenarios that it has to pass can't be used: {error}")
+            })?;
+            passes(policy, &suite)
+        }),
+    })
+}
+
+/// Whether all of them hold; which does not, and where it differs.
+fn passes(policy: &Policy, suite: &Suite) -> Result<(), String> {
+    for scenario in &suite.scenarios {
+        let outcome = run(
+            |settings| policy.with_settings(settings),
+            &suite.settings,
+            scenario,
+            SEED,
+        );
+        if outcome.passed {
+            continue;
+        }
+        let missed = outcome.rows.iter().filter(|row| !row.holds);
+        let missed: Vec<_> = missed
+            .map(|row| format!("{}: expected {}, got {}", row.what, row.expected, row.got))
+            .collect();
+        return Err(format!(
+            "it fails the scenario `{}` ({}:{}): {}",
+            scenario.name,
+            suite.path.display(),
+            scenario.line,
+            missed.join("; ")
+        ));
+    }
+    Ok(())
+}

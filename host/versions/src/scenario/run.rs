@@ -1,0 +1,297 @@
+//! Asks a policy what a scenario wants to know, in as many decisions as that takes.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::expected::{described, verdict_of};
+use super::{Expected, Given, Plan, Scenario, Step, Verdict};
+use crate::outcome::{Kind, Outcome, Row, Told};
+use crate::{Asked, Broken, Payload, Policy};
+use backstop_core::clock;
+use backstop_core::decision::{Action, Answer};
+use backstop_core::failure::{Failure, Milliseconds, random};
+use backstop_core::settings::Settings;
+use backstop_core::settings::merge;
+
+/// Where a policy that never gives up is no longer asked.
+const MOST_ATTEMPTS: u32 = 10_000;
+
+/// Runs a scenario with these settings under its own, of the policy that `policy` makes with settings. `seed` fixes the numbers that `over` draws.
+pub fn run(
+    policy: impl Fn(&Settings) -> Policy,
+    settings: &Settings,
+    scenario: &Scenario,
+    seed: u64,
+) -> Outcome {
+    let started = clock::instant();
+    let asking = Asking {
+        policy: policy(&merge(settings, &scenario.settings)),
+        payload: Arc::new(Payload::new(scenario.payload.as_str())),
+    };
+    let given = &scenario.given;
+    let (rows, told) = match &scenario.plan {
+        Plan::Once(expected) => asking.once(given.failure(), expected),
+        Plan::Over { numbers, expected } => asking.over(given, *numbers, expected, seed),
+        Plan::Sequence { took, steps } => asking.sequence(given, *took, steps),
+        Plan::GivesUp {
+            took,
+            attempts,
+            within,
+            expected,
+        } => {
+            let limits = (*attempts, *within);
+            asking.gives_up(given, *took, limits, expected)
+        }
+        Plan::Refused(part) => asking.refused(given.failure(), part),
+    };
+    let mut outcome = Outcome::new(Kind::Scenario, &scenario.name).with_rows(rows);
+    outcome.line = Some(scenario.line);
+    outcome.told = told.filter(|_| !outcome.passed);
+    outcome.took = started.elapsed();
+    outcome
+}
+
+/// What was compared, and the decision that the first of it that does not hold is about.
+type Compared = (Vec<Row>, Option<Told>);
+
+struct Asking {
+    policy: Policy,
+    payload: Arc<Payload>,
+}
+
+impl Asking {
+    fn ask(&self, failure: &Failure) -> Asked {
+        self.policy.ask(failure, &self.payload)
+    }
+
+    fn once(&self, failure: Failure, expected: &Expected) -> Compared {
+        let asked = self.ask(&failure);
+        let mut rows = expected.compare(&asked);
+        if rows.is_empty() {
+            rows.push(Row::new("answer", "an answer", answer(&asked), true));
+        }
+        (rows, Some(told(failure, asked)))
+    }
+
+    /// One row for each field: the first answer that does not hold stands for all of its kind.
+    fn over(&self, given: &Given, numbers: NonZeroU32, expected: &Expected, seed: u64) -> Compared {
+        let mut rows: Vec<(Row, u32)> = Vec::new();
+        let mut odd = None;
+        let (mut sum, mut retries) = (0_u64, 0_u64);
+        for number in draws(seed, numbers) {
+            let failure = given.failure_with(number);
+            let asked = self.ask(&failure);
+            if let Ok(Answer {
+                action: Action::Retry { delay },
+                ..
+            }) = &asked.answer
+            {
+                sum += u64::from(delay.0);
+                retries += 1;
+            }
+            let compared = expected.compare(&asked);
+            if odd.is_none() && compared.iter().any(|row| !row.holds) {
+                odd = Some(told(failure, asked));
+            }
+            for mut row in compared {
+                let misses = u32::from(!row.holds);
+                if !row.holds {
+                    row.got = format!("{} with random {number}", row.got);
+                }
+                match rows.iter_mut().find(|(known, _)| known.what == row.what) {
+                    None => rows.push((row, misses)),
+                    Some((known, missed)) => {
+                        *missed += misses;
+                        if known.holds && !row.holds {
+                            *known = row;
+                        }
+                    }
+                }
+            }
+        }
+        let mut rows: Vec<Row> = rows
+            .into_iter()
+            .map(|(mut row, misses)| {
+                if misses > 0 {
+                    row.got = format!("{}; so {misses} of {numbers}", row.got);
+                }
+                row
+            })
+            .collect();
+        if let Some((low, high)) = expected.delay.and_then(|delay| delay.mean()) {
+            // No answer with a delay: the row of the delay says so already.
+            let mean = sum.checked_div(retries).unwrap_or_default();
+            let mean = Milliseconds(u32::try_from(mean).unwrap_or(u32::MAX));
+            let holds = retries > 0 && (low..=high).contains(&mean);
+            let got = format!("{mean} over {retries}");
+            rows.push(Row::new("mean", format!("{low} to {high}"), got, holds));
+        }
+        (rows, odd)
+    }
+
+    fn sequence(&self, given: &Given, took: Milliseconds, steps: &[Step]) -> Compared {
+        let (mut rows, mut odd) = (Vec::new(), None);
+        let mut given = given.clone();
+        for (done, step) in (1..).zip(steps) {
+            let left = steps.len() - done;
+            let failure = given.with(&step.failure).failure();
+            let asked = self.ask(&failure);
+            let compared = step.expected.compare(&asked);
+            let holds = compared.iter().all(|row| row.holds);
+            let name = format!("attempt {}", failure.attempt);
+            rows.extend(compared.into_iter().map(|row| Row {
+                what: format!("{name} {}", row.what),
+                ..row
+            }));
+            let next = match &asked.answer {
+                Ok(Answer {
+                    action: Action::Retry { delay },
+                    ..
+                }) => Some(given.next(*delay, took)),
+                Ok(_) | Err(_) => None,
+            };
+            let ended = answer(&asked);
+            if !holds || (next.is_none() && left > 0) {
+                odd.get_or_insert_with(|| told(failure, asked));
+            }
+            match next {
+                Some(next) => given = next,
+                None if left > 0 => {
+                    let expected = format!("{} more after it", left);
+                    rows.push(Row::new(
+                        name,
+                        expected,
+                        format!("the last: {ended}"),
+                        false,
+                    ));
+                    break;
+                }
+                None => break,
+            }
+        }
+        (rows, odd)
+    }
+
+    fn gives_up(
+        &self,
+        given: &Given,
+        took: Milliseconds,
+        (attempts, within): (Option<NonZeroU32>, Option<Milliseconds>),
+        expected: &Expected,
+    ) -> Compared {
+        let mut given = given.clone();
+        let most = attempts.map_or(MOST_ATTEMPTS, NonZeroU32::get);
+        loop {
+            let failure = given.failure();
+            let asked = self.ask(&failure);
+            let is_late = within.is_some_and(|within| failure.age > within);
+            if let Ok(Answer {
+                action: Action::Retry { delay },
+                ..
+            }) = &asked.answer
+                && failure.attempt.get() < most
+                && !is_late
+            {
+                given = given.next(*delay, took);
+                continue;
+            }
+            let mut rows = Vec::new();
+            let gives_up = match &asked.answer {
+                Ok(answer) => verdict_of(&answer.action) != Verdict::Retry,
+                Err(_) => true,
+            };
+            let at = failure.attempt;
+            if let Some(attempts) = attempts {
+                let got = match gives_up {
+                    true => at.to_string(),
+                    false => format!("more: {} after {at}", answer(&asked)),
+                };
+                let holds = gives_up && at == attempts;
+                rows.push(Row::new("attempts", attempts.to_string(), got, holds));
+            }
+            if let Some(within) = within {
+                let got = match gives_up {
+                    true => failure.age.to_string(),
+                    false => format!("{} and on: {}", failure.age, answer(&asked)),
+                };
+                let holds = gives_up && !is_late;
+                rows.push(Row::new("within", within.to_string(), got, holds));
+            }
+            if gives_up {
+                rows.extend(expected.compare(&asked));
+            }
+            return (rows, Some(told(failure, asked)));
+        }
+    }
+
+    fn refused(&self, failure: Failure, part: &str) -> Compared {
+        let asked = self.ask(&failure);
+        let (got, holds) = match &asked.answer {
+            Err(broken @ (Broken::Settings(_) | Broken::NoSettings(_))) => {
+                let why = broken.to_string();
+                let holds = why.contains(part);
+                (why, holds)
+            }
+            Err(broken) => (format!("the policy {broken}"), false),
+            Ok(_) => ("the settings are taken".to_owned(), false),
+        };
+        let expected = format!("… {part} …");
+        (
+            vec![Row::new("refused", expected, got, holds)],
+            Some(told(failure, asked)),
+        )
+    }
+}
+
+/// One number from each of `numbers` equal slices of [0, 1), so that few of them have a mean close to that of all; 0 and the last number below 1 are the first and the last.
+fn draws(seed: u64, numbers: NonZeroU32) -> impl Iterator<Item = f64> {
+    let of = f64::from(numbers.get());
+    let seed = format!("seed {seed}");
+    (1..=numbers.get()).map(move |slice| {
+        let within = NonZeroU32::new(slice).map_or(0.0, |slice| random(&seed, slice));
+        match slice {
+            1 => 0.0,
+            slice if slice == numbers.get() => 1.0 - f64::EPSILON / 2.0,
+            slice => (f64::from(slice - 1) + within) / of,
+        }
+    })
+}
+
+/// What was answered, for people.
+fn answer(asked: &Asked) -> String {
+    match &asked.answer {
+        Ok(answer) => described(&answer.action),
+        Err(broken) => format!("the policy {broken}"),
+    }
+}
+
+fn told(failure: Failure, asked: Asked) -> Told {
+    Told {
+        failure,
+        log: asked.log,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drawn_numbers_are_one_of_each_slice_with_both_edges() {
+        let numbers = NonZeroU32::new(1_000).unwrap();
+        let drawn: Vec<f64> = draws(7, numbers).collect();
+        assert_eq!(drawn.first(), Some(&0.0));
+        assert_eq!(drawn.last(), Some(&(1.0 - f64::EPSILON / 2.0)));
+        for (slice, number) in (0_u32..).zip(&drawn) {
+            let low = f64::from(slice) / 1_000.0;
+            assert!(
+                (low..low + 0.001_000_1).contains(number),
+                "{slice}: {number}"
+            );
+        }
+        let mean = drawn.iter().sum::<f64>() / 1_000.0;
+        assert!((mean - 0.5).abs() < 0.000_1, "{mean}");
+        assert_eq!(draws(7, numbers).collect::<Vec<_>>(), drawn);
+        assert_ne!(draws(8, numbers).collect::<Vec<_>>(), drawn);
+    }
+}

@@ -1,0 +1,188 @@
+//! What a policy's name means.
+
+use std::path::Path;
+
+use super::{Place, Source, SourceError, builtin};
+#[cfg(feature = "oci")]
+use crate::Reference;
+use crate::{PolicyDigest, is_policy_file};
+
+const S3: &str = "an object of S3 such as s3://bucket/orders.wasm, which may be pinned with @sha256: and 64 hexadecimal digits";
+#[cfg(feature = "oci")]
+const OCI: &str = "an artifact such as oci://registry.example.com/policies/orders:1.2, which may be pinned with @sha256: and the digest of its manifest";
+const PIN: &str = "a pin of `@sha256:` and 64 hexadecimal digits";
+const SCHEME: &str = "a built-in policy, a path, s3://bucket/key or oci://registry/repository:tag";
+
+impl Source {
+    /// The component that `name` means: one of the built-in policies; `s3://bucket/key`; `oci://registry/repository:tag`; or a path, which has a separator or ends in `.wasm` or `.wat`. Each may be pinned: `@sha256:…`. A relative path is taken from `folder`.
+    pub fn parse(name: &str, folder: &Path) -> Result<Self, SourceError> {
+        let wrong = |expected| SourceError::Name {
+            name: name.to_owned(),
+            expected,
+        };
+        if let Some(reference) = name.strip_prefix("oci://") {
+            return registry(name, reference).map(Into::into);
+        }
+        let (plain, pin) = match name.rsplit_once('@') {
+            Some((plain, digest)) if digest.starts_with("sha256:") => {
+                let pin: PolicyDigest = digest.parse().map_err(|_| wrong(PIN))?;
+                (plain, Some(pin))
+            }
+            Some(_) | None => (name, None),
+        };
+        let place = if let Some(address) = plain.strip_prefix("s3://") {
+            let (bucket, key) = address.split_once('/').ok_or_else(|| wrong(S3))?;
+            if bucket.is_empty() || key.is_empty() || key.ends_with('/') {
+                return Err(wrong(S3));
+            }
+            Place::S3 {
+                bucket: bucket.to_owned(),
+                key: key.to_owned(),
+            }
+        } else if plain.contains("://") {
+            return Err(wrong(SCHEME));
+        } else if let Some(known) = builtin::names().find(|known| *known == plain) {
+            Place::Builtin(known)
+        } else if is_policy_file(Path::new(plain)) || plain.contains(std::path::is_separator) {
+            Place::Path(folder.join(plain))
+        } else {
+            return Err(SourceError::Unknown {
+                name: name.to_owned(),
+            });
+        };
+        Ok(Self { place, pin })
+    }
+}
+
+#[cfg(feature = "oci")]
+fn registry(name: &str, reference: &str) -> Result<Place, SourceError> {
+    let wrong = || SourceError::Name {
+        name: name.to_owned(),
+        expected: OCI,
+    };
+    reference_of(reference)
+        .map(Place::Registry)
+        .ok_or_else(wrong)
+}
+
+#[cfg(not(feature = "oci"))]
+fn registry(name: &str, _: &str) -> Result<Place, SourceError> {
+    Err(SourceError::Unsupported {
+        name: name.to_owned(),
+        feature: "oci",
+    })
+}
+
+/// A reference that names its registry: nothing is taken from a default one.
+#[cfg(feature = "oci")]
+fn reference_of(text: &str) -> Option<Reference> {
+    let (registry, _) = text.split_once('/')?;
+    if !registry.contains(['.', ':']) && registry != "localhost" {
+        return None;
+    }
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn parse(name: &str) -> Result<Source, SourceError> {
+        Source::parse(name, Path::new("/etc/backstop"))
+    }
+
+    #[test]
+    fn a_name_means_a_built_in_policy_or_a_path() {
+        for (name, expected) in [
+            ("full-jitter", Some(Source::builtin("full-jitter"))),
+            (
+                "orders.wasm",
+                Some(Source::path("/etc/backstop/orders.wasm")),
+            ),
+            (
+                "./full-jitter",
+                Some(Source::path("/etc/backstop/./full-jitter")),
+            ),
+            ("policies/", Some(Source::path("/etc/backstop/policies/"))),
+            ("/opt/p.wat", Some(Source::path("/opt/p.wat"))),
+            ("a@b.wasm", Some(Source::path("/etc/backstop/a@b.wasm"))),
+            ("ful-jitter", None),
+            ("http://bucket/p.wasm", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(name).ok(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_means_an_object_of_s3() {
+        let source = parse("s3://policies/live/orders.wasm").unwrap();
+        let place = Place::S3 {
+            bucket: "policies".to_owned(),
+            key: "live/orders.wasm".to_owned(),
+        };
+        assert_eq!(source, place.into());
+        assert!(source.is_remote() && !source.is_pinned());
+        for wrong in [
+            "s3://",
+            "s3://bucket",
+            "s3://bucket/",
+            "s3:///key",
+            "s3://b/folder/",
+        ] {
+            assert!(
+                parse(wrong)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("s3://bucket"),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_means_an_artifact_of_a_registry_that_it_names() {
+        for name in [
+            "oci://registry.example.com/policies/orders:1.2",
+            "oci://localhost/orders:latest",
+            "oci://localhost:5000/orders:latest",
+        ] {
+            let source = parse(name).unwrap();
+            assert_eq!(source.to_string(), name);
+            assert!(source.is_remote() && !source.is_pinned());
+        }
+        let pinned = parse(&format!("oci://localhost:5000/orders@{DIGEST}")).unwrap();
+        assert!(pinned.is_pinned());
+        for wrong in [
+            "oci://",
+            "oci://orders",
+            "oci://team/orders:1",
+            "oci://localhost/UPPER:1",
+        ] {
+            assert!(
+                parse(wrong)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("oci://registry"),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pin_stands_behind_any_name() {
+        for name in ["linear", "./orders.wasm", "s3://bucket/orders.wasm"] {
+            let source = parse(&format!("{name}@{DIGEST}")).unwrap();
+            assert!(source.is_pinned(), "{name}");
+            assert_eq!(source.pin.unwrap().to_string(), DIGEST);
+            assert!(source.to_string().ends_with(&format!("@{DIGEST}")));
+            let wrong = parse(&format!("{name}@sha256:abc")).unwrap_err();
+            assert!(
+                wrong.to_string().contains("64 hexadecimal digits"),
+                "{wrong}"
+            );
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Marks of versions that are being loaded: what a host finds of one that ended while it did so.
+//!
+//! A mark is a file, locked by the process that made it for as long as that lives. One that is there and not locked is of a process that is gone.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::Store;
+use super::refusals::REMEMBERED;
+use backstop_core::clock;
+
+/// The marks of this process; none are made any more when it ends on purpose.
+static MARKS: Mutex<Marks> = Mutex::new(Marks {
+    are_closed: false,
+    paths: Vec::new(),
+});
+
+struct Marks {
+    are_closed: bool,
+    paths: Vec<PathBuf>,
+}
+
+fn with_marks<T>(change: impl FnOnce(&mut Marks) -> T) -> T {
+    change(&mut MARKS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Removes the marks of versions that this process is loading, and makes no more: it ends on purpose, and not for what a version did to it. To be called before an end that waits for no other thread.
+pub fn remove_marks() {
+    with_marks(|marks| {
+        marks.are_closed = true;
+        for path in marks.paths.drain(..) {
+            let _ = std::fs::remove_file(path);
+        }
+    });
+}
+
+/// A version is being loaded, until dropped.
+pub(crate) struct Mark {
+    path: PathBuf,
+    file: File,
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        // Whoever has it open already is not to take it for that of a process that is gone.
+        let _ = self.file.set_len(0);
+        let _ = std::fs::remove_file(&self.path);
+        with_marks(|marks| marks.paths.retain(|path| *path != self.path));
+    }
+}
+
+impl Store {
+    /// Marks what this key means as being loaded. None where another process has it marked, or where that can't be done.
+    pub(crate) fn mark(&self, key: &str) -> Option<Mark> {
+        let path = self.loading().join(key);
+        with_marks(|marks| {
+            if marks.are_closed {
+                return None;
+            }
+            let marked = locked(&path, true).and_then(|file| match file {
+                Some(mut file) => {
+                    file.set_len(0)?;
+                    file.write_all(b"loading\n")?;
+                    Ok(Some(file))
+                }
+                None => Ok(None),
+            });
+            match marked {
+                Ok(Some(file)) => {
+                    marks.paths.push(path.clone());
+                    Some(Mark { path, file })
+                }
+                Ok(None) => None,
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "a version can't be marked as being loaded");
+                    None
+                }
+            }
+        })
+    }
+
+    /// Whether a process ended within the last day while it loaded what this key means. Its mark is removed.
+    pub(crate) fn take_dead_mark(&self, key: &str) -> bool {
+        let path = self.loading().join(key);
+        let is_dead = || -> io::Result<bool> {
+            let Some(mut file) = locked(&path, false)? else {
+                return Ok(false);
+            };
+            let made = file.metadata()?.modified()?;
+            let age = clock::system().duration_since(made).unwrap_or_default();
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            std::fs::remove_file(&path)?;
+            Ok(!text.is_empty() && age < REMEMBERED)
+        };
+        is_dead().unwrap_or(false)
+    }
+}
+
+/// The file, opened and locked; none where another process has it locked, or where there is none and none is to be made.
+fn locked(path: &Path, make: bool) -> io::Result<Option<File>> {
+    let opened = File::options()
+        .read(true)
+        .write(true)
+        .create(make)
+        .truncate(false)
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !make => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}

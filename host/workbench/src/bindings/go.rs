@@ -1,0 +1,79 @@
+//! For Go: what wit-bindgen-go makes of the contract, its runtime package, and the functions that hand each question to the policy's own package.
+
+use anyhow::Context;
+
+use super::{Written, generate};
+use crate::project::Project;
+
+/// wit-bindgen-go's runtime, taken from its crate by `host/build.rs`: (path, text).
+const RUNTIME: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/go_runtime.rs"));
+
+/// Where the generated code looks for its runtime. It is put beside it: nothing has to be fetched.
+const RUNTIME_PATH: &str = "go.bytecodealliance.org/pkg/wit/";
+
+/// One question: its interface, the function that the policy writes, and how it is handed on.
+const HANDED_ON: [(&str, &str); 4] = [
+    (
+        "settings",
+        "func Configure(settings []Tuple2[string, string]) Result[Unit, string] {\n\treturn policy.Configure(settings)\n}",
+    ),
+    (
+        "classifier",
+        "func Classify(error Error) ErrorClass {\n\treturn policy.Classify(error)\n}",
+    ),
+    (
+        "backoff",
+        "func Delay(failure Failure, class ErrorClass) Milliseconds {\n\treturn policy.Delay(failure, class)\n}",
+    ),
+    (
+        "dead-lettering",
+        "func Judge(failure Failure, class ErrorClass) Verdict {\n\treturn policy.Judge(failure, class)\n}",
+    ),
+];
+
+/// The path that the policy's own package is imported by, as its go.mod says.
+fn module(project: &Project) -> anyhow::Result<String> {
+    let path = project.folder.join("go.mod");
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let named = text.lines().find_map(|line| line.strip_prefix("module "));
+    named
+        .map(|name| name.trim().to_owned())
+        .with_context(|| format!("{} names no module", path.display()))
+}
+
+pub(super) fn add(project: &Project, written: &mut Written) -> anyhow::Result<()> {
+    let module = module(project)?;
+    let mut generator = wit_bindgen_go::Opts {
+        format: wit_bindgen_go::Format::False,
+        pkg_name: Some(format!("{module}/bindings")),
+        ..Default::default()
+    }
+    .build();
+    let here = format!("{module}/bindings/wit/");
+    for (path, bytes) in generate(generator.as_mut(), &project.answers)? {
+        let text = String::from_utf8(bytes)?.replace(RUNTIME_PATH, &here);
+        written.add(path, text);
+    }
+    for (path, text) in RUNTIME {
+        written.add(format!("wit/{path}"), text.replace(RUNTIME_PATH, &here));
+    }
+    for (question, function) in HANDED_ON {
+        if project.answers.contains(&question) {
+            let package = format!("export_backstop_policy_{}", question.replace('-', "_"));
+            let types = match question {
+                "settings" => format!("\t. \"{here}types\""),
+                _ => format!("\t. \"{module}/bindings/imports/backstop_policy_types\""),
+            };
+            written.add(
+                format!("exports/{package}/hand_on.go"),
+                format!("// Hands the question to the policy.\npackage {package}\n\nimport (\n\tpolicy \"{module}\"\n{types}\n)\n\n{function}\n"),
+            );
+        }
+    }
+    written.add(
+        "main.go",
+        format!("// The component: everything that it exports is in the package that is imported here.\npackage main\n\nimport _ \"{module}/bindings/exports/wit_exports\"\n\nfunc main() {{}}\n"),
+    );
+    Ok(())
+}

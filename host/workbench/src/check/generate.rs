@@ -1,0 +1,280 @@
+//! Failures that no author thinks of: the ordinary, the extreme and the odd, made of a seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use backstop_backoff::CODES;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::Value;
+
+use crate::preset::PRESETS;
+use crate::scenario::Scenario;
+use backstop::policy::Payload;
+use backstop_core::decision::LONGEST_DELAY;
+use backstop_core::failure::{Error, Failure, ID_BYTES, Milliseconds, Timestamp};
+
+/// A failure and the message's body.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Case {
+    pub(super) failure: Failure,
+    pub(super) body: String,
+}
+
+impl Case {
+    pub(super) fn payload(&self) -> Arc<Payload> {
+        Arc::new(Payload::new(self.body.as_str()))
+    }
+
+    /// The same with attributes and details the other way round: they have no order of their own.
+    pub(super) fn turned(&self) -> Self {
+        let mut turned = self.clone();
+        turned.failure.attributes.reverse();
+        turned.failure.error.details.reverse();
+        turned
+    }
+}
+
+/// The words that the generated failures are made of besides arbitrary text: the tables of the host, and what the author's scenarios tell of.
+#[derive(Debug)]
+pub(super) struct Vocabulary {
+    codes: Vec<String>,
+    details: Vec<(String, String)>,
+    attributes: Vec<(String, String)>,
+    bodies: Vec<String>,
+}
+
+impl Vocabulary {
+    pub(super) fn of(scenarios: &[Scenario]) -> Self {
+        let told: Vec<_> = scenarios.iter().map(|it| it.given.failure()).collect();
+        let presets = PRESETS.iter().map(|preset| preset.error());
+        let known = CODES.iter().flat_map(|(_, _, codes)| codes.iter());
+        let ordinary = ["HTTP 503".to_owned()].into_iter();
+        let codes = ordinary
+            .chain(told.iter().map(|failure| failure.error.code.clone()))
+            .chain(presets.clone().map(|error| error.code))
+            .chain(known.map(|code| (*code).to_owned()));
+        let details = told
+            .iter()
+            .flat_map(|failure| failure.error.details.clone());
+        let attributes = told.iter().flat_map(|failure| failure.attributes.clone());
+        let bodies = scenarios.iter().map(|scenario| scenario.payload.as_str());
+        let odd = ["", "not json", "null", "[]", "{}"].into_iter();
+        Self {
+            codes: each_once(codes),
+            details: each_once(presets.flat_map(|error| error.details).chain(details)),
+            attributes: each_once([pair("tenant", "t-1")].into_iter().chain(attributes)),
+            bodies: each_once(odd.map(str::to_owned).chain(bodies.flat_map(variants))),
+        }
+    }
+}
+
+fn pair(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// Without repetitions, the order kept.
+fn each_once<T: Ord + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = BTreeSet::new();
+    items.filter(|item| seen.insert(item.clone())).collect()
+}
+
+/// A body, and what it becomes when one of its members is missing, null or of another kind.
+fn variants(body: &str) -> Vec<String> {
+    let mut bodies = vec![body.to_owned()];
+    if let Ok(Value::Object(whole)) = serde_json::from_str(body) {
+        for name in whole.keys() {
+            let mut without = whole.clone();
+            without.remove(name);
+            bodies.push(Value::Object(without).to_string());
+            for other in [Value::Null, Value::from(-1), Value::from("odd")] {
+                let mut changed = whole.clone();
+                changed.insert(name.clone(), other);
+                bodies.push(Value::Object(changed).to_string());
+            }
+        }
+    }
+    bodies
+}
+
+/// The failures of this seed, one after the other, without end.
+pub(super) fn cases(seed: u64, words: &Vocabulary) -> impl Iterator<Item = Case> + use<> {
+    let mut bytes = [0; 32];
+    bytes
+        .iter_mut()
+        .zip(seed.to_le_bytes())
+        .for_each(|(byte, of_seed)| *byte = of_seed);
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    // No failures are rejected, so that nothing can go wrong; and none are kept in files.
+    let config = Config {
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let strategy = strategy(words);
+    std::iter::from_fn(move || {
+        let tree = strategy.new_tree(&mut runner).ok()?;
+        Some(tree.current())
+    })
+}
+
+fn strategy(words: &Vocabulary) -> impl Strategy<Value = Case> + use<> {
+    let message_id = prop_oneof![3 => Just("m-1".to_owned()), 1 => text(1..ID_BYTES / 4)];
+    let source = select(vec![
+        "local:test",
+        "arn:aws:sqs:eu-west-1:123456789012:orders",
+        "arn:aws:lambda:eu-west-1:123456789012:function:orders:$LATEST",
+    ]);
+    let attempt = prop_oneof![
+        5 => 1..=10_u32, 3 => 1..=100_u32, 2 => 1..=1_000_u32, 1 => 1..=100_000_u32, 1 => 1..=u32::MAX,
+    ];
+    let age = prop_oneof![
+        4 => 0..=60_000_u32, 3 => 0..=86_400_000_u32, 2 => 0..=LONGEST_DELAY.0, 1 => Just(LONGEST_DELAY.0),
+    ];
+    let failed_at = prop_oneof![3 => Just(1_767_225_600_000_u64), 1 => 0..=4_000_000_000_000_u64];
+    let previous_delay = option::of(prop_oneof![0..=60_000_u32, 0..=LONGEST_DELAY.0]);
+    let random = prop_oneof![
+        1 => Just(0.0), 6 => 0.0..1.0_f64, 1 => Just(1.0 - f64::EPSILON / 2.0),
+    ];
+    let attributes = named(&words.attributes, 10);
+    let bodies = select(words.bodies.clone());
+    (
+        message_id,
+        source,
+        attempt,
+        age,
+        failed_at,
+        previous_delay,
+        error(words),
+        attributes,
+        random,
+        bodies,
+    )
+        .prop_map(
+            |(message_id, source, attempt, age, at, previous, error, attributes, random, body)| {
+                Case {
+                    failure: Failure {
+                        message_id,
+                        source: source.to_owned(),
+                        attempt: NonZeroU32::new(attempt).unwrap_or(NonZeroU32::MIN),
+                        age: Milliseconds(age),
+                        failed_at: Timestamp(at),
+                        previous_delay: previous.map(Milliseconds),
+                        error,
+                        attributes,
+                        random,
+                    },
+                    body,
+                }
+            },
+        )
+}
+
+fn error(words: &Vocabulary) -> impl Strategy<Value = Error> + use<> {
+    let code = prop_oneof![
+        8 => select(words.codes.clone()), 2 => text(0..40), 1 => text(0..2_000),
+    ];
+    let message = prop_oneof![3 => Just(String::new()), 3 => text(0..100), 1 => text(0..4_096)];
+    let usual = select(vec![
+        503_u16, 429, 400, 404, 500, 403, 408, 422, 502, 504, 200,
+    ]);
+    let status = option::of(prop_oneof![4 => usual, 1 => 0..=u16::MAX]);
+    let retry_after = option::weighted(
+        0.3,
+        prop_oneof![3 => 0..=60_000_u32, 2 => 0..=LONGEST_DELAY.0, 1 => 0..=u32::MAX],
+    );
+    let details = named(&words.details, 4);
+    (code, message, status, retry_after, details).prop_map(
+        |(code, message, status, retry_after, details)| {
+            Error {
+                status,
+                retry_after: retry_after.map(Milliseconds),
+                details,
+                ..Error::new(code, message)
+            }
+            .within_bounds()
+        },
+    )
+}
+
+/// Names and values: those that are known, known names with odd values, and odd ones altogether. No name comes twice.
+fn named(
+    known: &[(String, String)],
+    most: usize,
+) -> impl Strategy<Value = Vec<(String, String)>> + use<> {
+    let known = select(known.to_vec());
+    let odd_value = (known.clone(), text(0..100)).prop_map(|((name, _), value)| (name, value));
+    let odd = (text(1..20), text(0..100));
+    vec(prop_oneof![4 => known, 2 => odd_value, 1 => odd], 0..=most)
+        .prop_map(|pairs| BTreeMap::from_iter(pairs).into_iter().collect())
+}
+
+/// Arbitrary text of so many characters: control characters, combining ones and emoji among them.
+fn text(length: std::ops::Range<usize>) -> impl Strategy<Value = String> {
+    let character = prop_oneof![6 => proptest::char::range('a', 'z'), 2 => any::<char>(), 1 => select(vec!['\0', '\n', '"', 'é', '😀', '\u{202e}', '\u{301}'])];
+    vec(character, length).prop_map(String::from_iter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_makes_the_same_failures() {
+        let words = Vocabulary::of(&[]);
+        let made = |seed| cases(seed, &words).take(20).collect::<Vec<_>>();
+        assert_eq!(made(1), made(1));
+        assert_ne!(made(1), made(2));
+    }
+
+    #[test]
+    fn the_generated_failures_are_within_the_contract_and_reach_its_edges() {
+        let words = Vocabulary::of(&[]);
+        let made: Vec<_> = cases(0, &words).take(2_000).collect();
+        for case in &made {
+            let failure = &case.failure;
+            assert!((0.0..1.0).contains(&failure.random));
+            assert!(failure.age <= LONGEST_DELAY && failure.attributes.len() <= 10);
+            assert_eq!(*failure, *failure.within_bounds());
+        }
+        type Edge = fn(&Failure) -> bool;
+        let edges: [(&str, Edge); 9] = [
+            ("a first attempt", |it| it.attempt.get() == 1),
+            ("attempts beyond any limit", |it| {
+                it.attempt.get() > 1_000_000
+            }),
+            ("the highest age", |it| it.age == LONGEST_DELAY),
+            ("the lowest random number", |it| it.random == 0.0),
+            ("the highest random number", |it| it.random > 0.999_999_999),
+            ("a code of the host's table", |it| {
+                it.error.code == "EAI_AGAIN"
+            }),
+            ("an empty code", |it| it.error.code.is_empty()),
+            ("a control character", |it| it.error.message.contains('\0')),
+            ("a wish beyond the retention", |it| {
+                it.error.retry_after > Some(LONGEST_DELAY)
+            }),
+        ];
+        for (what, reached) in edges {
+            assert!(made.iter().any(|case| reached(&case.failure)), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_also_made_with_a_member_missing_or_odd() {
+        let made = variants(r#"{"total": 5}"#);
+        let expected = [
+            "{}",
+            r#"{"total":null}"#,
+            r#"{"total":-1}"#,
+            r#"{"total":"odd"}"#,
+        ];
+        assert_eq!(made.get(1..), Some(&expected.map(str::to_owned)[..]));
+        assert_eq!(variants("plain"), ["plain"]);
+    }
+}

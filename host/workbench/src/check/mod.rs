@@ -1,0 +1,282 @@
+//! What every policy must stand, whatever it decides: the probe of a host, the same answer to the same failure, and an answer with sense, within limits, to whatever failure comes.
+//!
+//! `generate` makes failures, `hunt` looks among them for those that a policy does not stand, `shrink` makes these small, `paste` writes one down as a scenario.
+
+mod doubt;
+mod generate;
+mod hunt;
+mod paste;
+mod shrink;
+
+use std::sync::Arc;
+
+use super::outcome::{Found, Kind, Outcome, Row, Told};
+use super::scenario::{Scenario, described};
+use super::subject::{Settings, Subject};
+use backstop::policy::{Asked, Broken, Limits, Payload, Policy, Sandbox, probe};
+use backstop_core::clock;
+use backstop_core::failure::{Failure, Milliseconds};
+use generate::Vocabulary;
+use hunt::{Caught, Fault, Hunt};
+
+/// How many failures are asked about more than once.
+const REPEATED: u32 = 32;
+
+/// A policy that takes longer to compile is compiled for one engine only.
+const QUICK: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// What the checks are made with.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan<'a> {
+    /// The policy's settings.
+    pub settings: &'a Settings,
+    /// No delay may be longer, unless the failing service asked for it.
+    pub longest_delay: Milliseconds,
+    /// The author's scenarios: their codes, details, attributes and payloads turn up in the generated failures.
+    pub scenarios: &'a [Scenario],
+    /// What the generated failures are made of: the same seed and scenarios give the same failures.
+    pub seed: u64,
+    /// How many failures are generated; as many as fit into a few seconds where it is none.
+    pub cases: Option<u32>,
+}
+
+/// The failures that the checks are made with, without end, and the message's body of each: ordinary, extreme and odd ones. The same seed and scenarios give the same.
+pub fn failures(
+    seed: u64,
+    scenarios: &[Scenario],
+) -> impl Iterator<Item = (Failure, Arc<Payload>)> + use<> {
+    generate::cases(seed, &Vocabulary::of(scenarios)).map(|case| {
+        let payload = case.payload();
+        (case.failure, payload)
+    })
+}
+
+/// A check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Check {
+    Taken,
+    Same,
+    Hunted(Fault),
+}
+
+impl Check {
+    const ALL: [Self; 7] = [
+        Self::Taken,
+        Self::Same,
+        Self::Hunted(Fault::Order),
+        Self::Hunted(Fault::Trap),
+        Self::Hunted(Fault::Limit),
+        Self::Hunted(Fault::Nonsense),
+        Self::Hunted(Fault::Delay),
+    ];
+
+    fn name(self, longest: Milliseconds) -> String {
+        match self {
+            Self::Taken => "a host takes it".to_owned(),
+            Self::Same => "the same failure gets the same answer".to_owned(),
+            Self::Hunted(Fault::Order) => "the order of attributes changes nothing".to_owned(),
+            Self::Hunted(Fault::Trap) => "no failure makes it trap".to_owned(),
+            Self::Hunted(Fault::Limit) => "it ends within its limits".to_owned(),
+            Self::Hunted(Fault::Nonsense) => "every answer makes sense".to_owned(),
+            Self::Hunted(Fault::Delay) => format!("no delay is longer than {longest}"),
+        }
+    }
+}
+
+/// Runs the checks whose names are `wanted`, in a fixed order. `progress` is told how many failures of how many were generated.
+pub fn run(
+    subject: &Subject,
+    plan: &Plan<'_>,
+    wanted: &dyn Fn(&str) -> bool,
+    progress: &mut dyn FnMut(u32, u32),
+) -> Vec<Outcome> {
+    let longest = plan.longest_delay;
+    let wanted: Vec<_> = Check::ALL
+        .into_iter()
+        .map(|check| (check, check.name(longest)))
+        .filter(|(_, name)| wanted(name))
+        .collect();
+    let policy = subject.policy(plan.settings);
+    if !wanted.is_empty() && refuses_settings(&policy) {
+        // Every check would say the same.
+        let outcome = Outcome::new(Kind::Check, Check::Taken.name(longest));
+        return vec![taken(outcome, &policy)];
+    }
+    let mut hunt: Option<Hunt> = None;
+    let mut outcomes = Vec::new();
+    for (check, name) in wanted {
+        let started = clock::instant();
+        let outcome = Outcome::new(Kind::Check, name);
+        let mut outcome = match check {
+            Check::Taken => taken(outcome, &policy),
+            Check::Same => same(outcome, subject, plan, &policy),
+            Check::Hunted(fault) => {
+                let hunt = hunt.get_or_insert_with(|| hunt::hunt(&policy, plan, progress));
+                hunted(outcome, fault, hunt, plan)
+            }
+        };
+        if check == Check::Hunted(Fault::Nonsense) && outcome.passed {
+            outcome.warnings.extend(doubt::doubts(&policy));
+        }
+        outcome.took = started.elapsed();
+        outcomes.push(outcome);
+    }
+    // On the way to its answers, whichever failure it was: told with the check that asks twice.
+    let same = Check::Same.name(longest);
+    if let (
+        Some(Hunt {
+            by_clock: Some(number),
+            ..
+        }),
+        Some(same),
+    ) = (
+        &hunt,
+        outcomes.iter_mut().find(|outcome| outcome.name == same),
+    ) {
+        same.warnings.push(format!(
+            "its answers depend on the clock, which stands at 1970 for a policy in a host: with another time there, generated failure {number} gets another answer, for one; the time that there is comes as `failed-at` and `age`"
+        ));
+    }
+    outcomes
+}
+
+fn refuses_settings(policy: &Policy) -> bool {
+    let asked = policy.ask(&super::scenario::plain_failure(), &Arc::default());
+    matches!(
+        asked.answer,
+        Err(Broken::Settings(_) | Broken::NoSettings(_))
+    )
+}
+
+fn taken(mut outcome: Outcome, policy: &Policy) -> Outcome {
+    outcome.about = "the probe that comes before every swap".to_owned();
+    match probe::run(policy) {
+        Ok(()) => outcome,
+        Err(refused) => {
+            let row = Row::new("probe", "taken", format!("refused: {refused}"), false);
+            outcome.with_rows(vec![row])
+        }
+    }
+}
+
+/// Asks twice in one engine and once in another, which gives instances their memory in another way; and twice in one instance, which no host does, to find what is kept.
+fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Policy) -> Outcome {
+    let other = match subject.compiling() < QUICK {
+        true => Sandbox::on_demand(Limits::default())
+            .ok()
+            .and_then(|other| subject.policy_in(&other, plan.settings).ok()),
+        false => None,
+    };
+    outcome.about = format!(
+        "{REPEATED} failures, each asked twice{}",
+        match other {
+            Some(_) => " with a pool of instances and once without",
+            None => "",
+        }
+    );
+    let mut keeps_state = false;
+    for case in generate::cases(plan.seed, &Vocabulary::of(plan.scenarios)).take(REPEATED as usize)
+    {
+        let payload = case.payload();
+        let ask = |policy: &Policy| policy.ask(&case.failure, &payload);
+        let first = ask(policy);
+        for (how, again) in [
+            Some(("again", policy)),
+            other.as_ref().map(|it| ("without the pool", it)),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|(how, policy)| (how, ask(policy)))
+        {
+            if (&again.answer, &again.log) != (&first.answer, &first.log) {
+                let row = Row::new(how, answer(&first), answer(&again), false);
+                outcome = outcome.with_rows(vec![row]);
+                outcome.told = Some(told(case.failure.clone(), again));
+                return outcome;
+            }
+        }
+        keeps_state = keeps_state || answers_change(policy, &case.failure, &payload);
+    }
+    if keeps_state {
+        outcome.warnings.push(
+            "it keeps something from one answer to the next (a count, a cache, random numbers of its own); a host makes a fresh instance for each decision, so it is lost".to_owned(),
+        );
+    }
+    outcome
+}
+
+/// Whether the second answer in one instance differs from the first.
+fn answers_change(policy: &Policy, failure: &Failure, payload: &Arc<Payload>) -> bool {
+    let mut session = policy.session(payload);
+    let first = session.ask(failure);
+    let second = session.ask(failure);
+    first.is_ok() && first != second
+}
+
+fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> Outcome {
+    let cases = hunt.cases;
+    let limits = Limits::default();
+    let fuel = share(hunt.fuel as f64 / limits.fuel as f64);
+    let memory = share(hunt.memory as f64 / limits.memory as f64);
+    outcome.about = match (fault, hunt.caught(fault)) {
+        (Fault::Limit, None) => format!("at most {fuel} of its fuel and {memory} of its memory"),
+        _ => format!("{cases} generated failures"),
+    };
+    let Some(Caught {
+        number,
+        case,
+        asked,
+        before,
+        ..
+    }) = hunt.caught(fault)
+    else {
+        let is_near = hunt.fuel > limits.fuel / 2 || hunt.memory > limits.memory / 2;
+        if fault == Fault::Limit && is_near {
+            outcome.warnings.push(
+                "it uses more than half of what it may: the next version, or a larger payload, may not fit".to_owned(),
+            );
+        }
+        return outcome;
+    };
+    let expected = match fault {
+        Fault::Trap | Fault::Limit | Fault::Nonsense => "an answer".to_owned(),
+        Fault::Delay => format!("at most {}", plan.longest_delay),
+        Fault::Order => before.as_ref().map_or_else(String::new, answer),
+    };
+    let what = match fault {
+        Fault::Order => "the other way round",
+        Fault::Trap | Fault::Limit | Fault::Nonsense | Fault::Delay => "answer",
+    };
+    let mut outcome = outcome.with_rows(vec![Row::new(what, expected, answer(asked), false)]);
+    outcome.told = Some(Told {
+        failure: case.failure.clone(),
+        log: asked.log.clone(),
+    });
+    outcome.found = Some(Found {
+        case: *number,
+        seed: plan.seed,
+        // A scenario has one order alone.
+        scenario: (fault != Fault::Order).then(|| paste::scenario(case, fault, plan)),
+    });
+    outcome
+}
+
+/// A part of a whole in percent, never less than it is.
+fn share(part: f64) -> String {
+    let tenths = (part * 1_000.0).ceil() / 10.0;
+    format!("{tenths} %")
+}
+
+fn answer(asked: &Asked) -> String {
+    match &asked.answer {
+        Ok(answer) => described(&answer.action),
+        Err(broken) => format!("the policy {broken}"),
+    }
+}
+
+fn told(failure: Failure, asked: Asked) -> Told {
+    Told {
+        failure,
+        log: asked.log,
+    }
+}

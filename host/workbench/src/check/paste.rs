@@ -1,0 +1,167 @@
+//! A failure as a scenario, to be pasted into an author's file: what is as plain as in any scenario is left out.
+
+use backstop_backoff::format_duration;
+use toml::Value;
+
+use super::Plan;
+use super::generate::Case;
+use super::hunt::Fault;
+use crate::scenario::plain_failure;
+use backstop_core::failure::{Milliseconds, Timestamp, random};
+
+/// The scenario that this fault fails, and that passes once it is mended.
+pub(super) fn scenario(case: &Case, fault: Fault, plan: &Plan<'_>) -> String {
+    let (what, expect) = match fault {
+        Fault::Trap => ("does not trap", "{}".to_owned()),
+        Fault::Limit => ("ends within its limits", "{}".to_owned()),
+        Fault::Nonsense => ("answers with sense", "{}".to_owned()),
+        Fault::Order => ("is answered in any order", "{}".to_owned()),
+        Fault::Delay => (
+            "waits no longer than it may",
+            format!("{{ delay = {{ max = \"{}\" }} }}", plan.longest_delay),
+        ),
+    };
+    let attempt = case.failure.attempt;
+    let mut text = format!("[[scenario]]\nname = \"attempt {attempt} {what}\"\n");
+    if !plan.settings.is_empty() {
+        text.push_str(&format!("settings = {}\n", table(plan.settings)));
+    }
+    text.push_str(&format!("failure = {}\n", failure(case)));
+    if !case.body.is_empty() {
+        text.push_str(&format!("payload = {}\n", string(&case.body)));
+    }
+    text.push_str(&format!("expect = {expect}\n"));
+    text
+}
+
+fn failure(case: &Case) -> String {
+    let (failure, plain) = (&case.failure, plain_failure());
+    let (error, span) = (&failure.error, |it: Milliseconds| {
+        string(&format_duration(it.0.into()))
+    });
+    let follows = random(&failure.message_id, failure.attempt);
+    let fields = [
+        (
+            "code",
+            (error.code != plain.error.code).then(|| string(&error.code)),
+        ),
+        (
+            "message",
+            (!error.message.is_empty()).then(|| string(&error.message)),
+        ),
+        ("status", error.status.map(|status| status.to_string())),
+        ("retry-after", error.retry_after.map(span)),
+        (
+            "details",
+            (!error.details.is_empty()).then(|| table(&error.details)),
+        ),
+        (
+            "attempt",
+            (failure.attempt != plain.attempt).then(|| failure.attempt.to_string()),
+        ),
+        ("age", (failure.age != plain.age).then(|| span(failure.age))),
+        (
+            "failed-at",
+            (failure.failed_at != plain.failed_at).then(|| moment(failure.failed_at)),
+        ),
+        ("previous-delay", failure.previous_delay.map(span)),
+        (
+            "message-id",
+            (failure.message_id != plain.message_id).then(|| string(&failure.message_id)),
+        ),
+        (
+            "source",
+            (failure.source != plain.source).then(|| string(&failure.source)),
+        ),
+        (
+            "attributes",
+            (!failure.attributes.is_empty()).then(|| table(&failure.attributes)),
+        ),
+        (
+            "random",
+            (failure.random != follows).then(|| Value::Float(failure.random).to_string()),
+        ),
+    ];
+    let told: Vec<_> = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name} = {}", value?)))
+        .collect();
+    match told.as_slice() {
+        [] => "{}".to_owned(),
+        told => format!("{{ {} }}", told.join(", ")),
+    }
+}
+
+/// A text in TOML, on one line whatever is in it.
+fn string(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            odd if odd.is_control() || is_invisible(odd) => {
+                quoted.push_str(&format!("\\U{:08X}", u32::from(odd)));
+            }
+            usual => quoted.push(usual),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// What would change how the text around it is shown, or would not be seen at all.
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{300}'..='\u{36f}')
+}
+
+fn table(pairs: &[(String, String)]) -> String {
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(name, value)| format!("{} = {}", key(name), string(value)))
+        .collect();
+    format!("{{ {} }}", pairs.join(", "))
+}
+
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => string(name),
+    }
+}
+
+fn moment(at: Timestamp) -> String {
+    let milliseconds = i64::try_from(at.0).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(milliseconds)
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::generate::{Vocabulary, cases};
+    use crate::scenario::Suite;
+    use std::path::Path;
+
+    #[test]
+    fn what_is_pasted_is_read_as_the_failure_that_it_was_made_of() {
+        let settings = vec![("base".to_owned(), "2s".to_owned())];
+        let plan = Plan {
+            settings: &settings,
+            longest_delay: Milliseconds(43_200_000),
+            scenarios: &[],
+            seed: 0,
+            cases: None,
+        };
+        for case in cases(3, &Vocabulary::of(&[])).take(300) {
+            let text = scenario(&case, Fault::Delay, &plan);
+            let suite = Suite::parse(&text, Path::new("pasted.toml"))
+                .unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let read = suite.scenarios.first().unwrap();
+            assert_eq!(read.given.failure(), case.failure, "{text}");
+            assert_eq!((&read.payload, &read.settings), (&case.body, &settings));
+        }
+    }
+}

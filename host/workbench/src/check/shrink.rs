@@ -1,0 +1,389 @@
+//! Makes a failure that a policy does not stand as small as it gets: whole fields back to the plainest of failures, lists to the entries that it takes, texts to the characters that it takes, numbers to the smallest.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::generate::Case;
+use crate::scenario::plain_failure;
+use backstop_core::clock;
+use backstop_core::failure::{Milliseconds, Timestamp, random};
+
+/// How often a policy is asked to make one failure smaller: a number and not a time, so that every machine finds the same.
+const TRIES: u32 = 2_000;
+
+/// Where it ends nevertheless: a policy that uses up its limits each time.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// The smallest case that `fails` still tells something of, and what it tells.
+pub(super) fn smallest<T>(found: (Case, T), fails: &dyn Fn(&Case) -> Option<T>) -> (Case, T) {
+    let mut search = Search {
+        found,
+        fails,
+        tries: 0,
+        started: clock::instant(),
+    };
+    // What one step leaves, the next may make smaller: until nothing does.
+    loop {
+        let before = search.found.0.clone();
+        search.make_plain();
+        search.shorten_lists();
+        search.shorten_texts();
+        search.lower_numbers();
+        search.round_random();
+        if search.found.0 == before || search.is_over() {
+            return search.found;
+        }
+    }
+}
+
+/// Changes one field.
+type Change = fn(&mut Case);
+
+/// Each makes one field the plainest.
+const PLAIN: [Change; 14] = [
+    |case| case.body = String::new(),
+    |case| case.failure.error = plain_failure().error,
+    |case| case.failure.error.code = plain_failure().error.code,
+    |case| case.failure.error.message = String::new(),
+    |case| case.failure.error.status = None,
+    |case| case.failure.error.retry_after = None,
+    |case| case.failure.error.details = Vec::new(),
+    |case| case.failure.attributes = Vec::new(),
+    |case| case.failure.source = plain_failure().source,
+    |case| case.failure.message_id = plain_failure().message_id,
+    |case| case.failure.failed_at = plain_failure().failed_at,
+    |case| case.failure.previous_delay = None,
+    |case| case.failure.age = plain_failure().age,
+    |case| case.failure.attempt = plain_failure().attempt,
+];
+
+/// The names and values of a case.
+type List = fn(&mut Case) -> &mut Vec<(String, String)>;
+
+const LISTS: [List; 2] = [
+    |case| &mut case.failure.error.details,
+    |case| &mut case.failure.attributes,
+];
+
+/// A text of a case.
+type Text = fn(&mut Case) -> &mut String;
+
+const TEXTS: [Text; 5] = [
+    |case| &mut case.failure.error.code,
+    |case| &mut case.failure.error.message,
+    |case| &mut case.failure.message_id,
+    |case| &mut case.failure.source,
+    |case| &mut case.body,
+];
+
+/// Where a text is.
+#[derive(Clone, Copy)]
+enum Place {
+    Of(Text),
+    Name(List, usize),
+    Value(List, usize),
+}
+
+impl Place {
+    fn text(self, case: &mut Case) -> Option<&mut String> {
+        match self {
+            Self::Of(text) => Some(text(case)),
+            Self::Name(list, index) => list(case).get_mut(index).map(|(name, _)| name),
+            Self::Value(list, index) => list(case).get_mut(index).map(|(_, value)| value),
+        }
+    }
+}
+
+/// A number of a case, where it has one; and how it is set.
+type Number = (fn(&Case) -> Option<u64>, fn(&mut Case, u64));
+
+const NUMBERS: [Number; 6] = [
+    (
+        |case| Some(u64::from(case.failure.attempt.get())),
+        |case, number| {
+            let attempt = NonZeroU32::new(clamped(number)).unwrap_or(NonZeroU32::MIN);
+            case.failure.attempt = attempt;
+        },
+    ),
+    (
+        |case| Some(case.failure.age.0.into()),
+        |case, number| case.failure.age = Milliseconds(clamped(number)),
+    ),
+    (
+        |case| case.failure.previous_delay.map(|delay| delay.0.into()),
+        |case, number| case.failure.previous_delay = Some(Milliseconds(clamped(number))),
+    ),
+    (
+        |case| case.failure.error.retry_after.map(|delay| delay.0.into()),
+        |case, number| case.failure.error.retry_after = Some(Milliseconds(clamped(number))),
+    ),
+    (
+        |case| case.failure.error.status.map(u64::from),
+        |case, number| {
+            case.failure.error.status = Some(u16::try_from(number).unwrap_or(u16::MAX));
+        },
+    ),
+    (
+        |case| Some(case.failure.failed_at.0),
+        |case, number| case.failure.failed_at = Timestamp(number),
+    ),
+];
+
+fn clamped(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+struct Search<'a, T> {
+    found: (Case, T),
+    fails: &'a dyn Fn(&Case) -> Option<T>,
+    tries: u32,
+    started: std::time::Instant,
+}
+
+/// Whether a name comes twice.
+fn repeats(pairs: &[(String, String)]) -> bool {
+    let names: BTreeSet<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+    names.len() < pairs.len()
+}
+
+impl<T> Search<'_, T> {
+    fn is_over(&self) -> bool {
+        self.tries >= TRIES || self.started.elapsed() >= LONGEST
+    }
+
+    /// Takes the case with this change, if it still fails. One without any change does.
+    fn takes(&mut self, change: impl FnOnce(&mut Case)) -> bool {
+        let mut case = self.found.0.clone();
+        let follows = case.failure.random == random_of(&case);
+        change(&mut case);
+        if follows {
+            case.failure.random = random_of(&case);
+        }
+        if case == self.found.0 {
+            return true;
+        }
+        // No host hands over a name twice, and no scenario can say so.
+        if repeats(&case.failure.attributes)
+            || repeats(&case.failure.error.details)
+            || self.is_over()
+        {
+            return false;
+        }
+        self.tries += 1;
+        let Some(told) = (self.fails)(&case) else {
+            return false;
+        };
+        self.found = (case, told);
+        true
+    }
+
+    fn make_plain(&mut self) {
+        for make_plain in PLAIN {
+            self.takes(make_plain);
+        }
+        self.takes(|case| case.failure.random = random_of(case));
+    }
+
+    /// Leaves out what is not needed of each list, half of it at first and one by one at last; then the same with the texts in it.
+    fn shorten_lists(&mut self) {
+        for list in LISTS {
+            let whole = list(&mut self.found.0).clone();
+            let pairs = shortest(whole, |pairs| {
+                self.takes(|case| *list(case) = pairs.to_vec())
+            });
+            for index in 0..pairs.len() {
+                self.shorten(Place::Name(list, index));
+                self.shorten(Place::Value(list, index));
+            }
+        }
+    }
+
+    fn shorten_texts(&mut self) {
+        for text in TEXTS {
+            // One that is plain is as short as it gets.
+            let mut plain = Case {
+                failure: plain_failure(),
+                body: String::new(),
+            };
+            if text(&mut self.found.0) != text(&mut plain) {
+                self.shorten(Place::Of(text));
+            }
+        }
+    }
+
+    /// Leaves out what is not needed of a text, then makes each character an `a`.
+    fn shorten(&mut self, place: Place) {
+        let set = |case: &mut Case, letters: &[char]| {
+            if let Some(text) = place.text(case) {
+                *text = letters.iter().collect();
+            }
+        };
+        let whole = place.text(&mut self.found.0);
+        let whole = whole.map(|text| text.chars().collect::<Vec<_>>());
+        let mut letters = shortest(whole.unwrap_or_default(), |letters| {
+            self.takes(|case| set(case, letters))
+        });
+        for index in 0..letters.len() {
+            let mut simpler = letters.clone();
+            if let Some(letter) = simpler.get_mut(index) {
+                *letter = 'a';
+            }
+            if self.takes(|case| set(case, &simpler)) {
+                letters = simpler;
+            }
+        }
+    }
+
+    /// Halves the distance to the smallest that fails, for each number.
+    fn lower_numbers(&mut self) {
+        for (get, set) in NUMBERS {
+            let (mut low, Some(mut high)) = (0, get(&self.found.0)) else {
+                continue;
+            };
+            // One that is plain is not made another.
+            let plain = Case {
+                failure: plain_failure(),
+                body: String::new(),
+            };
+            if get(&plain) == Some(high) {
+                continue;
+            }
+            while low < high {
+                let middle = low.midpoint(high);
+                match self.takes(|case| set(case, middle)) {
+                    true => high = middle,
+                    false => low = middle + 1,
+                }
+            }
+        }
+    }
+
+    /// A random number of few digits, where it takes one of its own.
+    fn round_random(&mut self) {
+        if self.found.0.failure.random == random_of(&self.found.0) {
+            return;
+        }
+        let exact = self.found.0.failure.random;
+        for rounding in [1.0, 2.0, 10.0, 100.0, 1_000.0] {
+            let rounded = (exact * rounding).floor() / rounding;
+            if self.takes(|case| case.failure.random = rounded) {
+                return;
+            }
+        }
+    }
+}
+
+/// The random number that follows from the case's message and attempt.
+fn random_of(case: &Case) -> f64 {
+    random(&case.failure.message_id, case.failure.attempt)
+}
+
+/// The fewest of the items that `fails` still holds of: leaves out half, quarters, and so on to single ones.
+fn shortest<I: Clone>(mut items: Vec<I>, mut fails: impl FnMut(&[I]) -> bool) -> Vec<I> {
+    let mut size = items.len();
+    while size > 0 {
+        let mut from = 0;
+        while from < items.len() {
+            let to = (from + size).min(items.len());
+            let mut fewer = items.clone();
+            fewer.drain(from..to);
+            match fails(&fewer) {
+                true => items = fewer,
+                false => from = to,
+            }
+        }
+        size /= 2;
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generate::{Vocabulary, cases};
+    use super::*;
+
+    /// Generated cases that `fails` holds of, made small.
+    fn made_small(fails: fn(&Case) -> bool) -> Vec<Case> {
+        let small = |case: Case| smallest((case, ()), &|case| fails(case).then_some(())).0;
+        let found = cases(1, &Vocabulary::of(&[])).take(3_000).filter(fails);
+        found.take(20).map(small).collect()
+    }
+
+    #[test]
+    fn only_what_it_takes_is_left() {
+        type Fails = fn(&Case) -> bool;
+        let plain = || Case {
+            failure: plain_failure(),
+            body: String::new(),
+        };
+        let with = |change: Change| {
+            let mut case = plain();
+            change(&mut case);
+            case.failure.random = random_of(&case);
+            case
+        };
+        let tables: [(Fails, Case); 8] = [
+            (|_| true, plain()),
+            (
+                |case| case.failure.attempt.get() >= 37 && case.failure.age.0 >= 100_000,
+                with(|case| {
+                    case.failure.attempt = NonZeroU32::MIN.saturating_add(36);
+                    case.failure.age = Milliseconds(100_000);
+                }),
+            ),
+            (
+                |case| case.failure.error.message.contains('é'),
+                with(|case| case.failure.error.message = "é".to_owned()),
+            ),
+            (
+                |case| case.failure.attributes.len() >= 2,
+                with(|case| {
+                    let named = |name: &str| (name.to_owned(), String::new());
+                    case.failure.attributes = vec![named(""), named("a")];
+                }),
+            ),
+            (
+                |case| {
+                    case.failure
+                        .attributes
+                        .iter()
+                        .any(|(_, value)| value.chars().count() > 3)
+                },
+                with(|case| case.failure.attributes = vec![(String::new(), "aaaa".to_owned())]),
+            ),
+            (
+                |case| case.failure.error.code.is_empty(),
+                with(|case| case.failure.error.code = String::new()),
+            ),
+            (
+                |case| case.failure.message_id.chars().count() > 5,
+                with(|case| case.failure.message_id = "aaaaaa".to_owned()),
+            ),
+            (
+                |case| case.failure.error.status >= Some(430),
+                with(|case| case.failure.error.status = Some(430)),
+            ),
+        ];
+        for (fails, expected) in tables {
+            let small = made_small(fails);
+            assert!(
+                !small.is_empty(),
+                "none of the failures is like {expected:#?}"
+            );
+            for small in small {
+                assert_eq!(small, expected);
+            }
+        }
+        for small in made_small(|case| case.failure.random > 0.75) {
+            assert!(small.failure.random.to_string().len() <= "0.999".len());
+        }
+    }
+
+    #[test]
+    fn the_fewest_items_are_found_wherever_they_are() {
+        let needed = |items: &[i32]| [3, 17, 90].iter().all(|it| items.contains(it));
+        assert_eq!(shortest((0..100).collect(), needed), [3, 17, 90]);
+        assert_eq!(shortest((0..100).collect(), |_| true), Vec::<i32>::new());
+    }
+}

@@ -1,0 +1,116 @@
+//! The policy that recorded failures are put before, and the settings that it is given for each.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::subject::{Settings, Subject};
+use backstop::policy::{PartName, Policy, PolicyDigest};
+use backstop::record::DecisionRecord;
+use backstop_core::settings::merge;
+
+/// What is asked about records.
+#[derive(Debug)]
+pub enum Candidate {
+    /// A policy with settings of its own, whatever the records say.
+    Configured(Policy),
+    /// One component, with the settings that each record has.
+    AsRecorded(Subject),
+    /// The policy of each record's queue, by the queue's name.
+    Queues(BTreeMap<String, Policy>),
+}
+
+/// A policy that takes part, for reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Asked {
+    /// The queue whose records it is asked about; none where it is asked about all.
+    pub queue: Option<String>,
+    /// Whether it is given the settings that each record has.
+    pub settings_as_recorded: bool,
+    /// Its parts; their settings are those that it is given for every record.
+    pub parts: Vec<PartName>,
+}
+
+impl Candidate {
+    /// The policy to ask about a record; none where the record's queue has none.
+    pub(super) fn policy_for(&self, record: &DecisionRecord) -> Option<Cow<'_, Policy>> {
+        match self {
+            Self::Configured(policy) => Some(Cow::Borrowed(policy)),
+            Self::AsRecorded(subject) => {
+                let settings = if subject.component().takes_settings() {
+                    settings_for(subject.component().digest(), &record.policy)
+                } else {
+                    Settings::new()
+                };
+                Some(Cow::Owned(subject.policy(&settings)))
+            }
+            Self::Queues(policies) => policies.get(&record.queue).map(Cow::Borrowed),
+        }
+    }
+
+    /// The policies that are asked.
+    pub fn asked(&self) -> Vec<Asked> {
+        let asked = |queue: Option<&String>, settings_as_recorded, policy: &Policy| Asked {
+            queue: queue.cloned(),
+            settings_as_recorded,
+            parts: policy.parts().collect(),
+        };
+        match self {
+            Self::Configured(policy) => vec![asked(None, false, policy)],
+            Self::AsRecorded(subject) => {
+                vec![asked(None, true, &subject.policy(&Settings::new()))]
+            }
+            Self::Queues(policies) => policies
+                .iter()
+                .map(|(queue, policy)| asked(Some(queue), false, policy))
+                .collect(),
+        }
+    }
+}
+
+/// The settings that a record has for the component of this digest: those of the part that is this component; where none is, those of all parts together, the later ones on top.
+fn settings_for(digest: PolicyDigest, parts: &[PartName]) -> Settings {
+    if let Some(itself) = parts.iter().find(|part| part.digest == digest) {
+        return itself.settings.clone();
+    }
+    let all = parts.iter().map(|part| &part.settings);
+    all.fold(Settings::new(), |below, above| merge(&below, above))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_gets_its_own_recorded_settings_or_those_of_all_parts() {
+        let settings = |pairs: &[(&str, &str)]| -> Settings {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        let part = |file: &str, pairs| PartName {
+            name: file.to_owned(),
+            digest: PolicyDigest::of(file.as_bytes()),
+            settings: settings(pairs),
+        };
+        let classifier = part("classifier", &[("codes", "cart"), ("base", "1s")]);
+        let backoff = part("backoff", &[("base", "2s")]);
+        let parts = [classifier, backoff];
+        for (file, parts, expected) in [
+            ("backoff", &parts[..], settings(&[("base", "2s")])),
+            (
+                "new",
+                &parts,
+                settings(&[("codes", "cart"), ("base", "2s")]),
+            ),
+            ("new", &parts[1..], settings(&[("base", "2s")])),
+            ("new", &[], settings(&[])),
+        ] {
+            let found = settings_for(PolicyDigest::of(file.as_bytes()), parts);
+            assert_eq!(found, expected, "{file}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! In what two answers to the same failure differ.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Said;
+use backstop_core::decision::ErrorClass;
+
+/// One thing in which a new answer differs from the old one; the graver ones come first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum Change {
+    /// The old policy answered, the new one breaks.
+    Breaks,
+    /// The old policy broke, the new one answers.
+    Mended,
+    /// Another verdict.
+    Verdict {
+        /// As [`Said::verdict`] calls it.
+        old: &'static str,
+        /// As [`Said::verdict`] calls it.
+        new: &'static str,
+    },
+    /// Another class.
+    Class {
+        /// Its name.
+        old: String,
+        /// Its name.
+        new: String,
+    },
+    /// The same verdict for another reason.
+    Reason,
+    /// A longer delay.
+    Longer,
+    /// A shorter delay.
+    Shorter,
+}
+
+impl Change {
+    /// Everything in which `new` differs from `old`, the gravest first. Two policies that both break say the same, however they do it.
+    pub(super) fn between(old: &Said, new: &Said) -> Vec<Self> {
+        let (old_class, new_class) = match (old.class(), new.class()) {
+            (None, None) => return Vec::new(),
+            (Some(_), None) => return vec![Self::Breaks],
+            (None, Some(_)) => return vec![Self::Mended],
+            (Some(old), Some(new)) => (old, new),
+        };
+        let mut changes = Vec::new();
+        let (old_verdict, new_verdict) = (old.verdict(), new.verdict());
+        if old_verdict != new_verdict {
+            changes.push(Self::Verdict {
+                old: old_verdict,
+                new: new_verdict,
+            });
+        }
+        if old_class != new_class {
+            changes.push(Self::Class {
+                old: Self::class_name(old_class),
+                new: Self::class_name(new_class),
+            });
+        }
+        if old_verdict == new_verdict && old.reason() != new.reason() {
+            changes.push(Self::Reason);
+        }
+        if let (Some(old), Some(new)) = (old.delay(), new.delay()) {
+            match new.cmp(&old) {
+                Ordering::Greater => changes.push(Self::Longer),
+                Ordering::Less => changes.push(Self::Shorter),
+                Ordering::Equal => {}
+            }
+        }
+        changes
+    }
+
+    /// The class's name. One of a policy's own that is named like one of the contract's is told from it.
+    pub fn class_name(class: &ErrorClass) -> String {
+        let contract = ["transient", "throttled", "permanent"];
+        match class {
+            ErrorClass::Other(name) if contract.contains(&name.as_str()) => {
+                format!("{name} (its own)")
+            }
+            ErrorClass::Transient
+            | ErrorClass::Throttled
+            | ErrorClass::Permanent
+            | ErrorClass::Other(_) => class.to_string(),
+        }
+    }
+
+    /// What it is that differs, in a word, and how it was and is.
+    pub fn words(&self) -> (&'static str, &str, &str) {
+        match self {
+            Self::Breaks => ("verdict", "answered", "broken"),
+            Self::Mended => ("verdict", "broken", "answers"),
+            Self::Verdict { old, new } => ("verdict", old, new),
+            Self::Class { old, new } => ("class", old, new),
+            Self::Reason => ("reason", "", "another"),
+            Self::Longer => ("delay", "", "longer"),
+            Self::Shorter => ("delay", "", "shorter"),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.words() {
+            (what, "", new) => write!(f, "{what}: {new}"),
+            (what, old, new) => write!(f, "{what}: {old} → {new}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backstop_core::failure::Milliseconds;
+
+    fn retry(class: &ErrorClass, delay: Option<u32>) -> Said {
+        Said::Retry {
+            class: class.clone(),
+            delay: delay.map(Milliseconds),
+        }
+    }
+
+    fn letter(class: &ErrorClass, reason: &str) -> Said {
+        Said::DeadLetter {
+            class: class.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn broken(cause: &str) -> Said {
+        Said::Broken {
+            cause: cause.to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_difference_is_told_and_nothing_else() {
+        let (passing, own) = (
+            ErrorClass::Transient,
+            ErrorClass::Other("transient".to_owned()),
+        );
+        for (old, new, expected) in [
+            (retry(&passing, Some(5)), retry(&passing, Some(5)), ""),
+            (
+                retry(&passing, Some(5)),
+                retry(&passing, Some(6)),
+                "delay: longer",
+            ),
+            (
+                retry(&passing, Some(5)),
+                retry(&own, Some(4)),
+                "class: transient → transient (its own), delay: shorter",
+            ),
+            (retry(&passing, None), retry(&passing, Some(6)), ""),
+            (
+                retry(&passing, None),
+                letter(&passing, "a"),
+                "verdict: retry → dead-letter",
+            ),
+            (letter(&passing, "a"), letter(&passing, "a"), ""),
+            (
+                letter(&passing, "a"),
+                letter(&passing, "b"),
+                "reason: another",
+            ),
+            (
+                letter(&passing, "a"),
+                retry(&passing, Some(1)),
+                "verdict: dead-letter → retry",
+            ),
+            (
+                letter(&passing, "a"),
+                broken("x"),
+                "verdict: answered → broken",
+            ),
+            (
+                broken("x"),
+                retry(&passing, Some(1)),
+                "verdict: broken → answers",
+            ),
+            (broken("x"), broken("y"), ""),
+        ] {
+            let found = Change::between(&old, &new);
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found.join(", "), expected, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn the_gravest_change_comes_first() {
+        let old = letter(&ErrorClass::Permanent, "a");
+        let new = Said::Discard {
+            class: ErrorClass::Throttled,
+            reason: "b".to_owned(),
+        };
+        let changes = Change::between(&old, &new);
+        assert!(changes.is_sorted() && changes.len() == 2, "{changes:?}");
+    }
+}

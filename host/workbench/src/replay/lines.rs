@@ -1,0 +1,252 @@
+//! The lines of the files that records are read from: some at a time, so that no file is held whole, each with its place.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fmt, vec};
+
+use serde::{Serialize, Serializer};
+use serde_json::error::Category;
+
+use backstop::record::DecisionRecord;
+
+/// The longest line that can be a record: a policy of three parts may read 16 MiB of the payload with each, and JSON in JSON doubles its quotes.
+const LONGEST: u64 = 128 << 20;
+
+/// Lines read at a time: as many as this, or as many as have this many bytes.
+const LINES: usize = 4_096;
+const BYTES: u64 = 16 << 20;
+
+/// Where a line stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as it was named.
+    pub file: Arc<str>,
+    /// The line, from 1.
+    pub line: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A line, and where it stands.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) place: Place,
+    /// None of a line that is longer than any record.
+    pub(super) text: Option<Vec<u8>>,
+}
+
+impl Line {
+    /// The record that it is; what it is instead.
+    pub(super) fn record(&self) -> Result<DecisionRecord, String> {
+        let text = self.text.as_deref().ok_or("longer than any record")?;
+        serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
+            let column = error.column();
+            let why = error.to_string();
+            let place = format!(" at line {} column {column}", error.line());
+            let why = why.strip_suffix(&place).unwrap_or(&why);
+            match error.classify() {
+                Category::Eof => format!("cut short after {column} bytes"),
+                Category::Data => format!("no decision record: {why}"),
+                Category::Syntax | Category::Io => format!("no JSON: {why}, at byte {column}"),
+            }
+        })
+    }
+}
+
+/// A file that records are in can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("can't read the records in {file}")]
+pub struct ReadError {
+    /// The file.
+    pub file: Arc<str>,
+    /// Why.
+    #[source]
+    pub cause: io::Error,
+}
+
+/// The lines of files, one file after the other; blank ones are left out. `-` is standard input.
+#[derive(Debug)]
+pub struct Lines {
+    files: vec::IntoIter<PathBuf>,
+    open: Option<Open>,
+    read: u64,
+}
+
+impl Lines {
+    /// Nothing is opened before it is read.
+    pub fn of(files: Vec<PathBuf>) -> Self {
+        Self {
+            files: files.into_iter(),
+            open: None,
+            read: 0,
+        }
+    }
+
+    /// How many bytes have been read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.read
+    }
+
+    /// The next lines; none at the end of the last file.
+    pub(super) fn next_batch(&mut self) -> Result<Vec<Line>, ReadError> {
+        let mut batch = Vec::new();
+        let until = self.read + BYTES;
+        while batch.len() < LINES && self.read < until {
+            match self.next()? {
+                Some(line) => batch.push(line),
+                None => break,
+            }
+        }
+        Ok(batch)
+    }
+
+    fn next(&mut self) -> Result<Option<Line>, ReadError> {
+        loop {
+            if let Some(open) = &mut self.open {
+                let line = open.next(&mut self.read).map_err(|cause| ReadError {
+                    file: Arc::clone(&open.place.file),
+                    cause,
+                })?;
+                if line.is_some() {
+                    return Ok(line);
+                }
+            }
+            let Some(path) = self.files.next() else {
+                return Ok(None);
+            };
+            self.open = Some(Open::at(path)?);
+        }
+    }
+}
+
+/// A file under way, and the place of the line that was read last.
+struct Open {
+    place: Place,
+    reader: Box<dyn BufRead>,
+}
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.place, f)
+    }
+}
+
+impl Open {
+    fn at(path: PathBuf) -> Result<Self, ReadError> {
+        let (name, reader): (_, Box<dyn BufRead>) = if path.as_os_str() == "-" {
+            ("standard input".to_owned(), Box::new(io::stdin().lock()))
+        } else {
+            let name = path.display().to_string();
+            match File::open(&path) {
+                Ok(file) => (name, Box::new(BufReader::new(file))),
+                Err(cause) => {
+                    let file = name.into();
+                    return Err(ReadError { file, cause });
+                }
+            }
+        };
+        let place = Place {
+            file: name.into(),
+            line: 0,
+        };
+        Ok(Self { place, reader })
+    }
+
+    /// The next line that is not blank. What it takes is added to `read`.
+    fn next(&mut self, read: &mut u64) -> io::Result<Option<Line>> {
+        loop {
+            let mut text = Vec::new();
+            let mut taken = (&mut self.reader)
+                .take(LONGEST)
+                .read_until(b'\n', &mut text)? as u64;
+            if taken == 0 {
+                return Ok(None);
+            }
+            self.place.line += 1;
+            let is_whole = taken < LONGEST || text.ends_with(b"\n");
+            if !is_whole {
+                taken += self.reader.skip_until(b'\n')? as u64;
+            }
+            *read += taken;
+            if is_whole && text.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            return Ok(Some(Line {
+                place: self.place.clone(),
+                text: is_whole.then_some(text),
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_several_files_come_with_their_places_and_without_the_blank_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b", "c"].map(|name| folder.path().join(name));
+        for (path, text) in paths.iter().zip(["{}\n\n \r\n[1]\r\n", "", "last"]) {
+            std::fs::write(path, text).unwrap();
+        }
+        let mut lines = Lines::of(paths.to_vec());
+        let found = lines.next_batch().unwrap();
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|line| (line.place.to_string(), line.text.unwrap()))
+            .collect();
+        let [a, _, c] = paths.map(|path| path.display().to_string());
+        assert_eq!(
+            found,
+            [
+                (format!("{a}:1"), b"{}\n".to_vec()),
+                (format!("{a}:4"), b"[1]\r\n".to_vec()),
+                (format!("{c}:1"), b"last".to_vec()),
+            ]
+        );
+        assert_eq!(lines.bytes_read(), 16);
+        assert!(lines.next_batch().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let mut lines = Lines::of(vec!["no/such/file".into()]);
+        let error = lines.next_batch().unwrap_err();
+        assert_eq!(error.to_string(), "can't read the records in no/such/file");
+    }
+
+    #[test]
+    fn a_line_that_is_no_record_says_why() {
+        let line = |text: Option<&str>| Line {
+            place: Place {
+                file: "a".into(),
+                line: 1,
+            },
+            text: text.map(|text| text.as_bytes().to_vec()),
+        };
+        for (text, expected) in [
+            ("{\"time\":1,\"queue\":\"or\r\n", "cut short after 21 bytes"),
+            (r#"{"level":"info"}"#, "no decision record: missing field `"),
+            ("ready to serve", "no JSON: expected value, at byte 1"),
+            ("[1]", "no decision record: "),
+        ] {
+            let why = line(Some(text)).record().unwrap_err();
+            assert!(why.starts_with(expected), "{why}");
+        }
+        let overlong = line(None).record().unwrap_err();
+        assert_eq!(overlong, "longer than any record");
+    }
+}
