@@ -105,13 +105,13 @@ async fn a_bucket_of_moto_is_a_place_too() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_is_away_is_told() {
+async fn a_bucket_that_is_unreachable_is_told() {
     let sdk = aws::config("http://127.0.0.1:1").await;
     let away = Bucket::new(&sdk, true)
         .get("b", "k", None, 1)
         .await
         .unwrap_err();
-    assert!(away.is_away(), "{away}");
+    assert!(away.is_unreachable(), "{away}");
     assert!(
         away.to_string().starts_with("can't reach s3://b/k"),
         "{away}"
@@ -121,7 +121,7 @@ async fn a_bucket_that_is_away_is_told() {
     let unready = Bucket::new(&regionless.build(), true)
         .get("b", "k", None, 1)
         .await;
-    assert!(unready.is_err_and(|error| !error.is_away()));
+    assert!(unready.is_err_and(|error| !error.is_unreachable()));
     let bench = Bench::new().await;
     let mistaken = ["pull", Path::new("orders.wasm").to_str().unwrap()];
     bench

@@ -333,6 +333,9 @@ async fn a_function_is_told_the_same_way_why_it_does_not_reach_its_policy() {
                 "AWS_LAMBDA_RUNTIME_API",
                 nobody.trim_start_matches("http://"),
             )
+            .env("AWS_LAMBDA_FUNCTION_NAME", "backstop")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512")
             .env("BACKSTOP_POLICY", "s3://policies/orders.wasm")
             .env("BACKSTOP_CACHE", home.path().join("cache"))
             .stdout(Stdio::piped())

@@ -260,7 +260,7 @@ fn every_variable_of_the_retry_handler_is_documented_and_no_other() {
     };
     assert_eq!(
         variables(&document("host/docs/lambda.md")),
-        variables(&document("host/src/config/lambda.rs"))
+        variables(&document("host/backstop/src/config/lambda.rs"))
     );
 }
 

@@ -296,7 +296,10 @@ async fn a_record_of_every_decision_tells_all_that_went_into_it() {
     let sandbox = ::backstop::policy::Sandbox::new(Default::default()).unwrap();
     let policy = ::backstop::policy::load(&sandbox, "equal-jitter", &[("base", "100ms")]).unwrap();
     assert_eq!(policy.parts().next().unwrap(), parsed.policy[0]);
-    let again = policy.ask(failure, &Default::default()).answer.unwrap();
+    let again = policy
+        .evaluate(failure, &Default::default())
+        .answer
+        .unwrap();
     assert_eq!(
         (again.class, again.action),
         (parsed.decision.class, parsed.decision.action)

@@ -90,7 +90,7 @@ impl Trial {
         let source = Source::builtin(self.policy);
         let settings = self.settings.clone();
         let policy =
-            LivePolicy::load(&sandbox, PolicySpec::Whole(PartSpec { source, settings })).unwrap();
+            LivePolicy::load(&sandbox, PolicySpec::Single(PartSpec { source, settings })).unwrap();
         let seen = Arc::clone(&self.seen) as Arc<dyn Observer>;
         Decider::new("orders", policy, self.bounds).observed_by(seen)
     }
@@ -386,7 +386,7 @@ async fn the_same_failure_is_decided_the_same_way_again() {
     let policy = backstop::policy::load(&sandbox, "full-jitter", &[("base", "1m")]).unwrap();
     for record in trial.decisions() {
         let again = policy
-            .ask(&record.failure, &Default::default())
+            .evaluate(&record.failure, &Default::default())
             .answer
             .unwrap();
         assert_eq!(

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use backstop::failure::Failure;
-use backstop::policy::{Asked, Limits, Payload, Policy, Sandbox};
+use backstop::policy::{Evaluation, Limits, Payload, Policy, Sandbox};
 use backstop_tests::preview_1::component;
 
 /// As the rules are written: half of the random number's range.
@@ -20,8 +20,8 @@ fn failure(code: &str) -> Failure {
     }
 }
 
-fn ask(policy: &Policy, code: &str) -> Asked {
-    policy.ask(
+fn ask(policy: &Policy, code: &str) -> Evaluation {
+    policy.evaluate(
         &failure(code),
         &Arc::new(Payload::new(r#"{"tenant": "t-1"}"#)),
     )
@@ -94,13 +94,16 @@ fn a_preview_1_module_behind_the_official_adapter_has_no_clock_no_files_and_fixe
         random: 0.25,
         ..failure("HTTP 503")
     };
-    assert_ne!(policy.ask(&other, &Arc::default()).answer.unwrap(), first);
+    assert_ne!(
+        policy.evaluate(&other, &Arc::default()).answer.unwrap(),
+        first
+    );
 
     let sleepy = Failure {
         attempt: NonZeroU32::new(9).unwrap(),
         ..failure("HTTP 503")
     };
-    let asked = policy.ask(&sleepy, &Arc::default());
+    let asked = policy.evaluate(&sleepy, &Arc::default());
     assert!(asked.answer.is_ok(), "{asked:?}");
     assert!(
         asked.took.as_millis() < 900,

@@ -211,7 +211,7 @@ async fn a_policy_that_a_host_would_refuse_is_not_pushed() {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_away_is_told_at_once_and_used_again_when_it_is_back() {
+async fn a_registry_that_is_unreachable_is_told_at_once_and_used_again_when_it_is_back() {
     let (mut registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("orders:1");
     bench.json(&["push", "orders.wasm", &url]).await;
@@ -221,7 +221,7 @@ async fn a_registry_that_is_away_is_told_at_once_and_used_again_when_it_is_back(
     let started = clock::instant();
     bench.fails(&["pull", &url], 5, "is away").await;
     let away = client.digest(&reference(&url)).await.unwrap_err();
-    assert!(away.is_away(), "{away}");
+    assert!(away.is_unreachable(), "{away}");
     assert!(started.elapsed() < Duration::from_secs(10));
     registry.restart();
     assert_eq!(client.digest(&reference(&url)).await.unwrap(), before);
@@ -294,7 +294,7 @@ async fn what_is_too_large_is_refused_before_it_is_fetched() {
         matches!(refused, RegistryError::TooLarge { .. }),
         "{refused}"
     );
-    assert!(!refused.is_away());
+    assert!(!refused.is_unreachable());
     let after = registry
         .log()
         .matches("GET /v2/policies/orders/blobs")
@@ -358,7 +358,7 @@ async fn what_is_not_a_policy_is_refused_for_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_registry_without_tls_is_told_from_one_that_is_away() {
+async fn a_registry_without_tls_is_told_from_one_that_is_unreachable() {
     let (registry, bench) = (Registry::start(), Bench::new().await);
     // Only localhost and 127.0.0.1 are spoken to without TLS unasked.
     let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
@@ -427,7 +427,7 @@ async fn a_token_is_asked_for_where_the_registry_wants_one() {
         let digest = Client::new(Vec::new()).digest(&at).await.unwrap();
         assert_eq!(digest, format!("sha256:{}", "a".repeat(64)));
     }
-    for (status, is_away) in [
+    for (status, is_unreachable) in [
         (StatusCode::SERVICE_UNAVAILABLE, true),
         (StatusCode::TOO_MANY_REQUESTS, true),
         (StatusCode::FORBIDDEN, false),
@@ -435,12 +435,12 @@ async fn a_token_is_asked_for_where_the_registry_wants_one() {
         let address = token_registry("opaque", status).await;
         let at = reference(&format!("oci://{address}/policies/orders:1"));
         let refused = Client::new(Vec::new()).digest(&at).await.unwrap_err();
-        assert_eq!(refused.is_away(), is_away, "{refused}");
+        assert_eq!(refused.is_unreachable(), is_unreachable, "{refused}");
     }
 }
 
 #[tokio::test]
-async fn a_registry_that_stops_in_the_middle_of_a_policy_is_away() {
+async fn a_registry_that_stops_in_the_middle_of_a_policy_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let digest = format!("sha256:{}", "a".repeat(64));
@@ -461,7 +461,7 @@ async fn a_registry_that_stops_in_the_middle_of_a_policy_is_away() {
     let at = reference(&format!("oci://{address}/policies/orders:1"));
     let client = Client::new(Vec::new());
     let cut = client.fetch(&at, false, LARGEST).await.unwrap_err();
-    assert!(cut.is_away(), "{cut}");
+    assert!(cut.is_unreachable(), "{cut}");
 }
 
 /// A body that does not end.

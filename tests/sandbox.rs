@@ -8,11 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::decision::{Action, ErrorClass, Senseless};
+use backstop::decision::{Action, ErrorClass, InvalidAnswer};
 use backstop::failure::{Failure, Milliseconds};
 use backstop::policy::{
-    Asked, Broken, Component, ComponentError, EncodingError, Limits, LivePolicy, Part, Payload,
-    Phase, Policy, PolicySpec, Sandbox, Source,
+    Component, ComponentError, EncodingError, Evaluation, EvaluationError, Limits, LivePolicy,
+    Part, Payload, Phase, Policy, PolicySpec, Sandbox, Source,
 };
 use backstop_tests::policies::{Rule, waits};
 
@@ -30,7 +30,7 @@ fn failure() -> Failure {
 
 fn load(sandbox: &Sandbox, file: &[u8]) -> Result<Policy, ComponentError> {
     let component = Component::load(sandbox, "test", file)?;
-    Ok(Policy::whole(
+    Ok(Policy::single(
         sandbox,
         Part {
             component,
@@ -39,12 +39,12 @@ fn load(sandbox: &Sandbox, file: &[u8]) -> Result<Policy, ComponentError> {
     ))
 }
 
-fn ask(sandbox: &Sandbox, text: &str) -> Asked {
+fn ask(sandbox: &Sandbox, text: &str) -> Evaluation {
     let policy = load(sandbox, text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    policy.ask(&failure(), &Arc::new(Payload::new(r#"{"tenant": "t-1"}"#)))
+    policy.evaluate(&failure(), &Arc::new(Payload::new(r#"{"tenant": "t-1"}"#)))
 }
 
-fn ask_rule(sandbox: &Sandbox, rule: Rule<'_>) -> Asked {
+fn ask_rule(sandbox: &Sandbox, rule: Rule<'_>) -> Evaluation {
     ask(sandbox, &rule.text())
 }
 
@@ -102,7 +102,10 @@ fn an_endless_loop_runs_out_of_fuel_wherever_it_is() {
         ),
     ] {
         let asked = ask_rule(&sandbox, rule);
-        assert_eq!(asked.answer, Err(Broken::OutOfFuel(50_000_000, phase)));
+        assert_eq!(
+            asked.answer,
+            Err(EvaluationError::OutOfFuel(50_000_000, phase))
+        );
         assert_eq!(asked.fuel, 50_000_000);
         assert_still_works(&sandbox);
     }
@@ -122,7 +125,7 @@ fn an_instruction_that_does_much_costs_much_fuel() {
     );
     assert_eq!(
         asked.answer,
-        Err(Broken::OutOfFuel(50_000_000, Phase::Delay))
+        Err(EvaluationError::OutOfFuel(50_000_000, Phase::Delay))
     );
     assert_still_works(&sandbox);
 }
@@ -144,7 +147,10 @@ fn the_clock_stops_a_policy_that_has_fuel_for_hours() {
     );
     assert_eq!(
         asked.answer,
-        Err(Broken::OutOfTime(Duration::from_millis(200), Phase::Delay))
+        Err(EvaluationError::OutOfTime(
+            Duration::from_millis(200),
+            Phase::Delay
+        ))
     );
     assert!(asked.took < Duration::from_secs(10), "{:?}", asked.took);
     assert_still_works(&sandbox);
@@ -164,7 +170,7 @@ fn memory_grows_to_the_limit_and_no_further() {
     );
     assert_eq!(
         asked.answer,
-        Err(Broken::OutOfBounds("memory", Phase::Delay))
+        Err(EvaluationError::OutOfBounds("memory", Phase::Delay))
     );
     // 64 MiB are 1024 pages, of which the policy has 200 from the start: eight more steps of 100.
     let modest =
@@ -193,8 +199,11 @@ fn a_policy_that_is_too_large_from_the_start_is_refused() {
             Err(ComponentError::Compile(_) | ComponentError::Link(_)) => {}
             Err(other) => panic!("{other}"),
             Ok(policy) => {
-                let broken = policy.ask(&failure(), &Arc::default()).answer.unwrap_err();
-                assert_eq!(broken, Broken::OutOfBounds("memory", Phase::Start));
+                let broken = policy
+                    .evaluate(&failure(), &Arc::default())
+                    .answer
+                    .unwrap_err();
+                assert_eq!(broken, EvaluationError::OutOfBounds("memory", Phase::Start));
             }
         }
     }
@@ -222,7 +231,7 @@ fn traps_of_every_kind_end_the_policy_and_not_the_host() {
         )
         .answer
         {
-            Err(Broken::Trapped(text, Phase::Delay)) => {
+            Err(EvaluationError::Trapped(text, Phase::Delay)) => {
                 assert!(text.contains(cause), "{body}: {text}")
             }
             other => panic!("{body}: {other:?}"),
@@ -243,26 +252,26 @@ fn answers_that_nobody_can_mean_are_broken() {
         ..Rule::default()
     };
     for (rule, expected) in [
-        (judged("(i32.const 96)"), Senseless::Reason),
-        (classified("(i32.const 160)"), Senseless::Class(0)),
+        (judged("(i32.const 96)"), InvalidAnswer::Reason),
+        (classified("(i32.const 160)"), InvalidAnswer::Class(0)),
         (
             Rule {
                 delay: Some("(i32.const -1)"),
                 ..Rule::default()
             },
-            Senseless::Delay(Milliseconds(u32::MAX)),
+            InvalidAnswer::Delay(Milliseconds(u32::MAX)),
         ),
         (
             Rule {
                 delay: Some("(i32.const 1209600001)"),
                 ..Rule::default()
             },
-            Senseless::Delay(Milliseconds(1_209_600_001)),
+            InvalidAnswer::Delay(Milliseconds(1_209_600_001)),
         ),
     ] {
         assert_eq!(
             ask_rule(&sandbox, rule).answer,
-            Err(Broken::Senseless(expected))
+            Err(EvaluationError::InvalidAnswer(expected))
         );
     }
     let kept = ask_rule(&sandbox, judged("(i32.const 128)"))
@@ -291,7 +300,7 @@ fn a_reason_of_ten_megabytes_never_reaches_the_host() {
         },
     );
     assert!(
-        matches!(asked.answer, Err(Broken::Trapped(_, Phase::Judge))),
+        matches!(asked.answer, Err(EvaluationError::Trapped(_, Phase::Judge))),
         "{:?}",
         asked.answer
     );
@@ -320,7 +329,7 @@ fn malformed_answers_are_traps() {
             },
         );
         assert!(
-            matches!(asked.answer, Err(Broken::Trapped(_, Phase::Judge))),
+            matches!(asked.answer, Err(EvaluationError::Trapped(_, Phase::Judge))),
             "{body}: {:?}",
             asked.answer
         );
@@ -338,7 +347,7 @@ fn a_configure_that_lies_is_found_out_when_the_policy_is_asked() {
     };
     assert!(matches!(
         ask_rule(&sandbox, lying).answer,
-        Err(Broken::Trapped(_, Phase::Delay))
+        Err(EvaluationError::Trapped(_, Phase::Delay))
     ));
     let refusing = Rule {
         configure: Some("(i32.const 128)"),
@@ -347,7 +356,7 @@ fn a_configure_that_lies_is_found_out_when_the_policy_is_asked() {
     };
     assert_eq!(
         ask_rule(&sandbox, refusing).answer,
-        Err(Broken::Settings("because".to_owned()))
+        Err(EvaluationError::Settings("because".to_owned()))
     );
 }
 
@@ -355,15 +364,18 @@ fn a_configure_that_lies_is_found_out_when_the_policy_is_asked() {
 fn settings_for_a_policy_without_settings_are_refused_by_name() {
     let sandbox = sandbox();
     let component = Component::load(&sandbox, "test", waits(1).as_bytes()).unwrap();
-    let policy = Policy::whole(
+    let policy = Policy::single(
         &sandbox,
         Part {
             component,
             settings: vec![("base".to_owned(), "1s".to_owned())],
         },
     );
-    let broken = policy.ask(&failure(), &Arc::default()).answer.unwrap_err();
-    assert_eq!(broken, Broken::NoSettings("`base`".to_owned()));
+    let broken = policy
+        .evaluate(&failure(), &Arc::default())
+        .answer
+        .unwrap_err();
+    assert_eq!(broken, EvaluationError::NoSettings("`base`".to_owned()));
 }
 
 #[test]
@@ -401,7 +413,7 @@ fn nothing_that_a_policy_keeps_outlives_a_decision() {
     )
     .unwrap();
     for _ in 0..50 {
-        let answer = policy.ask(&failure(), &Arc::default()).answer.unwrap();
+        let answer = policy.evaluate(&failure(), &Arc::default()).answer.unwrap();
         assert_eq!(
             answer.action,
             Action::Retry {
@@ -435,7 +447,7 @@ fn a_flood_of_log_lines_is_cut_and_a_flood_of_calls_is_stopped() {
         },
     );
     assert!(
-        matches!(&asked.answer, Err(Broken::Trapped(text, _)) if text.contains("calls to the host")),
+        matches!(&asked.answer, Err(EvaluationError::Trapped(text, _)) if text.contains("calls to the host")),
         "{:?}",
         asked.answer
     );
@@ -462,7 +474,7 @@ fn a_policy_that_looks_into_the_payload_without_end_is_stopped() {
         },
     );
     assert!(
-        matches!(&asked.answer, Err(Broken::Trapped(text, _)) if text.contains("calls to the host")),
+        matches!(&asked.answer, Err(EvaluationError::Trapped(text, _)) if text.contains("calls to the host")),
         "{:?}",
         asked.answer
     );
@@ -554,7 +566,7 @@ fn what_a_file_says_of_itself_is_not_decoded() {
         // `backstop:poliky`.
         flipped[place + name.len() - 2] ^= b'c' ^ b'k';
         let policy = load(&sandbox, &flipped).unwrap_or_else(|error| panic!("{error}"));
-        let answer = policy.ask(&failure(), &Arc::default()).answer;
+        let answer = policy.evaluate(&failure(), &Arc::default()).answer;
         assert!(answer.is_ok(), "{answer:?}");
     }
     // Nor is what stands in a component, at any depth.
@@ -664,7 +676,7 @@ fn a_module_hands_errors_on_to_the_classification_of_the_host() {
         ("whatever else", ErrorClass::Transient),
     ] {
         let failure = backstop_tests::failure(code);
-        let asked = policy.ask(&failure, &Arc::new(Payload::new("")));
+        let asked = policy.evaluate(&failure, &Arc::new(Payload::new("")));
         assert_eq!(asked.answer.unwrap().class, class);
     }
 }
@@ -740,7 +752,7 @@ fn a_pool_and_instances_on_demand_give_the_same_answers() {
         .iter()
         .map(|sandbox| {
             let policy = backstop::policy::load(sandbox, "full-jitter", &[("base", "2s")]).unwrap();
-            policy.ask(&failure, &Arc::default()).answer.unwrap()
+            policy.evaluate(&failure, &Arc::default()).answer.unwrap()
         })
         .collect();
     // U(0, 2 s * 4) at 0.25.
@@ -763,7 +775,7 @@ fn many_threads_may_ask_at_once_without_running_the_pool_dry() {
                 for _ in 0..20 {
                     assert_eq!(
                         policy
-                            .ask(&failure(), &Arc::default())
+                            .evaluate(&failure(), &Arc::default())
                             .answer
                             .unwrap()
                             .action,
@@ -793,8 +805,8 @@ fn a_policy_is_put_together_from_parts_of_different_components() {
             .text(),
         )
     };
-    let policy = Policy::assembled(&sandbox, Some(cart()), Some(part(waits(7))), None).unwrap();
-    let answer = policy.ask(&failure(), &Arc::default()).answer.unwrap();
+    let policy = Policy::composed(&sandbox, Some(cart()), Some(part(waits(7))), None).unwrap();
+    let answer = policy.evaluate(&failure(), &Arc::default()).answer.unwrap();
     assert_eq!(
         (answer.class, answer.action),
         (
@@ -805,7 +817,7 @@ fn a_policy_is_put_together_from_parts_of_different_components() {
         )
     );
     assert_eq!(policy.parts().count(), 2);
-    let misplaced = Policy::assembled(&sandbox, None, Some(cart()), None).unwrap_err();
+    let misplaced = Policy::composed(&sandbox, None, Some(cart()), None).unwrap_err();
     assert_eq!(
         misplaced.to_string(),
         "`part` is named as the backoff, but exports only backstop:policy/classifier@0.1.0"
@@ -818,7 +830,7 @@ fn the_policy_by_hand_in_the_examples_loads_and_waits() {
     let policy = LivePolicy::load(&sandbox(), PolicySpec::from(Source::path(file))).unwrap();
     let answer = policy
         .current()
-        .ask(&failure(), &Arc::default())
+        .evaluate(&failure(), &Arc::default())
         .answer
         .unwrap();
     assert_eq!(

@@ -160,7 +160,7 @@ async fn with_s3_away_the_last_good_version_decides_and_a_start_has_it_too() {
     bucket.put("orders.wat", &waits(1)).await;
     let policy = start(&catalog, &name).await;
     bucket.shut(true);
-    let Reload::Away { cause, .. } = look(&policy).await else {
+    let Reload::SourceUnreachable { cause, .. } = look(&policy).await else {
         panic!("not told");
     };
     assert!(cause.to_string().contains(&name), "{cause}");
@@ -261,7 +261,7 @@ async fn a_place_that_never_answers_holds_up_no_start_that_has_something_to_begi
         ..away
     };
     let spec = spec(&name);
-    let (policy, refused) = blocking(move || LivePolicy::load_or_stand_in(bare, spec, None)).await;
+    let (policy, refused) = blocking(move || LivePolicy::load_or_fall_back(bare, spec, None)).await;
     assert!(refused.is_some() && policy.current().digests().is_empty());
     let took = started.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
@@ -431,12 +431,15 @@ async fn a_tag_is_followed_and_a_pinned_manifest_is_not() {
     assert!(matches!(look(&settled).await, Reload::Unchanged));
     assert!(is_of(&live, 2) && is_of(&settled, 1) && settled.is_settled());
     registry.stop();
-    assert!(matches!(look(&live).await, Reload::Away { .. }));
+    assert!(matches!(
+        look(&live).await,
+        Reload::SourceUnreachable { .. }
+    ));
     // A start has both, the pinned one without asking anybody.
     let again = start(&catalog, &url).await;
     assert!(is_of(&again, 2) && again.status().away.is_some());
     let again = start(&catalog, pinned).await;
     assert!(is_of(&again, 1) && again.status().away.is_none());
     registry.restart();
-    assert!(matches!(look(&live).await, Reload::Back { .. }));
+    assert!(matches!(look(&live).await, Reload::SourceRecovered { .. }));
 }

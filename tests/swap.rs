@@ -184,7 +184,7 @@ async fn a_symlink_swapped_as_kubernetes_does_it_is_noticed() {
     assert!(matches!(reload, Reload::Swapped { .. }), "{reload:?}");
     let answer = policy
         .current()
-        .ask(&backstop_tests::failure("HTTP 503"), &Arc::default())
+        .evaluate(&backstop_tests::failure("HTTP 503"), &Arc::default())
         .answer
         .unwrap();
     assert_eq!(

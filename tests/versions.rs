@@ -61,7 +61,7 @@ impl World {
 fn wait_of(policy: &LivePolicy) -> u32 {
     let asked = policy
         .current()
-        .ask(&backstop_tests::failure("HTTP 503"), &Arc::default());
+        .evaluate(&backstop_tests::failure("HTTP 503"), &Arc::default());
     match asked.answer.unwrap().action {
         Action::Retry {
             delay: Milliseconds(delay),
@@ -72,7 +72,7 @@ fn wait_of(policy: &LivePolicy) -> u32 {
 
 fn refusal(reload: &Reload) -> String {
     match reload {
-        Reload::Refused { cause, .. } | Reload::Away { cause, .. } => {
+        Reload::Refused { cause, .. } | Reload::SourceUnreachable { cause, .. } => {
             let mut text = cause.to_string();
             let mut causes = std::error::Error::source(cause);
             while let Some(cause) = causes {
@@ -81,7 +81,7 @@ fn refusal(reload: &Reload) -> String {
             }
             text
         }
-        reload @ (Reload::Unchanged | Reload::Swapped { .. } | Reload::Back { .. }) => {
+        reload @ (Reload::Unchanged | Reload::Swapped { .. } | Reload::SourceRecovered { .. }) => {
             panic!("{reload:?}")
         }
     }
@@ -164,7 +164,7 @@ fn a_start_with_the_source_away_or_bad_goes_on_with_what_was_last_good() {
     assert_eq!(wait_of(&world.start("./policy.wat")), 2);
     // Under other settings it is another policy, of which nothing was kept.
     let mut other = world.spec("./policy.wat");
-    if let PolicySpec::Whole(part) = &mut other {
+    if let PolicySpec::Single(part) = &mut other {
         part.settings.push(("base".to_owned(), "2s".to_owned()));
     }
     assert!(LivePolicy::load(&world.catalog, other).is_err());
@@ -176,11 +176,11 @@ fn a_source_that_is_away_is_said_once_and_its_return_too() {
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
     std::fs::rename(world.at("policy.wat"), world.at("away")).unwrap();
-    assert!(matches!(policy.reload(), Reload::Away { .. }));
+    assert!(matches!(policy.reload(), Reload::SourceUnreachable { .. }));
     assert!(matches!(policy.reload(), Reload::Unchanged));
     assert!(policy.status().away.is_some());
     std::fs::rename(world.at("away"), world.at("policy.wat")).unwrap();
-    assert!(matches!(policy.reload(), Reload::Back { .. }));
+    assert!(matches!(policy.reload(), Reload::SourceRecovered { .. }));
     assert!(matches!(policy.reload(), Reload::Unchanged));
     assert!(policy.status().away.is_none());
 }
@@ -656,7 +656,7 @@ fn files_are_polled_where_no_folder_tells_of_changes() {
     std::fs::rename(world.at("new"), world.at("policy.wat")).unwrap();
     assert!(matches!(next(&told), Reload::Swapped { .. }));
     std::fs::remove_file(world.at("policy.wat")).unwrap();
-    assert!(matches!(next(&told), Reload::Away { .. }));
+    assert!(matches!(next(&told), Reload::SourceUnreachable { .. }));
     drop(watcher);
 }
 

@@ -123,7 +123,7 @@ where
     let settings = vec![("base".to_owned(), "1s".to_owned())];
     let source = Source::builtin("linear");
     let policy =
-        LivePolicy::load(&sandbox, PolicySpec::Whole(PartSpec { source, settings })).unwrap();
+        LivePolicy::load(&sandbox, PolicySpec::Single(PartSpec { source, settings })).unwrap();
     let decider = Decider::new("orders", policy, Bounds::default());
     let handler: Arc<dyn Handler> = Arc::new(function(work));
     let connections = Connections::new(Some(queues.endpoint.clone()));

@@ -29,7 +29,12 @@ fn a_whole_decision_in_a_fresh_instance(bencher: Bencher, name: &str) {
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let policy = backstop::policy::load(&sandbox, name, &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
-    bencher.bench(|| policy.ask(black_box(&failure), &payload).answer.unwrap());
+    bencher.bench(|| {
+        policy
+            .evaluate(black_box(&failure), &payload)
+            .answer
+            .unwrap()
+    });
 }
 
 /// The same without a pool of instances.
@@ -38,7 +43,12 @@ fn a_whole_decision_without_the_pool(bencher: Bencher) {
     let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
     let policy = backstop::policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
-    bencher.bench(|| policy.ask(black_box(&failure), &payload).answer.unwrap());
+    bencher.bench(|| {
+        policy
+            .evaluate(black_box(&failure), &payload)
+            .answer
+            .unwrap()
+    });
 }
 
 /// Classify, judge and delay in an instance that is already there.
@@ -53,7 +63,7 @@ fn a_decision_in_a_live_instance(bencher: Bencher) {
     let policy = backstop::policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
     let mut session = policy.session(&payload);
-    bencher.bench_local(|| session.ask(black_box(&failure)).unwrap());
+    bencher.bench_local(|| session.evaluate(black_box(&failure)).unwrap());
 }
 
 /// The rule of full jitter as a Rust function, its settings read each time as the policy reads them.

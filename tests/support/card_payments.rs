@@ -6,7 +6,7 @@ use std::sync::Arc;
 use backstop::config::Cache;
 use backstop::decision::{Action, Answer, ErrorClass};
 use backstop::failure::{Failure, Milliseconds};
-use backstop::policy::{Broken, Compiled, Limits, Payload, Sandbox, Source};
+use backstop::policy::{Compiled, EvaluationError, Limits, Payload, Sandbox, Source};
 use backstop_policy::{Policy, Verdict, testing, whole_milliseconds};
 use backstop_workbench::check;
 use backstop_workbench::scenario::Suite;
@@ -84,7 +84,7 @@ pub fn assert_same_decisions(component: &Path) {
         for failures in failures.chunks(LIVE) {
             let mut session = policy.session(&payload);
             for failure in failures {
-                let answered = session.ask(failure);
+                let answered = session.evaluate(failure);
                 let expected = expected(&payments, failure);
                 assert_eq!(answered, expected, "{settings:?} {failure:#?}");
             }
@@ -93,17 +93,17 @@ pub fn assert_same_decisions(component: &Path) {
     let unknown = vec![("attempt\0é".to_owned(), "8".to_owned())];
     for settings in ATTEMPTS.map(attempts).into_iter().chain([unknown]) {
         let failure = crate::failure("lock_timeout");
-        let asked = subject.policy(&settings).ask(&failure, &payload);
+        let asked = subject.policy(&settings).evaluate(&failure, &payload);
         assert!(!asked.read_clock, "{settings:?}");
         let expected = match Payments::configure(&settings) {
             Ok(payments) => expected(&payments, &failure),
-            Err(refusal) => Err(Broken::Settings(refusal)),
+            Err(refusal) => Err(EvaluationError::Settings(refusal)),
         };
         assert_eq!(asked.answer, expected, "{settings:?}");
     }
 }
 
-fn expected(payments: &Payments, failure: &Failure) -> Result<Answer, Broken> {
+fn expected(payments: &Payments, failure: &Failure) -> Result<Answer, EvaluationError> {
     let told = as_told(failure);
     let class = payments.classify(&told.error);
     let action = match payments.judge(&told, &class) {
@@ -120,7 +120,7 @@ fn expected(payments: &Payments, failure: &Failure) -> Result<Answer, Broken> {
         backstop_policy::ErrorClass::Permanent => ErrorClass::Permanent,
         backstop_policy::ErrorClass::Other(name) => ErrorClass::Other(name),
     };
-    Ok(Answer { class, action }.sensible()?)
+    Ok(Answer { class, action }.validate()?)
 }
 
 /// A failure as the SDK has it.

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop::decision::{Action, Answer, ErrorClass, LONGEST_DELAY, Senseless};
+use backstop::decision::{Action, Answer, ErrorClass, InvalidAnswer, LONGEST_DELAY};
 use backstop::failure::{Error, Failure, Milliseconds, Timestamp};
-use backstop::policy::{Broken, Payload};
+use backstop::policy::{EvaluationError, Payload};
 
 use crate::card_payments::{attempts, compiled};
 
@@ -104,10 +104,10 @@ pub fn assert_arrive(component: &Path, reads_clock: bool) {
     let policy = subject.policy(&attempts("4294967295"));
     let payload = Arc::new(Payload::new(r#"{"tenant": "t-1"}"#));
     for failure in failures() {
-        let asked = policy.ask(&failure, &payload);
+        let asked = policy.evaluate(&failure, &payload);
         let delay = failure.error.retry_after.unwrap_or_default();
         let expected = if delay > LONGEST_DELAY {
-            Err(Broken::Senseless(Senseless::Delay(delay)))
+            Err(EvaluationError::InvalidAnswer(InvalidAnswer::Delay(delay)))
         } else {
             Ok(Answer {
                 class: ErrorClass::Transient,
@@ -130,7 +130,7 @@ pub fn assert_arrive(component: &Path, reads_clock: bool) {
         attempt: NonZeroU32::MAX,
         ..crate::failure("lock_timeout")
     };
-    let asked = policy.ask(&last, &payload).answer.unwrap();
+    let asked = policy.evaluate(&last, &payload).answer.unwrap();
     let reason = "not charged after 4294967295 attempts".to_owned();
     assert_eq!(asked.action, Action::DeadLetter { reason });
 }

@@ -69,35 +69,35 @@ pub fn record(
 
 /// The event that a mapping of the queue with this ARN makes of messages.
 pub fn event(arn: &str, messages: &[Message]) -> Batch {
-    let mut event = Batch::default();
-    event.records = messages.iter().map(|message| given(arn, message)).collect();
-    event
+    Batch {
+        records: messages.iter().map(|message| given(arn, message)).collect(),
+    }
 }
 
 fn given(arn: &str, message: &Message) -> BatchMessage {
-    let mut given = BatchMessage::default();
-    given.message_id = Some(message.id.clone());
-    given.receipt_handle = Some(message.receipt_handle.0.clone());
-    given.body = Some(message.body.to_string());
-    given.event_source_arn = Some(arn.to_owned());
-    given.attributes = BTreeMap::from([
-        (
-            "ApproximateReceiveCount".to_owned(),
-            message.receive_count.to_string(),
-        ),
-        ("SentTimestamp".to_owned(), message.sent.0.to_string()),
-        (
-            "ApproximateFirstReceiveTimestamp".to_owned(),
-            message.first_received.0.to_string(),
-        ),
-    ]);
     let attributes: serde_json::Map<String, Value> = message
         .attributes
         .iter()
         .map(|(name, value)| (name.clone(), attribute(value)))
         .collect();
-    given.message_attributes = serde_json::from_value(Value::Object(attributes)).unwrap();
-    given
+    BatchMessage {
+        message_id: Some(message.id.clone()),
+        receipt_handle: Some(message.receipt_handle.0.clone()),
+        body: Some(message.body.to_string()),
+        event_source_arn: Some(arn.to_owned()),
+        attributes: BTreeMap::from([
+            (
+                "ApproximateReceiveCount".to_owned(),
+                message.receive_count.to_string(),
+            ),
+            ("SentTimestamp".to_owned(), message.sent.0.to_string()),
+            (
+                "ApproximateFirstReceiveTimestamp".to_owned(),
+                message.first_received.0.to_string(),
+            ),
+        ]),
+        message_attributes: serde_json::from_value(Value::Object(attributes)).unwrap(),
+    }
 }
 
 fn attribute(value: &Attribute) -> Value {

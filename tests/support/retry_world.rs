@@ -189,7 +189,7 @@ impl Plan {
         });
         let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
         let spec = |settings: &[(&str, &str)]| {
-            PolicySpec::Whole(PartSpec {
+            PolicySpec::Single(PartSpec {
                 source: Source::parse(self.policy, std::path::Path::new("/")).unwrap(),
                 settings: settings
                     .iter()
@@ -197,7 +197,7 @@ impl Plan {
                     .collect(),
             })
         };
-        let (policy, _) = LivePolicy::load_or_stand_in(&sandbox, spec(&self.settings), None);
+        let (policy, _) = LivePolicy::load_or_fall_back(&sandbox, spec(&self.settings), None);
         let shadow = self.shadow.as_deref().map(|settings| {
             let sandbox = shadow::sandbox(Limits::default()).unwrap();
             Shadow::load("retries", &sandbox, spec(settings))

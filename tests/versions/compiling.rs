@@ -40,7 +40,7 @@ impl World {
     /// As a host starts, and what it says if that goes on with another version.
     fn restart(&self) -> (Arc<LivePolicy>, String) {
         let (policy, refused) =
-            LivePolicy::load_or_stand_in(&self.catalog, self.spec("./policy.wat"), None);
+            LivePolicy::load_or_fall_back(&self.catalog, self.spec("./policy.wat"), None);
         let refused = refused.map_or_else(String::new, |error| error.to_string());
         (policy, refused)
     }
@@ -123,7 +123,7 @@ fn each_limit_of_the_child_refuses_by_its_name_and_is_remembered_until_it_is_ano
             false,
         ),
     ];
-    for (limits, said, may_pass) in limits {
+    for (limits, said, is_transient) in limits {
         let mut world = World::compiling(MINUTES);
         world.write("policy.wat", &good);
         let policy = world.start("./policy.wat");
@@ -140,7 +140,7 @@ fn each_limit_of_the_child_refuses_by_its_name_and_is_remembered_until_it_is_ano
         // By the start already, unless another try may end otherwise.
         assert_eq!(
             refused.contains("is refused, as at"),
-            !may_pass,
+            !is_transient,
             "{refused}"
         );
         assert!(other.status().refused.unwrap().contains(said));

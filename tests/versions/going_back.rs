@@ -3,7 +3,7 @@
 use std::thread::JoinHandle;
 
 use ::backstop::control::{self, Control, Request};
-use ::backstop::policy::{NotTakenBack, RolledBack};
+use ::backstop::policy::{NotRolledBack, RolledBack};
 use backstop_tests::compiler::{Held, heavy};
 use rustix::process::Signal;
 
@@ -23,7 +23,7 @@ fn before_heavy(world: &World) -> Arc<LivePolicy> {
 }
 
 /// Has it taken back; the compiling of the version before is held up.
-fn held_up(policy: &Arc<LivePolicy>) -> (JoinHandle<Result<RolledBack, NotTakenBack>>, Held) {
+fn held_up(policy: &Arc<LivePolicy>) -> (JoinHandle<Result<RolledBack, NotRolledBack>>, Held) {
     let going_back = Arc::clone(policy);
     let going_back = std::thread::spawn(move || going_back.roll_back("to see"));
     (going_back, Held::of(std::process::id()))
@@ -59,7 +59,7 @@ fn a_better_version_is_not_held_up_by_the_one_to_go_back_to_and_stays() {
     let now = policy.current().title();
     assert_eq!(
         going_back.join().unwrap(),
-        Err(NotTakenBack::Replaced { now })
+        Err(NotRolledBack::Replaced { now })
     );
     assert_eq!((wait_of(&policy), policy.status().refused), (3, None));
 }
@@ -75,7 +75,7 @@ fn a_host_that_goes_back_answers_about_itself_meanwhile() {
     let ask = |request| {
         let kept = world.at("kept");
         move || {
-            let mut answers = control::ask(&kept, &request).unwrap();
+            let mut answers = control::request(&kept, &request).unwrap();
             answers.remove(0).unwrap().queues.remove(0)
         }
     };

@@ -42,7 +42,7 @@ async fn main() -> Result<()> {
         ("base".to_owned(), "1s".to_owned()),
         ("max-attempts".to_owned(), "5".to_owned()),
     ];
-    let spec = PolicySpec::Whole(PartSpec {
+    let spec = PolicySpec::Single(PartSpec {
         source: Source::builtin("full-jitter"),
         settings,
     });

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::policy::{LivePolicy, RolledBack, Status, Store};
 
 /// For how long one side waits for the other. A version that has to be compiled first takes a while to come back.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longer than any request.
 const REQUEST: u64 = 64 << 10;
@@ -75,7 +75,7 @@ impl Control {
     /// Answers for these policies on a socket in the store, on a thread of its own.
     pub fn listen(store: &Store, policies: Policies) -> io::Result<Self> {
         let folder = store.running();
-        bury(&folder)?;
+        remove_stale_sockets(&folder)?;
         // Process ids are the same in every container.
         let mark = RandomState::new().hash_one(0) & 0xFFFF_FFFF;
         let path = folder.join(format!("{}-{mark:08x}", std::process::id()));
@@ -187,7 +187,7 @@ fn roll_back(queue: &str, policy: &LivePolicy) -> Result<RolledBack, String> {
 }
 
 /// Removes the sockets of hosts that were killed.
-fn bury(folder: &Path) -> io::Result<()> {
+fn remove_stale_sockets(folder: &Path) -> io::Result<()> {
     for entry in folder.read_dir()? {
         let path = entry?.path();
         let connected = UnixStream::connect(&path);
@@ -199,7 +199,7 @@ fn bury(folder: &Path) -> io::Result<()> {
 }
 
 /// Asks every host that runs with its policies kept in this folder; what each says, or why it does not. A socket that a host left behind when it was killed is removed.
-pub fn ask(kept: &Path, request: &Request) -> io::Result<Vec<io::Result<Answer>>> {
+pub fn request(kept: &Path, request: &Request) -> io::Result<Vec<io::Result<Answer>>> {
     let entries = match Store::running_in(kept).read_dir() {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -222,8 +222,8 @@ pub fn ask(kept: &Path, request: &Request) -> io::Result<Vec<io::Result<Answer>>
 }
 
 fn ask_one(mut stream: UnixStream, request: &Request) -> io::Result<Answer> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+    stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line)?;

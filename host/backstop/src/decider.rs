@@ -6,7 +6,7 @@ use crate::clock;
 use crate::decision::{Bounds, DecidedBy, Decision};
 use crate::failure::{Failure, Milliseconds};
 use crate::fallback;
-use crate::policy::{Asked, Broken, LivePolicy, Payload, Policy};
+use crate::policy::{Evaluation, EvaluationError, LivePolicy, Payload, Policy};
 use crate::record::{DecisionRecord, Observer};
 use crate::shadow::{Case, SETTLING, Shadow};
 use crate::telemetry::Decisions;
@@ -131,9 +131,9 @@ impl Decider {
         // Here too, so that the record has what the policy was told.
         let failure = &*failure.within_bounds();
         let policy = self.policy.current();
-        let asked = policy.ask(failure, payload);
+        let asked = policy.evaluate(failure, payload);
         if asked.answer.is_err() && !is_explained_by_size(&policy, failure, &asked) {
-            self.policy.broke(&policy, &failure.message_id);
+            self.policy.record_failure(&policy, &failure.message_id);
         }
         let decision = decide(&self.bounds, failure, &asked, room);
         self.metrics.add(&decision, asked.took);
@@ -149,7 +149,7 @@ impl Decider {
 
     /// The policy's answer to a failure that did not happen, for checks before the first message.
     pub(crate) fn rehearse(&self, failure: &Failure) -> Decision {
-        let asked = self.policy.current().ask(failure, &Arc::default());
+        let asked = self.policy.current().evaluate(failure, &Arc::default());
         decide(&self.bounds, failure, &asked, Milliseconds(u32::MAX))
     }
 
@@ -158,7 +158,7 @@ impl Decider {
         &self,
         policy: &Policy,
         failure: &Failure,
-        asked: Asked,
+        asked: Evaluation,
         decision: &Decision,
     ) -> Option<DecisionRecord> {
         for line in &asked.log {
@@ -199,8 +199,8 @@ impl Decider {
 }
 
 /// Whether a policy that broke did so on the size of what it read from the message: asked about the same failure of a message in which it finds nothing, it answers. That is no reason to take a version back, or any sender could have it taken back. The failure itself is never larger than what every version was tried with.
-fn is_explained_by_size(policy: &Policy, failure: &Failure, asked: &Asked) -> bool {
-    asked.looked_at.bytes_read > SMALL && policy.ask(failure, &Arc::default()).answer.is_ok()
+fn is_explained_by_size(policy: &Policy, failure: &Failure, asked: &Evaluation) -> bool {
+    asked.looked_at.bytes_read > SMALL && policy.evaluate(failure, &Arc::default()).answer.is_ok()
 }
 
 fn digests(policy: &Policy) -> String {
@@ -208,7 +208,7 @@ fn digests(policy: &Policy) -> String {
     digests.join(",")
 }
 
-fn warn_of(broken: &Broken, queue: &str, failure: &Failure, policy: &Policy) {
+fn warn_of(broken: &EvaluationError, queue: &str, failure: &Failure, policy: &Policy) {
     tracing::warn!(
         queue,
         "message-id" = failure.message_id,
@@ -219,7 +219,7 @@ fn warn_of(broken: &Broken, queue: &str, failure: &Failure, policy: &Policy) {
 }
 
 /// The answer of the policy or of the fallback, within the bounds.
-fn decide(bounds: &Bounds, failure: &Failure, asked: &Asked, room: Milliseconds) -> Decision {
+fn decide(bounds: &Bounds, failure: &Failure, asked: &Evaluation, room: Milliseconds) -> Decision {
     let (answer, by) = match &asked.answer {
         Ok(answer) => (answer.clone(), DecidedBy::Policy),
         Err(broken) => (

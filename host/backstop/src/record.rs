@@ -100,7 +100,7 @@ const WAITING: usize = 10_000;
 const WAITING_BYTES: usize = 64 << 20;
 
 /// How long the end waits for the last records to be written.
-const LAST: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the writing thread is handed.
 #[derive(Debug)]
@@ -218,7 +218,7 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         drop(self.lines.take());
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = ended.recv_timeout(LAST);
+        let _ = ended.recv_timeout(SHUTDOWN_TIMEOUT);
     }
 }
 
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(recorder.waiting.load(Ordering::Relaxed), WAITING_BYTES);
         // Once it reads again there is room again.
         drop(go_on);
-        recorder.flush(LAST);
+        recorder.flush(SHUTDOWN_TIMEOUT);
         assert_eq!(written.load(Ordering::Relaxed), WAITING_BYTES);
         assert!(recorder.add(line(1)));
     }

@@ -342,7 +342,7 @@ pub fn rolled_back(policy: &str) {
 
 /// Which policy a queue has, and what for.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct PolicySlot {
     /// The queue's name.
     pub(crate) queue: String,
     /// `live` or `shadow`.
@@ -351,18 +351,18 @@ pub(crate) struct Place {
     pub(crate) policy: Arc<LivePolicy>,
 }
 
-/// Tells which versions decide, and whether their sources can be read. Asked for each time that the metrics are read, so that it is true however a version came into its place.
+/// Tells which versions decide, and whether their sources can be read. Evaluation for each time that the metrics are read, so that it is true however a version came into its place.
 #[derive(Debug)]
 pub(crate) struct Versions {
-    places: Vec<Place>,
+    places: Vec<PolicySlot>,
     /// By place, every version that was told.
     told: Mutex<BTreeMap<(usize, String, String), bool>>,
 }
 
 impl Versions {
     /// Those of these policies, whose counters are there from now on, at 0: an alert on an increase would miss a first one that begins at 1.
-    pub(crate) fn of(places: Vec<Place>) -> Self {
-        for Place { policy, .. } in &places {
+    pub(crate) fn of(places: Vec<PolicySlot>) -> Self {
+        for PolicySlot { policy, .. } in &places {
             for name in [SWAPS, REFUSALS, ROLLBACKS] {
                 counter!(name, "policy" => policy.spec().title()).increment(0);
             }
@@ -379,13 +379,13 @@ impl Versions {
         told.values_mut().for_each(|is_live| *is_live = false);
         for (index, place) in self.places.iter().enumerate() {
             let source = place.policy.spec().title();
-            gauge!(UNREACHABLE, "policy" => source).set(u8::from(place.policy.is_away()));
+            gauge!(UNREACHABLE, "policy" => source).set(u8::from(place.policy.is_unreachable()));
             for PartName { name, digest, .. } in place.policy.current().parts() {
                 told.insert((index, name, digest.short()), true);
             }
         }
         for ((index, name, digest), is_live) in told.iter() {
-            let Some(Place { queue, role, .. }) = self.places.get(*index) else {
+            let Some(PolicySlot { queue, role, .. }) = self.places.get(*index) else {
                 continue;
             };
             gauge!(POLICY_INFO, "queue" => queue.clone(), "role" => *role, "policy" => name.clone(), "digest" => digest.clone())

@@ -93,7 +93,7 @@ pub(super) struct Args {
 
 /// Something is wrong with what was looked at; or to think about, where that is too much.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Ill {
+pub(super) enum ProblemsFound {
     #[error("{0} of {1} findings are wrong: see above for what to change")]
     Wrong(usize, usize),
     #[error(
@@ -122,7 +122,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let (wrong, warnings) = (count(Verdict::Wrong), count(Verdict::Warning));
     if wrong > 0 {
-        return Err(Ill::Wrong(wrong, findings.len()).into());
+        return Err(ProblemsFound::Wrong(wrong, findings.len()).into());
     }
     if !json {
         println!(
@@ -132,7 +132,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         );
     }
     if strict && warnings > 0 {
-        return Err(Ill::Warnings(warnings, findings.len()).into());
+        return Err(ProblemsFound::Warnings(warnings, findings.len()).into());
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::doctor::Ill;
+use super::doctor::ProblemsFound;
 use super::log;
 use super::policy::{BrokenPolicy, Differences, TestsFailed};
 use backstop::config::ConfigError;
@@ -40,7 +40,7 @@ pub(super) enum Exit {
     Config = 3,
     Policy = 4,
     Queue = 5,
-    Ill = 6,
+    ProblemsFound = 6,
     TestsFailed = 7,
     Differences = 8,
     Interrupted = 130,
@@ -55,7 +55,7 @@ impl From<Exit> for ExitCode {
 /// A version is not taken back.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct NotBack(pub(super) String);
+pub(super) struct RollbackRefused(pub(super) String);
 
 /// There is no running host to ask.
 #[derive(Debug, thiserror::Error)]
@@ -72,8 +72,8 @@ impl Exit {
         if error.is::<UsageError>() {
             return Self::Usage;
         }
-        if error.is::<Ill>() {
-            return Self::Ill;
+        if error.is::<ProblemsFound>() {
+            return Self::ProblemsFound;
         }
         if error.is::<TestsFailed>() {
             return Self::TestsFailed;
@@ -98,7 +98,7 @@ impl Exit {
             return Self::of_source(error);
         }
         if error.is::<CompileError>()
-            || error.is::<NotBack>()
+            || error.is::<RollbackRefused>()
             || error.is::<BrokenPolicy>()
             || error.is::<BuildError>()
             || error.is::<ProjectError>()
@@ -137,7 +137,7 @@ impl Exit {
             | PolicyError::Probe { .. }
             | PolicyError::Remembered { .. }
             | PolicyError::Panicked { .. }
-            | PolicyError::TakenBack { .. }
+            | PolicyError::RolledBack { .. }
             | PolicyError::Scenarios { .. } => Self::Policy,
         }
     }

@@ -186,7 +186,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         .any(|queue| matches!(queue.handler, HandlerConfig::Exec(..)));
     let guard = has_commands.then(Guard::start).flatten();
     let stop = signalled.child_token();
-    // Apart from this task: whatever a start waits for, a signal ends it.
+    // NotComparable from this task: whatever a start waits for, a signal ends it.
     let starting = tokio::spawn(start(config, messages, stop.clone()));
     let started = tokio::select! {
         started = starting => Some(started??),
@@ -257,7 +257,7 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
         Source::parse(name, Path::new("")).map_err(|error| UsageError(format!("{flag}: {error}")))
     };
     let shadow = match &args.shadow {
-        Some(name) => Some(PolicySpec::Whole(PartSpec {
+        Some(name) => Some(PolicySpec::Single(PartSpec {
             source: source("--shadow", name)?,
             settings: match args.shadow_settings.as_slice() {
                 [] => args.settings.clone(),
@@ -286,7 +286,7 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
                 HandlerConfig::Lambda(name)
             }
         },
-        policy: PolicySpec::Whole(PartSpec {
+        policy: PolicySpec::Single(PartSpec {
             source: source("--policy", &args.policy)?,
             settings: args.settings,
         }),

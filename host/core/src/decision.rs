@@ -86,7 +86,7 @@ pub struct Answer {
 
 /// An answer that no policy can mean: the fallback decides instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Senseless {
+pub enum InvalidAnswer {
     /// See [`LONGEST_DELAY`].
     #[error("a delay of {0}, more than the 14d that SQS keeps a message")]
     Delay(Milliseconds),
@@ -100,18 +100,18 @@ pub enum Senseless {
 
 impl Answer {
     /// The answer, if it can be meant; a long reason is cut to [`REASON_BYTES`].
-    pub fn sensible(mut self) -> Result<Self, Senseless> {
+    pub fn validate(mut self) -> Result<Self, InvalidAnswer> {
         if let ErrorClass::Other(name) = &self.class
             && !(1..=CLASS_BYTES).contains(&name.len())
         {
-            return Err(Senseless::Class(name.len()));
+            return Err(InvalidAnswer::Class(name.len()));
         }
         match &mut self.action {
-            Action::Retry { delay } if *delay > LONGEST_DELAY => Err(Senseless::Delay(*delay)),
+            Action::Retry { delay } if *delay > LONGEST_DELAY => Err(InvalidAnswer::Delay(*delay)),
             Action::Retry { .. } => Ok(self),
             Action::DeadLetter { reason } | Action::Discard { reason } => {
                 if reason.trim().is_empty() {
-                    return Err(Senseless::Reason);
+                    return Err(InvalidAnswer::Reason);
                 }
                 crate::text::cut(reason, REASON_BYTES);
                 Ok(self)
@@ -327,10 +327,10 @@ mod tests {
             (retry(LONGEST_DELAY.0), None),
             (
                 retry(LONGEST_DELAY.0 + 1),
-                Some(Senseless::Delay(Milliseconds(LONGEST_DELAY.0 + 1))),
+                Some(InvalidAnswer::Delay(Milliseconds(LONGEST_DELAY.0 + 1))),
             ),
             (dead_letter("because"), None),
-            (dead_letter(" \n"), Some(Senseless::Reason)),
+            (dead_letter(" \n"), Some(InvalidAnswer::Reason)),
             (
                 Answer {
                     action: Action::Discard {
@@ -338,13 +338,13 @@ mod tests {
                     },
                     ..retry(0)
                 },
-                Some(Senseless::Reason),
+                Some(InvalidAnswer::Reason),
             ),
             (class("cart"), None),
-            (class(""), Some(Senseless::Class(0))),
-            (class(&"x".repeat(129)), Some(Senseless::Class(129))),
+            (class(""), Some(InvalidAnswer::Class(0))),
+            (class(&"x".repeat(129)), Some(InvalidAnswer::Class(129))),
         ] {
-            assert_eq!(answer.sensible().err(), expected);
+            assert_eq!(answer.validate().err(), expected);
         }
     }
 
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_long_reason_is_cut() {
         let cut = dead_letter(&"x".repeat(REASON_BYTES + 1))
-            .sensible()
+            .validate()
             .unwrap();
         assert_eq!(cut, dead_letter(&"x".repeat(REASON_BYTES)));
     }

@@ -1,4 +1,4 @@
-//! The four policies of `policies/`, built from source by `host/build.rs` and carried by name.
+//! The four policies of `policies/`, built from source by `build.rs` and carried by name.
 
 /// Name and core module of each.
 const POLICIES: [(&str, &[u8]); 4] = [

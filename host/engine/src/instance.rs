@@ -10,12 +10,12 @@ use super::bindings::{backoff, classifier, dead_lettering, types};
 use super::component::Component;
 use super::host::{Host, StoppedClock};
 use super::payload::Payload;
-use backstop_core::decision::{REASON_BYTES, Senseless};
+use backstop_core::decision::{InvalidAnswer, REASON_BYTES};
 use backstop_core::text::cut;
 
 /// How a policy failed to answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum EvaluationError {
     /// It ran for too many instructions.
     #[error("ran out of fuel after {0} units in {1}")]
     OutOfFuel(u64, Phase),
@@ -39,7 +39,7 @@ pub enum Broken {
     NotLoaded(String),
     /// It answered what it can't mean.
     #[error("answered {0}")]
-    Senseless(#[from] Senseless),
+    InvalidAnswer(#[from] InvalidAnswer),
 }
 
 /// What a policy was doing.
@@ -99,7 +99,7 @@ impl<'a> Live<'a> {
     }
 
     /// Instantiates and configures.
-    pub(super) fn start(&mut self, settings: &[(String, String)]) -> Result<(), Broken> {
+    pub(super) fn start(&mut self, settings: &[(String, String)]) -> Result<(), EvaluationError> {
         let fuel = self.sandbox.limits.fuel;
         let started = self
             .store
@@ -114,7 +114,7 @@ impl<'a> Live<'a> {
             return if names.is_empty() {
                 Ok(())
             } else {
-                Err(Broken::NoSettings(names.join(", ")))
+                Err(EvaluationError::NoSettings(names.join(", ")))
             };
         };
         self.call(Phase::Configure, |store, instance| {
@@ -124,12 +124,12 @@ impl<'a> Live<'a> {
         })?
         .map_err(|mut refusal| {
             cut(&mut refusal, REASON_BYTES);
-            Broken::Settings(refusal)
+            EvaluationError::Settings(refusal)
         })
     }
 
     /// The same instance for another question: what is counted for each answer begins anew.
-    pub(super) fn renew(&mut self, random: f64) -> Result<(), Broken> {
+    pub(super) fn renew(&mut self, random: f64) -> Result<(), EvaluationError> {
         self.store.set_epoch_deadline(self.sandbox.ticks());
         self.store.data_mut().renew(random);
         self.store
@@ -141,7 +141,7 @@ impl<'a> Live<'a> {
         &mut self,
         indices: &classifier::GuestIndices,
         error: &types::Error,
-    ) -> Result<types::ErrorClass, Broken> {
+    ) -> Result<types::ErrorClass, EvaluationError> {
         self.call(Phase::Classify, |store, instance| {
             indices
                 .load(&mut *store, instance)?
@@ -154,7 +154,7 @@ impl<'a> Live<'a> {
         indices: &dead_lettering::GuestIndices,
         failure: &types::Failure,
         class: &types::ErrorClass,
-    ) -> Result<types::Verdict, Broken> {
+    ) -> Result<types::Verdict, EvaluationError> {
         self.call(Phase::Judge, |store, instance| {
             indices
                 .load(&mut *store, instance)?
@@ -167,7 +167,7 @@ impl<'a> Live<'a> {
         indices: &backoff::GuestIndices,
         failure: &types::Failure,
         class: &types::ErrorClass,
-    ) -> Result<u32, Broken> {
+    ) -> Result<u32, EvaluationError> {
         self.call(Phase::Delay, |store, instance| {
             indices
                 .load(&mut *store, instance)?
@@ -188,28 +188,28 @@ impl<'a> Live<'a> {
         &mut self,
         phase: Phase,
         call: impl FnOnce(&mut Store<Host>, &Instance) -> wasmtime::Result<T>,
-    ) -> Result<T, Broken> {
+    ) -> Result<T, EvaluationError> {
         let instance = self
             .instance
-            .ok_or_else(|| Broken::Trapped("it was not started".to_owned(), phase))?;
+            .ok_or_else(|| EvaluationError::Trapped("it was not started".to_owned(), phase))?;
         self.store.data_mut().begin_questions();
         call(&mut self.store, &instance).map_err(|error| self.broken(phase, &error))
     }
 
     /// What a trap or a refused conversion means. The refusal of more memory comes before the `unreachable` that most runtimes answer it with.
-    fn broken(&self, phase: Phase, error: &wasmtime::Error) -> Broken {
+    fn broken(&self, phase: Phase, error: &wasmtime::Error) -> EvaluationError {
         let limits = &self.sandbox.limits;
         match error.downcast_ref::<Trap>() {
-            Some(Trap::OutOfFuel) => return Broken::OutOfFuel(limits.fuel, phase),
-            Some(Trap::Interrupt) => return Broken::OutOfTime(limits.time, phase),
+            Some(Trap::OutOfFuel) => return EvaluationError::OutOfFuel(limits.fuel, phase),
+            Some(Trap::Interrupt) => return EvaluationError::OutOfTime(limits.time, phase),
             _ => {}
         }
         if let Some(resource) = self.store.data().meter.refused() {
-            return Broken::OutOfBounds(resource, phase);
+            return EvaluationError::OutOfBounds(resource, phase);
         }
         // The trace's frames are addresses in a stripped file; the last line of the chain is the cause.
         let mut cause = error.root_cause().to_string();
         cut(&mut cause, REASON_BYTES);
-        Broken::Trapped(cause, phase)
+        EvaluationError::Trapped(cause, phase)
     }
 }

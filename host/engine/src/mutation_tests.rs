@@ -280,8 +280,8 @@ fn load_and_ask(sandbox: &Sandbox, file: &[u8]) -> usize {
         component,
         settings: Vec::new(),
     };
-    let policy = Policy::whole(sandbox, part);
+    let policy = Policy::single(sandbox, part);
     let [failure, ..] = examples::failures();
-    let _ = policy.ask(&failure, &Arc::<Payload>::default()).answer;
+    let _ = policy.evaluate(&failure, &Arc::<Payload>::default()).answer;
     2
 }

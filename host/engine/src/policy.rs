@@ -15,7 +15,9 @@ use backstop_core::settings::merge;
 
 use crate::bindings::{backoff, classifier, dead_lettering, types};
 use crate::instance::Live;
-use crate::{Broken, Component, LogLine, LookedAt, Payload, PolicyDigest, Sandbox, StoppedClock};
+use crate::{
+    Component, EvaluationError, LogLine, LookedAt, Payload, PolicyDigest, Sandbox, StoppedClock,
+};
 
 /// One component of a policy, with the settings that it is given.
 #[derive(Debug, Clone)]
@@ -83,9 +85,9 @@ impl std::fmt::Debug for Policy {
 
 /// All that came of asking a policy: its answer, and what there is to tell about it.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Evaluation {
     /// The answer, or how the policy broke.
-    pub answer: Result<Answer, Broken>,
+    pub answer: Result<Answer, EvaluationError>,
     /// What the policy wrote, at most [`Limits::log`] bytes and 256 lines for each part.
     pub log: Vec<LogLine>,
     /// What it read of the payload.
@@ -102,7 +104,7 @@ pub struct Asked {
 
 impl Policy {
     /// A policy that is one component: what it exports answers, the host's defaults answer the rest.
-    pub fn whole(sandbox: &Sandbox, part: Part) -> Self {
+    pub fn single(sandbox: &Sandbox, part: Part) -> Self {
         let component = &part.component;
         let roles = Roles {
             classifier: component.classifier.clone().map(|indices| (0, indices)),
@@ -118,7 +120,7 @@ impl Policy {
     }
 
     /// A policy that is put together: each part answers its one question, the host's defaults answer the rest. Refuses a part that does not export what it is there for.
-    pub fn assembled(
+    pub fn composed(
         sandbox: &Sandbox,
         classifier: Option<Part>,
         backoff: Option<Part>,
@@ -238,12 +240,17 @@ impl Policy {
     }
 
     /// Asks the policy, in fresh instances under the sandbox's limits. Blocks for no longer than those allow; never panics for what the policy does.
-    pub fn ask(&self, failure: &Failure, payload: &Arc<Payload>) -> Asked {
-        self.ask_at(StoppedClock::AT_WORK, failure, payload)
+    pub fn evaluate(&self, failure: &Failure, payload: &Arc<Payload>) -> Evaluation {
+        self.evaluate_at(StoppedClock::AT_WORK, failure, payload)
     }
 
-    /// As [`Policy::ask`], with clocks that show another time: what its answers owe to them is found that way.
-    pub fn ask_at(&self, clock: StoppedClock, failure: &Failure, payload: &Arc<Payload>) -> Asked {
+    /// As [`Policy::evaluate`], with clocks that show another time: what its answers owe to them is found that way.
+    pub fn evaluate_at(
+        &self,
+        clock: StoppedClock,
+        failure: &Failure,
+        payload: &Arc<Payload>,
+    ) -> Evaluation {
         let started = clock::instant();
         let _slot = self.sandbox.slot();
         let mut run = Run {
@@ -254,7 +261,7 @@ impl Policy {
             lives: BTreeMap::new(),
         };
         let answer = run.answer(failure);
-        let mut asked = Asked {
+        let mut asked = Evaluation {
             answer,
             log: Vec::new(),
             looked_at: LookedAt::default(),
@@ -288,7 +295,7 @@ impl std::fmt::Debug for Session<'_> {
 
 impl Session<'_> {
     /// The answer, or how the policy broke; broken once, it stays so. Fuel, time, log and payload are counted for each answer anew; memory that an instance has taken it keeps.
-    pub fn ask(&mut self, failure: &Failure) -> Result<Answer, Broken> {
+    pub fn evaluate(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         self.0.random = failure.random;
         for live in self.0.lives.values_mut() {
             live.renew(failure.random)?;
@@ -308,9 +315,9 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Classify, judge; then, on `retry`, delay. The one place where a policy is told of a failure: never of more than the contract allows.
-    fn answer(&mut self, failure: &Failure) -> Result<Answer, Broken> {
+    fn answer(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         if let Some(why) = &self.policy.unavailable {
-            return Err(Broken::NotLoaded(why.clone()));
+            return Err(EvaluationError::NotLoaded(why.clone()));
         }
         let roles = &self.policy.roles;
         let failure = &*failure.within_bounds();
@@ -338,11 +345,11 @@ impl<'a> Run<'a> {
                 Action::Retry { delay }
             }
         };
-        Ok(Answer { class, action }.sensible()?)
+        Ok(Answer { class, action }.validate()?)
     }
 
     /// The instance of a part, made and configured when it is first asked.
-    fn live(&mut self, index: usize) -> Result<&mut Live<'a>, Broken> {
+    fn live(&mut self, index: usize) -> Result<&mut Live<'a>, EvaluationError> {
         match self.lives.entry(index) {
             Entry::Occupied(live) => Ok(live.into_mut()),
             Entry::Vacant(place) => {

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::{Broken, LogLine, Payload, Policy};
+use super::{EvaluationError, LogLine, Payload, Policy};
 use backstop_core::examples;
 use backstop_core::failure::MESSAGE_BYTES;
 
@@ -15,7 +15,7 @@ const LINES: usize = 12;
 #[error("it {broken}{}", self.circumstances())]
 pub struct ProbeError {
     /// How it broke.
-    pub broken: Broken,
+    pub broken: EvaluationError,
     /// What it wrote before.
     pub log: Vec<LogLine>,
     /// The error code of the failure that it broke on.
@@ -27,7 +27,7 @@ pub struct ProbeError {
 impl ProbeError {
     /// What it was asked and what it wrote; neither matters where it refuses its settings.
     fn circumstances(&self) -> String {
-        if let Broken::Settings(_) | Broken::NoSettings(_) = self.broken {
+        if let EvaluationError::Settings(_) | EvaluationError::NoSettings(_) = self.broken {
             return String::new();
         }
         let attempt = self.attempt;
@@ -58,7 +58,7 @@ impl ProbeError {
 pub fn run(policy: &Policy) -> Result<(), ProbeError> {
     let payload = Arc::new(Payload::new(r#"{"probe": true}"#));
     for failure in examples::failures() {
-        let asked = policy.ask(&failure, &payload);
+        let asked = policy.evaluate(&failure, &payload);
         if let Err(broken) = asked.answer {
             return Err(ProbeError {
                 broken,

@@ -86,7 +86,7 @@ pub enum BucketError {
 
 impl BucketError {
     /// Whether it is worth asking again later: S3 could not be reached, took too long, failed or was overloaded.
-    pub fn is_away(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Away { .. })
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Sandbox;
 use super::remotes::Remotes;
 use super::signature::Keys;
-use super::source::Sight;
+use super::source::FetchOptions;
 use super::store::Store;
 
 /// How often S3 and registries are looked at by default.
@@ -55,8 +55,8 @@ impl Default for RollBack {
 
 impl Catalog {
     /// `within` bounds a look at a place outside this machine; without it, the time limits of the clients do.
-    pub(super) fn sight(&self, within: Option<Duration>) -> Sight<'_> {
-        Sight {
+    pub(super) fn options(&self, within: Option<Duration>) -> FetchOptions<'_> {
+        FetchOptions {
             remotes: &self.remotes,
             signature: self.keys.is_some(),
             keys: self.keys.as_ref(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::source::Place;
+use super::source::Location;
 use super::{PolicySpec, SIGNATURE_SUFFIX, is_policy_file, signature_path};
 
 /// The most links that are followed from one path.
@@ -79,8 +79,11 @@ impl Folders {
     /// Watches the folders that matter for this policy as things are now: a symlink may lead elsewhere than before. With `polled` none is watched.
     pub(super) fn follow(&mut self, spec: &PolicySpec, polled: bool) {
         let paths = spec.sources().filter_map(|source| match &source.place {
-            Place::Path(path) if !source.is_pinned() => Some(path),
-            Place::Path(_) | Place::Builtin(_) | Place::S3 { .. } | Place::Registry(_) => None,
+            Location::Path(path) if !source.is_pinned() => Some(path),
+            Location::Path(_)
+            | Location::Builtin(_)
+            | Location::S3 { .. }
+            | Location::Registry(_) => None,
         });
         let mut own = Own::default();
         for path in paths {

@@ -23,7 +23,7 @@ impl Health {
     }
 
     /// A decision on this message broke. How many messages have had that within the time, where that is too many.
-    pub(super) fn broke(&self, message_id: &str, now: Instant) -> Option<u32> {
+    pub(super) fn record_failure(&self, message_id: &str, now: Instant) -> Option<u32> {
         let limit = self.limit.broken;
         if limit == 0 {
             return None;
@@ -66,11 +66,11 @@ mod tests {
         let start = clock::instant();
         let at = |seconds| start + Duration::from_secs(seconds);
         let told: Vec<_> = [0, 30, 61, 80, 90, 91]
-            .map(|second| health.broke(&format!("m-{second}"), at(second)))
+            .map(|second| health.record_failure(&format!("m-{second}"), at(second)))
             .to_vec();
         assert_eq!(told, [None, None, None, Some(3), Some(3), Some(3)]);
         health.begin();
-        assert_eq!(health.broke("m", at(92)), None);
+        assert_eq!(health.record_failure("m", at(92)), None);
     }
 
     #[test]
@@ -78,15 +78,15 @@ mod tests {
         let health = health(2);
         let start = clock::instant();
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert!((0..=50).all(|second| health.broke("one", at(second)).is_none()));
-        assert_eq!(health.broke("another", at(100)), Some(2));
-        assert_eq!(health.broke("a third", at(161)), None);
+        assert!((0..=50).all(|second| health.record_failure("one", at(second)).is_none()));
+        assert_eq!(health.record_failure("another", at(100)), Some(2));
+        assert_eq!(health.record_failure("a third", at(161)), None);
     }
 
     #[test]
     fn none_is_too_many_where_the_operator_wants_no_roll_back() {
         let health = health(0);
         let now = clock::instant();
-        assert!((0..100).all(|message| health.broke(&message.to_string(), now).is_none()));
+        assert!((0..100).all(|message| health.record_failure(&message.to_string(), now).is_none()));
     }
 }

@@ -30,7 +30,7 @@ use std::path::Path;
 pub use bucket::{Bucket, BucketError, Object};
 pub use catalog::{Catalog, POLL, REFRESH, RollBack};
 pub use changes::DEBOUNCE;
-pub use live::{Check, Compiling, LivePolicy, NotTakenBack, Passes, Reload, RolledBack, Status};
+pub use live::{Check, Compiling, LivePolicy, NotRolledBack, Passes, Reload, RolledBack, Status};
 #[cfg(feature = "oci")]
 pub use registry::{Artifact, Package, PackageError, Reference, Registry, RegistryError};
 pub use remotes::Remotes;
@@ -40,7 +40,7 @@ pub use signature::{
 };
 pub use signing::{NewKeys, SecretKey, SigningError};
 pub use source::{
-    Fetched, PartSpec, Place, PolicyError, PolicySpec, Source, SourceError, load, signature_path,
+    Fetched, Location, PartSpec, PolicyError, PolicySpec, Source, SourceError, load, signature_path,
 };
 pub use store::{Store, StoreError, remove_marks};
 pub use watch::{WatchError, Watcher};
@@ -50,8 +50,8 @@ pub use without::bucket::BucketError;
 pub use without::registry::{Reference, RegistryError};
 
 use backstop_engine::{
-    Asked, Broken, ComponentError, LogLine, PartName, Payload, Policy, PolicyDigest, Sandbox,
-    Shape, ShapeError,
+    ComponentError, Evaluation, EvaluationError, LogLine, PartName, Payload, Policy, PolicyDigest,
+    Sandbox, Shape, ShapeError,
 };
 
 /// The metric that counts roll-backs, by the policy's name.

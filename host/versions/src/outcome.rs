@@ -49,7 +49,7 @@ impl Row {
 
 /// The decision that a failed test is about.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Told {
+pub struct Tried {
     /// What the policy was asked about.
     pub failure: Failure,
     /// What it wrote.
@@ -93,7 +93,7 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// Of a failed test: the decision that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub told: Option<Told>,
+    pub told: Option<Tried>,
     /// Of a failed check: how to see it again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::bucket::Bucket;
 #[cfg(feature = "oci")]
 use super::registry::Registry;
-use super::source::{Found, Place, Sight, Source, SourceError};
+use super::source::{FetchOptions, FetchedFile, Location, Source, SourceError};
 
 /// Clients for S3 and for registries, made when the first policy is asked for there. Cheap to clone.
 ///
@@ -119,13 +119,13 @@ impl Remotes {
     pub(super) fn look(
         &self,
         source: &Source,
-        seen: Option<&Arc<Found>>,
-        sight: Sight<'_>,
-    ) -> Result<Arc<Found>, SourceError> {
+        seen: Option<&Arc<FetchedFile>>,
+        options: FetchOptions<'_>,
+    ) -> Result<Arc<FetchedFile>, SourceError> {
         let seen = seen.filter(|seen| seen.tag.is_some());
-        let asking = self.ask(source, seen, sight);
+        let asking = self.evaluate(source, seen, options);
         let found = self.wait(async {
-            match sight.within {
+            match options.within {
                 None => asking.await,
                 Some(within) => timeout(within, asking).await.unwrap_or_else(|_| {
                     Err(SourceError::Slow {
@@ -149,45 +149,45 @@ impl Remotes {
     }
 
     /// What is new there, if anything is.
-    async fn ask(
+    async fn evaluate(
         &self,
         source: &Source,
-        seen: Option<&Arc<Found>>,
-        sight: Sight<'_>,
-    ) -> Result<Option<Found>, SourceError> {
+        seen: Option<&Arc<FetchedFile>>,
+        options: FetchOptions<'_>,
+    ) -> Result<Option<FetchedFile>, SourceError> {
         let tag = seen.and_then(|seen| seen.tag.as_deref());
         let name = || source.to_string();
         match &source.place {
-            Place::Builtin(_) | Place::Path(_) => Ok(None),
+            Location::Builtin(_) | Location::Path(_) => Ok(None),
             #[cfg(not(feature = "s3"))]
-            Place::S3 { .. } => Err(SourceError::Unsupported {
+            Location::S3 { .. } => Err(SourceError::Unsupported {
                 name: name(),
                 feature: "s3",
             }),
             #[cfg(not(feature = "oci"))]
-            Place::Registry(reference) => match *reference {},
+            Location::Registry(reference) => match *reference {},
             #[cfg(feature = "s3")]
-            Place::S3 { bucket, key } => {
+            Location::S3 { bucket, key } => {
                 let client = self.bucket().await;
                 let failed = |cause| SourceError::Bucket {
                     name: name(),
                     cause: Box::new(cause),
                 };
                 let Some(object) = client
-                    .get(bucket, key, tag, sight.most)
+                    .get(bucket, key, tag, options.most)
                     .await
                     .map_err(failed)?
                 else {
                     return Ok(None);
                 };
-                let signature = match sight.signature {
+                let signature = match options.signature {
                     true => client.signature(bucket, key).await.map_err(failed)?,
                     false => None,
                 };
-                Ok(Some(Found::new(object.file, signature, object.etag)))
+                Ok(Some(FetchedFile::new(object.file, signature, object.etag)))
             }
             #[cfg(feature = "oci")]
-            Place::Registry(reference) => {
+            Location::Registry(reference) => {
                 let failed = |cause| SourceError::Registry {
                     name: name(),
                     cause: Box::new(cause),
@@ -199,10 +199,10 @@ impl Remotes {
                     return Ok(None);
                 }
                 let artifact = registry
-                    .fetch(reference, sight.signature, sight.most)
+                    .fetch(reference, options.signature, options.most)
                     .await
                     .map_err(failed)?;
-                Ok(Some(Found::new(
+                Ok(Some(FetchedFile::new(
                     artifact.file,
                     artifact.signature,
                     Some(artifact.manifest),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The first wait after a source could not be read.
-const SOON: Duration = Duration::from_secs(1);
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The next look: a refresh time after the last, drawn from 90 to 110 % of it so that a fleet does not look all at once; while the source is away, an exponential backoff with equal jitter up to that.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ impl Schedule {
             self.failures = 0;
             return self.refresh.mul_f64(0.9 + 0.2 * random);
         }
-        let most = SOON.saturating_mul(1 << self.failures.min(20));
+        let most = FIRST_RETRY_DELAY.saturating_mul(1 << self.failures.min(20));
         self.failures += 1;
         most.min(self.refresh).mul_f64(0.5 + 0.5 * random)
     }

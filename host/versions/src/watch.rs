@@ -116,7 +116,7 @@ fn look_once(policy: &LivePolicy, poll: Duration, changes: &Changes, report: &Re
         Reload::Unchanged => {}
         reload @ (Reload::Swapped { .. }
         | Reload::Refused { .. }
-        | Reload::Away { .. }
-        | Reload::Back { .. }) => report(policy, reload),
+        | Reload::SourceUnreachable { .. }
+        | Reload::SourceRecovered { .. }) => report(policy, reload),
     }
 }

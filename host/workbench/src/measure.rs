@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::subject::{Settings, Subject};
-use backstop::policy::{Broken, Limits, Payload, Policy, ProbeError, probe};
+use backstop::policy::{EvaluationError, Limits, Payload, Policy, ProbeError, probe};
 use backstop_core::{clock, examples};
 
 /// From what share of a limit on a policy's author is warned.
@@ -48,13 +48,15 @@ impl Costs {
         let payload = Arc::new(Payload::new("{}"));
         let (mut fuel, mut memory) = (0, 0);
         for failure in examples::failures() {
-            let asked = policy.ask(&failure, &payload);
+            let asked = policy.evaluate(&failure, &payload);
             fuel = fuel.max(asked.fuel);
             memory = memory.max(asked.memory);
         }
         let failure = examples::ordinary_failure();
         let half = lasting / 2;
-        let fresh = repeated(half, || policy.ask(&failure, &payload).answer.map(drop));
+        let fresh = repeated(half, || {
+            policy.evaluate(&failure, &payload).answer.map(drop)
+        });
         Ok(Self {
             compiling: subject.compiling(),
             fresh: fresh.map_err(broke)?,
@@ -78,7 +80,7 @@ impl Costs {
 }
 
 /// A policy that stood the probe, and broke on the same failure later.
-fn broke(broken: Broken) -> ProbeError {
+fn broke(broken: EvaluationError) -> ProbeError {
     let failure = examples::ordinary_failure();
     ProbeError {
         broken,
@@ -88,16 +90,20 @@ fn broke(broken: Broken) -> ProbeError {
     }
 }
 
-fn live(policy: &Policy, payload: &Arc<Payload>, lasting: Duration) -> Result<Spread, Broken> {
+fn live(
+    policy: &Policy,
+    payload: &Arc<Payload>,
+    lasting: Duration,
+) -> Result<Spread, EvaluationError> {
     let failure = examples::ordinary_failure();
     let begun = || {
         let mut session = policy.session(payload);
         // The instance is made at the first question.
-        session.ask(&failure).map(|_| session)
+        session.evaluate(&failure).map(|_| session)
     };
     let mut session = begun()?;
     repeated(lasting, || {
-        if session.ask(&failure).is_err() {
+        if session.evaluate(&failure).is_err() {
             // A policy that never frees what it is given fills its memory in time: no host asks it so often.
             session = begun()?;
         }
@@ -108,8 +114,8 @@ fn live(policy: &Policy, payload: &Arc<Payload>, lasting: Duration) -> Result<Sp
 /// Runs `once` until the time is over, ten times at least.
 fn repeated(
     lasting: Duration,
-    mut once: impl FnMut() -> Result<(), Broken>,
-) -> Result<Spread, Broken> {
+    mut once: impl FnMut() -> Result<(), EvaluationError>,
+) -> Result<Spread, EvaluationError> {
     let began = clock::instant();
     let mut times = Vec::new();
     while times.len() < 10 || began.elapsed() < lasting {
@@ -146,6 +152,9 @@ mod tests {
         };
         assert_eq!(costs.near(&tight), [("fuel", 1.0)]);
         let refused = Costs::measure(&subject, &vec![("odd".into(), "1".into())], Duration::ZERO);
-        assert!(matches!(refused.unwrap_err().broken, Broken::Settings(_)));
+        assert!(matches!(
+            refused.unwrap_err().broken,
+            EvaluationError::Settings(_)
+        ));
     }
 }

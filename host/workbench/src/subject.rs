@@ -68,7 +68,7 @@ fn compile(sandbox: &Sandbox, name: &str, file: &[u8]) -> Result<Arc<Component>,
 }
 
 fn policy(sandbox: &Sandbox, component: &Arc<Component>, settings: &Settings) -> Policy {
-    Policy::whole(
+    Policy::single(
         sandbox,
         Part {
             component: Arc::clone(component),

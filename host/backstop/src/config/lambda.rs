@@ -10,7 +10,7 @@ use super::{
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::lambda::UNHINDERED_ATTEMPTS;
-use crate::policy::{Limits, Place, PolicySpec, Source};
+use crate::policy::{Limits, Location, PolicySpec, Source};
 use raw::{Bytes, Settings, Span};
 
 /// The environment: what a variable is set to.
@@ -277,7 +277,7 @@ impl Config {
         if let Some(lambda) = &mut config.lambda {
             let folders = [folder, package.as_path(), Path::new(LAYERS)];
             let find = |source: &mut Source| {
-                if let Place::Path(path) = &mut source.place
+                if let Location::Path(path) = &mut source.place
                     && let Ok(relative) = path.strip_prefix(folder).map(Path::to_owned)
                     && let Some(found) = folders
                         .iter()

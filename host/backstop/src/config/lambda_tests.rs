@@ -16,7 +16,7 @@ fn lambda(variables: &[(&str, &str)]) -> LambdaConfig {
 
 fn part(policy: &PolicySpec) -> &PartSpec {
     match policy {
-        PolicySpec::Whole(part) => part,
+        PolicySpec::Single(part) => part,
         PolicySpec::Parts { .. } => panic!("in parts"),
     }
 }

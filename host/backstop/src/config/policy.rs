@@ -60,7 +60,7 @@ pub(super) fn policy(
             },
             "policy",
         )
-        .map(PolicySpec::Whole),
+        .map(PolicySpec::Single),
         None => part(
             raw::Part {
                 name: "full-jitter".to_owned(),
@@ -68,6 +68,6 @@ pub(super) fn policy(
             },
             "policy",
         )
-        .map(PolicySpec::Whole),
+        .map(PolicySpec::Single),
     }
 }

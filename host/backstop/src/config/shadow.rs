@@ -57,7 +57,7 @@ mod tests {
 
     fn settings(spec: Option<PolicySpec>) -> Vec<(String, String)> {
         match spec {
-            Some(PolicySpec::Whole(part)) => part.settings,
+            Some(PolicySpec::Single(part)) => part.settings,
             other => panic!("{other:?}"),
         }
     }

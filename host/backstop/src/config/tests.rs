@@ -76,7 +76,7 @@ fn every_key_is_read() {
         ("max-attempts", "5"),
         ("respect-retry-after", "false"),
     ];
-    let expected = PolicySpec::Whole(PartSpec {
+    let expected = PolicySpec::Single(PartSpec {
         source: Source::path("/etc/backstop/orders.wasm"),
         settings: settings
             .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -20,13 +20,13 @@ const NO_QUEUE: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
 
 /// Where a message is after an outcome was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum Disposition {
     /// No longer in the queue.
-    Gone,
+    Removed,
     /// In the queue, to be hidden for this long.
-    Here(Milliseconds),
+    Requeued(Milliseconds),
     /// In the queue although it should not be: it comes again when its visibility timeout is over.
-    Unsettled,
+    Unresolved,
     /// In the queue, since the dead-letter queue did not take its dead letter, which is this one.
     Refused(Outgoing),
 }
@@ -59,12 +59,12 @@ impl Applier {
     }
 
     /// Drops a message by a policy's verdict.
-    pub(super) async fn discard(&self, message: &Message) -> Left {
+    pub(super) async fn discard(&self, message: &Message) -> Disposition {
         if !self.delete(message).await {
-            return Left::Unsettled;
+            return Disposition::Unresolved;
         }
         self.stats.discarded.add(1);
-        Left::Gone
+        Disposition::Removed
     }
 
     /// Hides a message for this long from now; shows it where that is no time at all.
@@ -125,14 +125,14 @@ impl Applier {
         failure: &Failure,
         decided: &Decided,
         reason: &str,
-    ) -> Left {
+    ) -> Disposition {
         let Some(queue) = &self.dead_letter_queue else {
             tracing::error!(
                 reason,
                 "there is no dead-letter queue: the message stays in its queue"
             );
             self.postpone(message, NO_QUEUE).await;
-            return Left::Unsettled;
+            return Disposition::Unresolved;
         };
         let cause = Cause {
             reason,
@@ -145,13 +145,17 @@ impl Applier {
             Ok(left) => left,
             Err(error) => {
                 tracing::error!(%error, "the dead-letter queue does not take a message: it stays in its queue, and is sent again without another attempt");
-                Left::Refused(letter)
+                Disposition::Refused(letter)
             }
         }
     }
 
     /// Sends a dead letter, and deletes the message once it is taken.
-    pub(super) async fn send(&self, message: &Message, letter: Outgoing) -> Result<Left, GaveUp> {
+    pub(super) async fn send(
+        &self,
+        message: &Message,
+        letter: Outgoing,
+    ) -> Result<Disposition, GaveUp> {
         let until = Instant::now() + APPLY_TIMEOUT;
         if let Err(error) = self.requests.send(letter, until).await {
             self.stats.dead_letters_refused.add(1);
@@ -159,9 +163,9 @@ impl Applier {
         }
         self.stats.dead_lettered.add(1);
         Ok(if self.delete(message).await {
-            Left::Gone
+            Disposition::Removed
         } else {
-            Left::Unsettled
+            Disposition::Unresolved
         })
     }
 

@@ -12,7 +12,7 @@ use super::lane::room;
 use crate::queue::{GaveUp, Message, VisibilityTimeout};
 
 /// For how long one renewal is tried; the next comes soon enough.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The heartbeat of one lane: a renewal at each third of the visibility timeout, counted from the receive.
 pub(super) struct Heartbeat {
@@ -57,7 +57,7 @@ impl Heartbeat {
 
 /// Keeps messages invisible for another visibility timeout, as far as SQS's 12 hours from their receive allow.
 async fn renew(shared: &Shared, messages: &[&Message]) {
-    let patience = PATIENCE.min(shared.visibility.as_duration() / 3);
+    let patience = REQUEST_TIMEOUT.min(shared.visibility.as_duration() / 3);
     let until = Instant::now() + patience;
     let renewals = messages.iter().map(|message| async move {
         let left = VisibilityTimeout::rounded_up(room(message).as_duration());

@@ -169,7 +169,7 @@ mod tests {
             settings: settings.collect(),
         };
         let sandbox = Sandbox::new(Limits::default()).unwrap();
-        let policy = LivePolicy::load(&sandbox, PolicySpec::Whole(part)).unwrap();
+        let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();
         Decider::new("orders", policy, bounds)
     }
 

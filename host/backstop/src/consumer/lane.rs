@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-use super::apply::Left;
+use super::apply::Disposition;
 use super::heartbeat::Heartbeat;
 use super::{Shared, held};
 use crate::decision::{Action, DecidedBy, Decision};
@@ -92,7 +92,7 @@ async fn handle(
         shared.stats.fallbacks.add(1);
     }
     let left = match &decided.decision.action {
-        Action::Retry { delay } => Left::Here(*delay),
+        Action::Retry { delay } => Disposition::Requeued(*delay),
         Action::Discard { .. } => {
             let discarding = shared.applier.discard(message);
             heartbeat.during(shared, &all, discarding).await
@@ -105,16 +105,16 @@ async fn handle(
         }
     };
     match left {
-        Left::Gone => {
+        Disposition::Removed => {
             shared.history.forget(message);
             true
         }
-        Left::Unsettled => false,
-        Left::Refused(letter) => {
+        Disposition::Unresolved => false,
+        Disposition::Refused(letter) => {
             held::hold(shared, message, letter).await;
             false
         }
-        Left::Here(delay) => {
+        Disposition::Requeued(delay) => {
             shared.history.waits(message, delay);
             // The last word on its visibility: no heartbeat for the message itself from here on.
             let retry = shared.applier.retry(message, delay.min(room(message)));

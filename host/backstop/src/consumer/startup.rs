@@ -430,19 +430,19 @@ async fn find_dead_letters(
 }
 
 /// What a request of the start ends with.
-trait MayPass {
+trait Transient {
     /// Whether the same request may succeed a moment later.
-    fn may_pass(&self) -> bool;
+    fn is_transient(&self) -> bool;
 }
 
-impl MayPass for QueueError {
-    fn may_pass(&self) -> bool {
+impl Transient for QueueError {
+    fn is_transient(&self) -> bool {
         self.retryable
     }
 }
 
-impl MayPass for Error {
-    fn may_pass(&self) -> bool {
+impl Transient for Error {
+    fn is_transient(&self) -> bool {
         let lost = ["ECONNRESET", "ECONNREFUSED", "ENOTFOUND", "ETIMEDOUT"];
         let is_lost = lost.contains(&self.code.as_str());
         is_lost
@@ -453,7 +453,7 @@ impl MayPass for Error {
 }
 
 /// Makes a request a few times where it may succeed the next time: one connection that is reset ends no start.
-async fn persist<T, E: MayPass, F>(request: impl Fn() -> F) -> Result<T, E>
+async fn persist<T, E: Transient, F>(request: impl Fn() -> F) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>>,
 {
@@ -461,7 +461,7 @@ where
     let mut tries = 1;
     loop {
         match request().await {
-            Err(error) if error.may_pass() && tries < TRIES && Instant::now() < end => {
+            Err(error) if error.is_transient() && tries < TRIES && Instant::now() < end => {
                 let ceiling = jitter::exponential(BASE, CAP, tries);
                 let wait = jitter::full(ceiling / 2, ceiling, rand::random());
                 sleep(Duration::from_millis(wait.into())).await;

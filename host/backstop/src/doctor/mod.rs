@@ -2,7 +2,7 @@
 //!
 //! `look` asks AWS, `retries` judges what was seen of a Lambda retry handler against the traps of the pattern; the consumer's queues are judged as `backstop run` does at its start.
 
-mod look;
+mod observed;
 mod retries;
 
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::config::{Config, LambdaConfig, QueueConfig};
 use crate::consumer;
 use crate::decision::Bounds;
-use crate::policy::{Catalog, LivePolicy, Place, PolicySpec, Remotes, Sandbox};
+use crate::policy::{Catalog, LivePolicy, Location, PolicySpec, Remotes, Sandbox};
 use crate::queue::{Connections, short_name};
 use crate::service::{self, QueueFault};
 use crate::text::chain;
@@ -161,7 +161,7 @@ async fn examine_lambda(
         found.extend(findings.found);
         return found;
     };
-    match look::at(lambda, url, connections).await {
+    match observed::at(lambda, url, connections).await {
         Ok(seen) => found.extend(retries::judge(&seen, lambda)),
         Err(error) => {
             let mut findings = Findings::about(format!("retry queue {}", short_name(url)));
@@ -195,11 +195,11 @@ async fn shadow(findings: &mut Findings, spec: Option<PolicySpec>, catalog: &Cat
 /// A policy that is not one of the host's own may drop messages, unless the operator does not allow it.
 fn discards(findings: &mut Findings, policy: &PolicySpec, bounds: Bounds) {
     let judge = match policy {
-        PolicySpec::Whole(whole) => Some(whole),
+        PolicySpec::Single(whole) => Some(whole),
         PolicySpec::Parts { dead_lettering, .. } => dead_lettering.as_ref(),
     };
     let Some(judge) = judge else { return };
-    if matches!(judge.source.place, Place::Builtin(_)) {
+    if matches!(judge.source.place, Location::Builtin(_)) {
         return;
     }
     if bounds.allow_discard {

@@ -1,6 +1,6 @@
 //! The traps of retrying asynchronous functions over a queue, judged from what was seen of a deployment. Nothing here asks anybody.
 
-use super::look::{Events, Function, Mapping, Seen};
+use super::observed::{Events, Function, Mapping, Seen};
 use super::{Finding, Findings, Verdict};
 use crate::config::LambdaConfig;
 use crate::decision::LONGEST_DELAY;

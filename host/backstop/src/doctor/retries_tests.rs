@@ -1,6 +1,6 @@
 use std::num::NonZeroU32;
 
-use super::super::look::Settings;
+use super::super::observed::Settings;
 use super::*;
 use crate::config::Config;
 use crate::failure::Milliseconds;

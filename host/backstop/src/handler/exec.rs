@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::{Handler, shaped};
+use super::{Handler, error_payload};
 use crate::failure::{Error, MESSAGE_BYTES};
 use crate::queue::Message;
 use crate::text::tail;
@@ -229,7 +229,7 @@ async fn end_of(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
 /// The last line of the output where it is an error of Lambda's shape; else the exit code or signal with the end of stderr.
 fn failure(status: ExitStatus, stdout: &str, stderr: &str) -> Error {
     let last_line = stdout.trim_end().lines().next_back().unwrap_or_default();
-    if let Some(error) = shaped::error(last_line) {
+    if let Some(error) = error_payload::error(last_line) {
         return error;
     }
     let code = match (status.code(), status.signal()) {

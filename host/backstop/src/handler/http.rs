@@ -7,7 +7,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Proxy, Response, Url};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Handler, reach, shaped};
+use super::{Handler, error_payload, reach};
 use crate::clock;
 use crate::failure::{Error, MESSAGE_BYTES, Milliseconds};
 use crate::queue::{Message, short_name};
@@ -172,7 +172,7 @@ async fn status_error(response: Response) -> Error {
     let headers = response.headers().clone();
     let body = start_of_body(response).await;
     let mut error =
-        shaped::error(&body).unwrap_or_else(|| Error::new(format!("HTTP {status}"), body));
+        error_payload::error(&body).unwrap_or_else(|| Error::new(format!("HTTP {status}"), body));
     error.status = Some(status);
     error.retry_after = retry_after(&headers);
     let text = |(name, value): (&HeaderName, &HeaderValue)| {
@@ -197,7 +197,7 @@ async fn start_of_body(mut response: Response) -> String {
     }
     let body = String::from_utf8_lossy(&body);
     let mut body = body.trim().to_owned();
-    if shaped::error(&body).is_none() {
+    if error_payload::error(&body).is_none() {
         crate::text::cut(&mut body, MESSAGE_BYTES);
     }
     body

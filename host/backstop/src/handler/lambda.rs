@@ -10,7 +10,7 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use tokio::time::timeout;
 
-use super::{Handler, shaped};
+use super::{Handler, error_payload};
 use crate::failure::Error;
 use crate::invocation::{self, invocation_error};
 use crate::queue::Message;
@@ -58,7 +58,7 @@ impl Handler for Lambda {
         };
         let text = answer.payload.map(Blob::into_inner).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        Err(shaped::error(&text).unwrap_or_else(|| Error::new(kind, text)))
+        Err(error_payload::error(&text).unwrap_or_else(|| Error::new(kind, text)))
     }
 
     /// A dry run: the function is there and may be invoked.

@@ -1,11 +1,11 @@
 //! The work itself: what is done with a message, and how its failure becomes an [`Error`].
 
+mod error_payload;
 mod exec;
 mod function;
 mod http;
 mod lambda;
 mod reach;
-mod shaped;
 
 use async_trait::async_trait;
 

@@ -8,7 +8,7 @@ use tower::BoxError;
 use tower::util::MapResultLayer;
 
 /// The longest that a connection may take to be made.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Ends a request once there is a connection to send it on.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ struct Connected;
 /// Connects as the client would for a request to `url`: name, address, and TLS where the URL has it. Nothing is sent.
 pub(super) async fn reach(client: ClientBuilder, url: &Url) -> Result<(), reqwest::Error> {
     let client = client
-        .timeout(PATIENCE)
+        .timeout(CONNECT_TIMEOUT)
         .connector_layer(MapResultLayer::new(stop))
         .build()?;
     match client.head(url.clone()).send().await {

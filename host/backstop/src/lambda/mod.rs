@@ -4,14 +4,14 @@
 
 mod allowed;
 mod batch;
-mod chains;
 mod event;
 mod invoke;
 mod lookup;
 mod message;
-mod open;
 mod record;
+mod recursion;
 mod refresh;
+mod retry_queue;
 mod settle;
 pub mod start;
 
@@ -28,8 +28,8 @@ use tracing::Instrument;
 
 use crate::decider::Decider;
 use crate::queue::{Connections, Requests};
-use chains::Chains;
-use open::{Open, OpenQueues};
+use recursion::Recursion;
+use retry_queue::{RetryQueue, RetryQueues};
 use settle::Gone;
 
 pub use allowed::Allowed;
@@ -75,12 +75,12 @@ pub enum BatchError {
 
 /// Handles batches of one or more retry queues.
 pub struct RetryHandler {
-    queues: OpenQueues,
+    queues: RetryQueues,
     decider: Decider,
     functions: Arc<dyn Functions>,
     options: Options,
     requests: Arc<Requests>,
-    chains: Chains,
+    chains: Recursion,
 }
 
 impl fmt::Debug for RetryHandler {
@@ -102,9 +102,9 @@ impl RetryHandler {
     ) -> Self {
         let requests = Arc::<Requests>::default();
         Self {
-            queues: OpenQueues::new(connections, &options, Arc::clone(&requests)),
+            queues: RetryQueues::new(connections, &options, Arc::clone(&requests)),
             decider,
-            chains: Chains::new(Arc::clone(&functions)),
+            chains: Recursion::new(Arc::clone(&functions)),
             functions,
             options,
             requests,
@@ -210,7 +210,7 @@ impl RetryHandler {
     /// Begins the work on each message: a task for each, so that a panic is the end of nothing else.
     fn begin<'a>(
         self: &Arc<Self>,
-        open: &Arc<Open>,
+        open: &Arc<RetryQueue>,
         given: impl Iterator<Item = (BatchMessage, &'a Gone)>,
         begin_until: Instant,
         end: Instant,

@@ -12,7 +12,7 @@ use crate::policy::{LivePolicy, Reload, Schedule};
 use crate::service::{Role, tell};
 
 /// The longest that a batch which is done waits for a look to end. What takes longer goes on in the next invocation.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What an answer needs to reach Lambda in time.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ struct State {
 impl Refresh {
     /// A policy that was loaded just now.
     pub fn of_policy(policy: Arc<LivePolicy>) -> Self {
-        Self::new(policy, Role::Live, PATIENCE)
+        Self::new(policy, Role::Live, RELOAD_TIMEOUT)
     }
 
     /// The same for a shadow, which no batch waits for.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::chains::Chain;
 use super::event::Event;
 use super::invoke::Refused;
-use super::open::Open;
 use super::record::{NoRecord, Record};
+use super::recursion::Chain;
+use super::retry_queue::RetryQueue;
 use super::{RetryHandler, UNHINDERED_ATTEMPTS, invoke};
 use crate::dead_letter::{Cause, dead_letter, is_redriven};
 use crate::decider::Decided;
@@ -24,10 +24,10 @@ use backstop_aws::is_of_host;
 pub(crate) const STEP: Duration = Duration::from_secs(42_000);
 
 /// For how long a request is tried at most.
-const PATIENCE: Duration = Duration::from_secs(10);
+const APPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// When a message is tried again whose dead letter was not taken.
-const SOON: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
+const DEAD_LETTER_RETRY_DELAY: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
 
 /// For how long an invocation is tried again that the handler may not make, from when it was due: until somebody has mended the role. A queue that is full of retries is not emptied into the dead letters meanwhile.
 const DENIED: Duration = Duration::from_secs(12 * 3_600);
@@ -51,7 +51,7 @@ impl Gone {
 
 /// The message that is settled, and until when requests for it are tried.
 struct Case<'a> {
-    open: &'a Open,
+    open: &'a RetryQueue,
     message: &'a Message,
     gone: &'a Gone,
     end: Instant,
@@ -59,12 +59,18 @@ struct Case<'a> {
 
 impl RetryHandler {
     /// Decides, and carries it out.
-    pub(super) async fn settle(&self, open: &Open, message: &Message, gone: &Gone, end: Instant) {
+    pub(super) async fn settle(
+        &self,
+        open: &RetryQueue,
+        message: &Message,
+        gone: &Gone,
+        end: Instant,
+    ) {
         let case = Case {
             open,
             message,
             gone,
-            end: end.min(Instant::now() + PATIENCE),
+            end: end.min(Instant::now() + APPLY_TIMEOUT),
         };
         let event = match record(message) {
             Ok(record) => Event::of(record),
@@ -89,7 +95,7 @@ impl RetryHandler {
                 "{function} is none of the functions that may be invoked: name it in functions (BACKSTOP_FUNCTIONS) if it is to be"
             );
             tracing::warn!(event = event.id, reason, "dead-letter");
-            return case.bury(&event, &reason, None).await;
+            return case.dead_letter_event(&event, &reason, None).await;
         }
         if is_redriven(message) {
             tracing::info!(
@@ -100,7 +106,7 @@ impl RetryHandler {
             let next = event.redriven(open.queue.now());
             if let Some(reason) = self.obstacle(&case, &event, &next).await {
                 tracing::warn!(event = event.id, reason, "dead-letter");
-                return case.bury(&event, &reason, None).await;
+                return case.dead_letter_event(&event, &reason, None).await;
             }
             return self.invoke(&case, &event, next, None, message.sent).await;
         }
@@ -117,13 +123,13 @@ impl RetryHandler {
             }
             Action::DeadLetter { reason } => {
                 tracing::warn!(event = event.id, %error, %class, reason, "dead-letter");
-                case.bury(&event, reason, said).await;
+                case.dead_letter_event(&event, reason, said).await;
             }
             Action::Retry { delay } => {
                 let next = event.retried(*delay, &decided);
                 if let Some(reason) = self.obstacle(&case, &event, &next).await {
                     tracing::warn!(event = event.id, %error, %class, reason, "dead-letter");
-                    return case.bury(&event, &reason, said).await;
+                    return case.dead_letter_event(&event, &reason, said).await;
                 }
                 let (now, due) = (open.queue.now(), event.due(*delay));
                 if now < due {
@@ -159,7 +165,7 @@ impl RetryHandler {
             return None;
         }
         let function = &event.record.function;
-        (self.chains.of(function).await == Chain::Cut).then(|| {
+        (self.chains.of(function).await == Chain::Terminated).then(|| {
             format!(
                 "attempt {} would be cut off by recursion detection: set RecursiveLoop to Allow on {}",
                 event.next_attempt(),
@@ -205,14 +211,14 @@ impl RetryHandler {
                     "{} can't be invoked: {error}",
                     invoke::unqualified(function)
                 );
-                return case.bury(event, &reason, decided).await;
+                return case.dead_letter_event(event, &reason, decided).await;
             }
         };
         if now.plus(wait.as_duration()) >= case.open.expires(case.message) {
             tracing::warn!(event = event.id, function, %error, "not invoked before the retry queue's retention is over: dead-letter");
             let reason =
                 format!("not invoked before the retry queue's retention was over: {error}");
-            return case.bury(event, &reason, decided).await;
+            return case.dead_letter_event(event, &reason, decided).await;
         }
         tracing::warn!(event = event.id, function, %error, %wait, "not invoked: tried again");
         case.hide(VisibilityTimeout::rounded_up(wait.as_duration().min(STEP)))
@@ -260,7 +266,12 @@ impl Case<'_> {
     }
 
     /// Moves the message of an event to the dead-letter queue.
-    async fn bury(&self, event: &Event, reason: &str, decided: Option<(&Failure, &Decided)>) {
+    async fn dead_letter_event(
+        &self,
+        event: &Event,
+        reason: &str,
+        decided: Option<(&Failure, &Decided)>,
+    ) {
         let cause = Cause {
             reason,
             id: &event.id,
@@ -279,7 +290,7 @@ impl Case<'_> {
                     reason = cause.reason,
                     "there is no dead-letter queue: the message stays; set dead-letter-queue, or give the retry queue a redrive policy"
                 );
-                return self.hide(SOON).await;
+                return self.hide(DEAD_LETTER_RETRY_DELAY).await;
             }
             // It was told what is wrong with it.
             Ok(Err(_)) | Err(_) => {
@@ -287,13 +298,13 @@ impl Case<'_> {
                     reason = cause.reason,
                     "the dead-letter queue is not known yet: the message stays and is tried again soon"
                 );
-                return self.hide(SOON).await;
+                return self.hide(DEAD_LETTER_RETRY_DELAY).await;
             }
         };
         let letter = dead_letter(self.message, cause, &queue.description);
         if let Err(error) = queue.requests.send(letter, self.end).await {
             tracing::error!(%error, "a message could not be dead-lettered: it stays and is tried again soon");
-            return self.hide(SOON).await;
+            return self.hide(DEAD_LETTER_RETRY_DELAY).await;
         }
         self.done().await;
     }

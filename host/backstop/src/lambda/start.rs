@@ -120,7 +120,7 @@ pub async fn start(
     };
     // Both at once: the time for a start is short, and a source may be slow to answer.
     let ((policy, refused), shadow) = tokio::join!(
-        service::blocking(move || LivePolicy::load_or_stand_in(catalog, spec, check)),
+        service::blocking(move || LivePolicy::load_or_fall_back(catalog, spec, check)),
         async {
             match shadow {
                 Some(load) => Some(service::blocking(load).await),

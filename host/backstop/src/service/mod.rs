@@ -22,7 +22,7 @@ use crate::policy::{
 use crate::queue::Connections;
 use crate::record::{Observer, RecordError, Recorder};
 use crate::shadow::{self, Shadow};
-use crate::telemetry::{self, Place, Versions};
+use crate::telemetry::{self, PolicySlot, Versions};
 use crate::text::chain;
 use backstop_versions::scenario::ScenarioError;
 
@@ -280,9 +280,9 @@ async fn handler(
 }
 
 /// Which policies the queues have.
-fn places(consumers: &[(String, Consumer)]) -> impl Iterator<Item = Place> {
+fn places(consumers: &[(String, Consumer)]) -> impl Iterator<Item = PolicySlot> {
     consumers.iter().flat_map(|(queue, consumer)| {
-        let place = |role, policy: &Arc<LivePolicy>| Place {
+        let place = |role, policy: &Arc<LivePolicy>| PolicySlot {
             queue: queue.clone(),
             role,
             policy: Arc::clone(policy),
@@ -344,14 +344,14 @@ pub(crate) fn tell(what: Role, policy: &LivePolicy, reload: Reload) {
             let cause = chain(&cause);
             tracing::error!(kept, "a new version of a {what} is not taken: {cause}");
         }
-        Reload::Away { kept, cause } => {
+        Reload::SourceUnreachable { kept, cause } => {
             let cause = chain(&cause);
             tracing::error!(
                 kept,
                 "looking for new versions of a {what} fails, and is tried again: {cause}"
             );
         }
-        Reload::Back { kept } => {
+        Reload::SourceRecovered { kept } => {
             tracing::info!(kept, "the source of the {what} can be read again");
         }
         Reload::Unchanged => tracing::debug!(policy = policy.current().title(), "no new version"),

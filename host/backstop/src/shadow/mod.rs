@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use crate::decision::{DecidedBy, Decision};
 use crate::policy::{
-    Asked, Catalog, Limits, LivePolicy, Policy, PolicyDigest, PolicySpec, Sandbox, SandboxError,
+    Catalog, Evaluation, Limits, LivePolicy, Policy, PolicyDigest, PolicySpec, Sandbox,
+    SandboxError,
 };
 use crate::text::chain;
 use waiting::{Next, Question, Waiting};
@@ -81,7 +82,7 @@ pub fn sandbox(limits: Limits) -> Result<Sandbox, SandboxError> {
 impl Shadow {
     /// A shadow of the queue of this name; blocks while it is fetched and compiled. A policy that can't be loaded stops nothing: it is told, every case counts as broken, and a good version takes its place when there is one.
     pub fn load(queue: &str, catalog: impl Into<Catalog>, spec: PolicySpec) -> Arc<Self> {
-        let (policy, refused) = LivePolicy::load_or_stand_in(catalog, spec, None);
+        let (policy, refused) = LivePolicy::load_or_fall_back(catalog, spec, None);
         if let Some(error) = refused {
             tracing::error!(
                 queue,
@@ -163,7 +164,7 @@ impl Shared {
                 }
                 Next::Ask(question) => {
                     let policy = self.policy.current();
-                    let asked = policy.ask(&question.failure, &question.payload);
+                    let asked = policy.evaluate(&question.failure, &question.payload);
                     let rest = match asked.answer {
                         Ok(_) => Duration::ZERO,
                         Err(_) => asked.took.saturating_mul(REST).min(LONGEST_REST),
@@ -233,7 +234,7 @@ impl Shared {
 }
 
 /// What the shadow's answer comes to within the bounds that the live one was held to.
-fn outcome(live: &Decision, question: &Question, asked: Asked) -> Outcome {
+fn outcome(live: &Decision, question: &Question, asked: Evaluation) -> Outcome {
     let took_us = u64::try_from(asked.took.as_micros()).unwrap_or(u64::MAX);
     match asked.answer {
         Ok(answer) => {

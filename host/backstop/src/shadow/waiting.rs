@@ -18,7 +18,7 @@ const CASES: usize = 1_000;
 const BYTES: usize = 64 << 20;
 
 /// For how long a decision may wait before the shadow is asked about it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A live decision, and all that it takes to put the same before the shadow.
 pub(crate) struct Case {
@@ -143,7 +143,7 @@ impl Waiting {
         }
         let case = state.cases.pop_front()?;
         state.bytes -= case.size();
-        if case.since.elapsed() >= PATIENCE {
+        if case.since.elapsed() >= WAIT_TIMEOUT {
             state.worker = Worker::Telling;
             return Some(Next::Late(Box::new(case)));
         }
@@ -283,7 +283,7 @@ mod tests {
     fn a_case_that_waited_for_too_long_is_not_asked_about() {
         let waiting = Waiting::new();
         let mut late = case(0);
-        late.since -= PATIENCE;
+        late.since -= WAIT_TIMEOUT;
         assert!(waiting.offer(late).is_none());
         assert!(matches!(waiting.next(), Some(Next::Late(_))));
     }

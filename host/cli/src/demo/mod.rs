@@ -137,8 +137,8 @@ async fn edit(
         Reload::Swapped { to, .. } => timeline.policy("decides from now on", &to),
         reload @ (Reload::Refused { .. }
         | Reload::Unchanged
-        | Reload::Away { .. }
-        | Reload::Back { .. }) => {
+        | Reload::SourceUnreachable { .. }
+        | Reload::SourceRecovered { .. }) => {
             anyhow::bail!("the edited policy was not taken: {reload:?}")
         }
     }
@@ -165,8 +165,8 @@ async fn attack(
         }
         reload @ (Reload::Swapped { .. }
         | Reload::Unchanged
-        | Reload::Away { .. }
-        | Reload::Back { .. }) => {
+        | Reload::SourceUnreachable { .. }
+        | Reload::SourceRecovered { .. }) => {
             anyhow::bail!("the hostile policy was not refused: {reload:?}")
         }
     }

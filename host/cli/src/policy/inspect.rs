@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let metadata = Metadata::of(&file);
     let exports: Vec<_> = policy.components().flat_map(|it| it.exports()).collect();
     let imports: Vec<_> = policy.components().flat_map(|it| it.imports()).collect();
-    let asked = policy.ask(&ordinary_failure(), &Arc::<Payload>::default());
+    let asked = policy.evaluate(&ordinary_failure(), &Arc::<Payload>::default());
     let (limits, digest) = (Limits::default(), PolicyDigest::of(&file));
     let defaulted = || {
         INTERFACES

@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod charts;
 mod compile;
+mod failure_args;
 mod inspect;
 mod keygen;
 mod new;
@@ -19,7 +20,6 @@ mod sign;
 mod simulate;
 mod table;
 mod test;
-mod told;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -28,8 +28,8 @@ use clap::{Parser, Subcommand};
 
 use backstop::config::{Cache, parse_settings};
 use backstop::policy::{
-    Broken, Compiled, KeyError, Keys, Limits, PartSpec, Policy, PolicySpec, Sandbox, Source,
-    builtin,
+    Compiled, EvaluationError, KeyError, Keys, Limits, PartSpec, Policy, PolicySpec, Sandbox,
+    Source, builtin,
 };
 use backstop_workbench::subject::Subject;
 
@@ -88,7 +88,7 @@ pub(super) use test::TestsFailed;
 /// The policy broke on the failure that it was asked about.
 #[derive(Debug, thiserror::Error)]
 #[error("the policy {0}: a host would let the fallback decide")]
-pub(super) struct BrokenPolicy(Broken);
+pub(super) struct BrokenPolicy(EvaluationError);
 
 /// A policy and its settings, as flags name them.
 #[derive(Debug, Parser)]
@@ -105,7 +105,7 @@ struct Named {
 impl Named {
     /// The policy as a host loads it.
     fn load(&self) -> anyhow::Result<Policy> {
-        let spec = PolicySpec::Whole(PartSpec {
+        let spec = PolicySpec::Single(PartSpec {
             source: source_of(&self.policy)?,
             settings: self.settings.clone(),
         });

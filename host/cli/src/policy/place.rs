@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Parser;
 
 use backstop::config::parse_endpoint;
-use backstop::policy::{Place, Remotes, Source};
+use backstop::policy::{Location, Remotes, Source};
 
 /// A policy's place outside this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +36,9 @@ impl Remote {
     pub(super) fn file_name(&self) -> String {
         let last = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
         match &self.0.place {
-            Place::Registry(reference) => format!("{}.wasm", last(reference.repository())),
-            Place::S3 { key, .. } => last(key),
-            Place::Builtin(_) | Place::Path(_) => last(&self.0.to_string()),
+            Location::Registry(reference) => format!("{}.wasm", last(reference.repository())),
+            Location::S3 { key, .. } => last(key),
+            Location::Builtin(_) | Location::Path(_) => last(&self.0.to_string()),
         }
     }
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use backstop_core::clock;
 
 /// How long nothing may be seen of a reading.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DELAY: Duration = Duration::from_secs(1);
 
 /// A bar of so many steps. It is gone when it is dropped.
 pub(super) struct Progress(ProgressBar);
@@ -57,7 +57,7 @@ impl Reading {
     /// So many bytes have been read by now.
     pub(super) fn at(&self, bytes: u64) {
         let bar = &self.bar.0;
-        if bar.is_hidden() && self.started.elapsed() > PATIENCE {
+        if bar.is_hidden() && self.started.elapsed() > DELAY {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         bar.set_position(bytes);

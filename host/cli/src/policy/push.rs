@@ -13,7 +13,7 @@ use super::{Named, sign, source_of};
 use crate::exit::UsageError;
 use backstop::config::parse_settings;
 use backstop::policy::{
-    LONGEST_SIGNATURE, Package, Place, PolicyDigest, Remotes, SIGNATURE_SUFFIX, signed_with,
+    LONGEST_SIGNATURE, Location, Package, PolicyDigest, Remotes, SIGNATURE_SUFFIX, signed_with,
 };
 use backstop_files::regular_file;
 
@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     println!("pushed     {}", args.place);
-    if matches!(args.place.0.place, Place::Registry(_)) {
+    if matches!(args.place.0.place, Location::Registry(_)) {
         println!("manifest   {pin}");
     }
     println!("file       {digest}, {:.1} KiB", bytes as f64 / 1_024.0);
@@ -124,14 +124,14 @@ async fn push(
     signature: Option<&str>,
 ) -> anyhow::Result<String> {
     match &args.place.0.place {
-        Place::Registry(reference) => {
+        Location::Registry(reference) => {
             let annotations: BTreeMap<_, _> = args.annotations.iter().cloned().collect();
             let package = Package::policy(file, annotations, created()?)
                 .with_context(|| format!("can't push {}", args.policy.policy))?;
             let pushing = remotes.registry().push(reference, &package, signature);
             Ok(pushing.await?)
         }
-        Place::S3 { bucket, key } => {
+        Location::S3 { bucket, key } => {
             let pin = PolicyDigest::of(&file).to_string();
             let s3 = remotes.bucket().await;
             if let Some(signature) = signature {
@@ -141,7 +141,9 @@ async fn push(
             s3.put(bucket, key, file).await?;
             Ok(pin)
         }
-        Place::Builtin(_) | Place::Path(_) => anyhow::bail!("{} is on this machine", args.place),
+        Location::Builtin(_) | Location::Path(_) => {
+            anyhow::bail!("{} is on this machine", args.place)
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use clap::Parser;
 
-use crate::exit::{NoHost, NotBack};
+use crate::exit::{NoHost, RollbackRefused};
 use backstop::config::{Cache, Config};
 use backstop::control::{self, Answer, QueueStatus, Request};
 use backstop_core::text::one_line;
@@ -71,7 +71,7 @@ pub(super) struct StatusArgs {
 
 pub(super) fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
     // Nothing is taken back anywhere unless all that is named is there.
-    let served = args.host.ask(&Request::Status)?;
+    let served = args.host.evaluate(&Request::Status)?;
     let serves = |name: &String| queues(&served).any(|queue| queue.queue == *name);
     if let Some(unknown) = args.queues.iter().find(|name| !serves(name)) {
         return Err(NoHost(format!(
@@ -79,19 +79,19 @@ pub(super) fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
         ))
         .into());
     }
-    let answers = args.host.ask(&Request::RollBack {
+    let answers = args.host.evaluate(&Request::RollBack {
         queues: args.queues,
     })?;
     args.host.show(&answers)?;
     let refused = queues(&answers).find_map(|queue| match &queue.rolled_back {
-        Some(Err(why)) => Some(NotBack(format!("queue `{}`: {why}", queue.queue))),
+        Some(Err(why)) => Some(RollbackRefused(format!("queue `{}`: {why}", queue.queue))),
         Some(Ok(_)) | None => None,
     });
     refused.map_or(Ok(()), |refused| Err(refused.into()))
 }
 
 pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
-    let answers = args.host.ask(&Request::Status)?;
+    let answers = args.host.evaluate(&Request::Status)?;
     args.host.show(&answers)
 }
 
@@ -115,9 +115,9 @@ impl Where {
     }
 
     /// What every host says. One that does not answer is told, and hides no other.
-    fn ask(&self, request: &Request) -> anyhow::Result<Vec<Answer>> {
+    fn evaluate(&self, request: &Request) -> anyhow::Result<Vec<Answer>> {
         let folder = self.folder()?;
-        let asked = control::ask(&folder, request);
+        let asked = control::request(&folder, request);
         let asked =
             asked.with_context(|| format!("can't ask the hosts of {}", folder.display()))?;
         let mut answers = Vec::new();

@@ -14,9 +14,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Named;
-use super::told::Told;
+use super::failure_args::FailureArgs;
 use backstop::config::{parse_number, parse_span};
-use backstop::policy::{Asked, Limits, Payload, Policy};
+use backstop::policy::{Evaluation, Limits, Payload, Policy};
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::{Failure, Milliseconds, random};
@@ -49,7 +49,7 @@ pub(super) struct Args {
     failure: Option<PathBuf>,
 
     #[command(flatten)]
-    told: Told,
+    told: FailureArgs,
 
     /// Attempts made, the failed one included
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_number::<NonZeroU32>)]
@@ -89,7 +89,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let policy = args.policy.load_unprobed()?;
     let json = args.json;
     let (failure, payload) = args.failure()?;
-    let asked = policy.ask(&failure, &payload);
+    let asked = policy.evaluate(&failure, &payload);
     if json {
         println!("{}", as_json(&policy, &failure, &asked));
     } else {
@@ -163,7 +163,7 @@ fn read(path: &Path) -> anyhow::Result<(Failure, Option<Payload>)> {
     Ok((failure, payload))
 }
 
-fn as_json(policy: &Policy, failure: &Failure, asked: &Asked) -> Value {
+fn as_json(policy: &Policy, failure: &Failure, asked: &Evaluation) -> Value {
     let parts: Vec<_> = policy.parts().collect();
     let mut found = json!({
         "policy": parts,
@@ -187,7 +187,7 @@ fn as_json(policy: &Policy, failure: &Failure, asked: &Asked) -> Value {
     found
 }
 
-fn explain(policy: &Policy, failure: &Failure, asked: &Asked) {
+fn explain(policy: &Policy, failure: &Failure, asked: &Evaluation) {
     let line = |name: &str, value: String| println!("{name:<9} {}", one_line(&value));
     let limits = Limits::default();
     line("policy", policy.title());

@@ -8,7 +8,7 @@ use clap::Parser;
 
 use super::{password, source_of};
 use crate::exit::UsageError;
-use backstop::policy::{Place, SecretKey, SigningError, Source, signature_path, signed_with};
+use backstop::policy::{Location, SecretKey, SigningError, Source, signature_path, signed_with};
 use backstop_core::clock;
 use backstop_files::atomic_write;
 
@@ -59,12 +59,12 @@ pub(super) fn signed(key: &Path, file: &[u8], name: &str) -> Result<String, Sign
 pub(super) fn file_of(policy: &str) -> anyhow::Result<PathBuf> {
     let source = source_of(policy)?;
     match source.place {
-        Place::Path(path) => Ok(path),
-        Place::Builtin(name) => Err(UsageError(format!(
+        Location::Path(path) => Ok(path),
+        Location::Builtin(name) => Err(UsageError(format!(
             "`{name}` is built in and has no file to sign; expected a file or a policy's folder"
         ))
         .into()),
-        Place::S3 { .. } | Place::Registry(_) => Err(UsageError(format!(
+        Location::S3 { .. } | Location::Registry(_) => Err(UsageError(format!(
             "`{source}` is no file here: `backstop policy push --sign` signs on the way there"
         ))
         .into()),

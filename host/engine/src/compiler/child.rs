@@ -16,7 +16,7 @@ use super::{IS_OWN_COMPILER, compile};
 /// use std::process::ExitCode;
 ///
 /// fn main() -> ExitCode {
-///     backstop::policy::compiler_process().unwrap_or_else(|| {
+///     backstop_engine::compiler_process().unwrap_or_else(|| {
 ///         // What the program does.
 ///         ExitCode::SUCCESS
 ///     })

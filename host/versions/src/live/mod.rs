@@ -2,10 +2,10 @@
 //!
 //! `beginning` finds the first version, `look` the next ones, `making` makes a policy of their files, `back` takes one back; `versions` is what is known of them.
 
-mod back;
-mod beginning;
-mod look;
-mod making;
+mod initial;
+mod load;
+mod reload;
+mod rollback;
 mod versions;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,18 +14,18 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
-use self::beginning::{Beginning, begin, recall};
+use self::initial::{InitialVersion, begin, recall};
 use self::versions::{Kind, Refused, Versions};
 use super::health::Health;
-use super::source::Found;
+use super::source::FetchedFile;
 use super::{Catalog, PartName, Policy, PolicyDigest, PolicyError, PolicySpec};
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_core::text::chain;
 
-pub use back::{NotTakenBack, RolledBack};
-pub(super) use look::News;
-pub(super) use making::said;
+pub(super) use load::said;
+pub(super) use reload::News;
+pub use rollback::{NotRolledBack, RolledBack};
 
 /// How long a version may be compiled at a start that has something else to begin with.
 const FIRST_COMPILE: Duration = Duration::from_secs(10);
@@ -67,14 +67,14 @@ pub enum Reload {
         cause: PolicyError,
     },
     /// The source can't be read: the version at work stays. Told once, until it can be read again.
-    Away {
+    SourceUnreachable {
         /// The version that stays.
         kept: String,
         /// Why.
         cause: PolicyError,
     },
     /// The source can be read again, and has nothing new.
-    Back {
+    SourceRecovered {
         /// The version that has been at work all the while.
         kept: String,
     },
@@ -134,7 +134,7 @@ pub struct LivePolicy {
     current: ArcSwap<Policy>,
     compiling: Mutex<Option<Compiling>>,
     /// What was last found in places that tell of no change. Held while a version is looked for and compiled.
-    seen: Mutex<Vec<Arc<Found>>>,
+    seen: Mutex<Vec<Arc<FetchedFile>>>,
     /// Held for moments only: a version can be taken back while another is being compiled, and told of while one is.
     versions: Mutex<Versions>,
     /// Held while a version is taken back, also while the one before it is compiled.
@@ -166,11 +166,11 @@ impl LivePolicy {
         let catalog = catalog.into();
         let known = recall(&catalog, &spec, check.as_ref());
         let beginning = begin(&catalog, &spec, check.as_ref(), &known, None)?;
-        Ok(Self::beginning_with(beginning, catalog, spec, check, known))
+        Ok(Self::starting_with(beginning, catalog, spec, check, known))
     }
 
     /// As [`LivePolicy::checked`]; where that fails, the fallback decides until a good version comes. For a host that must not stop for a bad policy.
-    pub fn load_or_stand_in(
+    pub fn load_or_fall_back(
         catalog: impl Into<Catalog>,
         spec: PolicySpec,
         check: Option<Check>,
@@ -181,7 +181,7 @@ impl LivePolicy {
             match begin(&catalog, &spec, check.as_ref(), &known, Some(FIRST_LOOK)) {
                 Ok(beginning) => (beginning, None),
                 Err(error) => {
-                    let absent = Beginning {
+                    let absent = InitialVersion {
                         policy: Policy::unavailable(&catalog.sandbox, chain(&error)),
                         files: Vec::new(),
                         instead: None,
@@ -189,7 +189,7 @@ impl LivePolicy {
                     (absent, Some(error))
                 }
             };
-        let live = Self::beginning_with(beginning, catalog, spec, check, known);
+        let live = Self::starting_with(beginning, catalog, spec, check, known);
         (live, error)
     }
 
@@ -216,14 +216,14 @@ impl LivePolicy {
     /// Whether the last look did not settle things: the source could not be read, a version may pass at another time, or there is none yet.
     pub fn is_unsettled(&self) -> bool {
         let versions = self.versions();
-        let may_pass = |refused: &Refused| refused.kind == Kind::MayPass;
+        let is_transient = |refused: &Refused| refused.kind == Kind::Transient;
         versions.away.is_some()
-            || versions.refused.as_ref().is_some_and(may_pass)
+            || versions.refused.as_ref().is_some_and(is_transient)
             || self.current().is_unavailable()
     }
 
     /// Whether the source could not be read when it was last looked at.
-    pub fn is_away(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         self.versions().away.is_some()
     }
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::super::source::Found;
-use super::super::store::Kept;
+use super::super::source::FetchedFile;
+use super::super::store::StoredFile;
 use super::super::{Policy, PolicyDigest, PolicySpec};
 use super::Check;
 use backstop_core::failure::Timestamp;
 
 /// What is known of the versions.
 pub(super) struct Versions {
-    pub(super) live: Vec<Kept>,
+    pub(super) live: Vec<StoredFile>,
     pub(super) before: Before,
     pub(super) refused: Option<Refused>,
     /// What was said of the source when it could not be read.
@@ -26,9 +26,9 @@ pub(super) struct Versions {
 pub(super) enum Before {
     None,
     /// Ready to decide.
-    Ready(Arc<Policy>, Vec<Kept>),
-    /// Kept from an earlier run, to be compiled when it is needed.
-    Stored(Vec<Kept>),
+    Ready(Arc<Policy>, Vec<StoredFile>),
+    /// StoredFile from an earlier run, to be compiled when it is needed.
+    Stored(Vec<StoredFile>),
 }
 
 /// The version that was last found to be no good, so that it is told and tried once.
@@ -45,14 +45,14 @@ pub(super) enum Kind {
     /// Nothing, until there is another.
     Refused,
     /// To try it again: a busy machine may have been to blame.
-    MayPass,
+    Transient,
     /// Nothing, until there is another, the next start included: it was at work and broke, or the operator wanted it back.
-    TakenBack,
+    RolledBack,
 }
 
 impl Refused {
     pub(super) fn is_taken_back(&self) -> bool {
-        self.kind == Kind::TakenBack
+        self.kind == Kind::RolledBack
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    pub(super) fn of(files: &[Arc<Found>], check: Option<&Check>) -> Self {
+    pub(super) fn of(files: &[Arc<FetchedFile>], check: Option<&Check>) -> Self {
         Self {
             signatures: files.iter().map(|file| file.signature.clone()).collect(),
             check: check.and_then(|check| (check.digest)()),
@@ -83,16 +83,16 @@ impl Version {
     }
 }
 
-pub(super) fn digests(files: &[Arc<Found>]) -> Vec<PolicyDigest> {
+pub(super) fn digests(files: &[Arc<FetchedFile>]) -> Vec<PolicyDigest> {
     files.iter().map(|file| file.digest).collect()
 }
 
-pub(super) fn kept(files: &[Arc<Found>]) -> Vec<Kept> {
-    files.iter().map(Kept::from).collect()
+pub(super) fn kept(files: &[Arc<FetchedFile>]) -> Vec<StoredFile> {
+    files.iter().map(StoredFile::from).collect()
 }
 
 impl Before {
-    pub(super) fn kept(&self) -> &[Kept] {
+    pub(super) fn kept(&self) -> &[StoredFile] {
         match self {
             Self::None => &[],
             Self::Ready(_, kept) | Self::Stored(kept) => kept,

@@ -90,7 +90,7 @@ pub enum RegistryError {
 
 impl RegistryError {
     /// Whether it is worth asking again later: the registry could not be reached, took too long, failed or was overloaded.
-    pub fn is_away(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Away { .. })
     }
 
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn only_what_may_pass_is_worth_asking_again() {
         let reference: Reference = "localhost:5000/policies/orders:1".parse().unwrap();
-        for (status, is_away) in [
+        for (status, is_unreachable) in [
             (400, false),
             (401, false),
             (403, false),
@@ -192,7 +192,7 @@ mod tests {
             (503, true),
         ] {
             let error = RegistryError::answered(&reference, status, "told");
-            assert_eq!(error.is_away(), is_away, "{status}");
+            assert_eq!(error.is_unreachable(), is_unreachable, "{status}");
         }
     }
 }

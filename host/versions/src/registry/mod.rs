@@ -138,7 +138,7 @@ impl Registry {
                 let reason = format!("it took more than {}s", limit.as_secs());
                 Err(RegistryError::away(reference, reason))
             });
-        if answer.as_ref().is_err_and(|error| !error.is_away()) {
+        if answer.as_ref().is_err_and(|error| !error.is_unreachable()) {
             self.sessions().remove(reference.resolve_registry());
         }
         answer

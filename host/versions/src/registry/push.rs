@@ -18,7 +18,7 @@ impl Reader {
         let (base, repository) = (self.base(), reference.repository());
         let url = format!("{base}/v2/{repository}/blobs/uploads/");
         let begun = self
-            .ask(Method::POST, &url, reference, Access::Push)
+            .evaluate(Method::POST, &url, reference, Access::Push)
             .await?;
         let begun = good(begun, reference).await?;
         let mut location = location(&begun, reference)?;

@@ -104,7 +104,7 @@ impl Reader {
     pub(super) async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
         let url = self.manifest_url(reference);
         let answer = self
-            .ask(Method::HEAD, &url, reference, Access::Pull)
+            .evaluate(Method::HEAD, &url, reference, Access::Pull)
             .await?;
         let named = answer.headers().get("docker-content-digest");
         if answer.status().is_success()
@@ -119,7 +119,9 @@ impl Reader {
     /// The manifest of the reference, whose digest is not checked.
     pub(super) async fn manifest(&self, reference: &Reference) -> Result<Vec<u8>, RegistryError> {
         let url = self.manifest_url(reference);
-        let answer = self.ask(Method::GET, &url, reference, Access::Pull).await?;
+        let answer = self
+            .evaluate(Method::GET, &url, reference, Access::Pull)
+            .await?;
         let answer = good(answer, reference).await?;
         let name = format!("the manifest of {reference}");
         read(answer, reference, &name, MANIFEST).await
@@ -134,7 +136,9 @@ impl Reader {
     ) -> Result<Vec<u8>, RegistryError> {
         let (base, repository) = (&self.base, reference.repository());
         let url = format!("{base}/v2/{repository}/blobs/{digest}");
-        let answer = self.ask(Method::GET, &url, reference, Access::Pull).await?;
+        let answer = self
+            .evaluate(Method::GET, &url, reference, Access::Pull)
+            .await?;
         let answer = good(answer, reference).await?;
         let content = read(answer, reference, &reference.to_string(), most).await?;
         let found = layout::sha256(&content);
@@ -158,7 +162,7 @@ impl Reader {
     }
 
     /// The answer to a request without a body, whatever it is. A token that is no longer good is replaced, once.
-    pub(super) async fn ask(
+    pub(super) async fn evaluate(
         &self,
         method: Method,
         url: &str,

@@ -1,7 +1,7 @@
 //! What is expected of one answer, and how an answer compares with it.
 
 use super::values::{Delay, Text, Verdict};
-use crate::Asked;
+use crate::Evaluation;
 use crate::outcome::Row;
 use backstop_core::decision::{Action, Answer};
 
@@ -30,7 +30,7 @@ impl Expected {
     }
 
     /// Compares, field by field; a policy that broke has one row that does not hold.
-    pub(super) fn compare(&self, asked: &Asked) -> Vec<Row> {
+    pub(super) fn compare(&self, asked: &Evaluation) -> Vec<Row> {
         let Answer { class, action } = match &asked.answer {
             Ok(answer) => answer,
             Err(broken) => {
@@ -73,7 +73,7 @@ impl Expected {
     }
 }
 
-fn log(expected: &Text, asked: &Asked) -> Row {
+fn log(expected: &Text, asked: &Evaluation) -> Row {
     let mut lines = asked.log.iter().map(|line| line.message.as_str());
     let found = lines.find(|line| expected.matches(line));
     let last = asked.log.last().map(|line| line.message.as_str());

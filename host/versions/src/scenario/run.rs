@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::expected::{described, verdict_of};
 use super::{Expected, Given, Plan, Scenario, Step, Verdict};
-use crate::outcome::{Kind, Outcome, Row, Told};
-use crate::{Asked, Broken, Payload, Policy};
+use crate::outcome::{Kind, Outcome, Row, Tried};
+use crate::{Evaluation, EvaluationError, Payload, Policy};
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::{Failure, Milliseconds, random};
@@ -52,7 +52,7 @@ pub fn run(
 }
 
 /// What was compared, and the decision that the first of it that does not hold is about.
-type Compared = (Vec<Row>, Option<Told>);
+type Compared = (Vec<Row>, Option<Tried>);
 
 struct Asking {
     policy: Policy,
@@ -60,12 +60,12 @@ struct Asking {
 }
 
 impl Asking {
-    fn ask(&self, failure: &Failure) -> Asked {
-        self.policy.ask(failure, &self.payload)
+    fn evaluate(&self, failure: &Failure) -> Evaluation {
+        self.policy.evaluate(failure, &self.payload)
     }
 
     fn once(&self, failure: Failure, expected: &Expected) -> Compared {
-        let asked = self.ask(&failure);
+        let asked = self.evaluate(&failure);
         let mut rows = expected.compare(&asked);
         if rows.is_empty() {
             rows.push(Row::new("answer", "an answer", answer(&asked), true));
@@ -80,7 +80,7 @@ impl Asking {
         let (mut sum, mut retries) = (0_u64, 0_u64);
         for number in draws(seed, numbers) {
             let failure = given.failure_with(number);
-            let asked = self.ask(&failure);
+            let asked = self.evaluate(&failure);
             if let Ok(Answer {
                 action: Action::Retry { delay },
                 ..
@@ -135,7 +135,7 @@ impl Asking {
         for (done, step) in (1..).zip(steps) {
             let left = steps.len() - done;
             let failure = given.with(&step.failure).failure();
-            let asked = self.ask(&failure);
+            let asked = self.evaluate(&failure);
             let compared = step.expected.compare(&asked);
             let holds = compared.iter().all(|row| row.holds);
             let name = format!("attempt {}", failure.attempt);
@@ -183,7 +183,7 @@ impl Asking {
         let most = attempts.map_or(MOST_ATTEMPTS, NonZeroU32::get);
         loop {
             let failure = given.failure();
-            let asked = self.ask(&failure);
+            let asked = self.evaluate(&failure);
             let is_late = within.is_some_and(|within| failure.age > within);
             if let Ok(Answer {
                 action: Action::Retry { delay },
@@ -225,9 +225,9 @@ impl Asking {
     }
 
     fn refused(&self, failure: Failure, part: &str) -> Compared {
-        let asked = self.ask(&failure);
+        let asked = self.evaluate(&failure);
         let (got, holds) = match &asked.answer {
-            Err(broken @ (Broken::Settings(_) | Broken::NoSettings(_))) => {
+            Err(broken @ (EvaluationError::Settings(_) | EvaluationError::NoSettings(_))) => {
                 let why = broken.to_string();
                 let holds = why.contains(part);
                 (why, holds)
@@ -258,15 +258,15 @@ fn draws(seed: u64, numbers: NonZeroU32) -> impl Iterator<Item = f64> {
 }
 
 /// What was answered, for people.
-fn answer(asked: &Asked) -> String {
+fn answer(asked: &Evaluation) -> String {
     match &asked.answer {
         Ok(answer) => described(&answer.action),
         Err(broken) => format!("the policy {broken}"),
     }
 }
 
-fn told(failure: Failure, asked: Asked) -> Told {
-    Told {
+fn told(failure: Failure, asked: Evaluation) -> Tried {
+    Tried {
         failure,
         log: asked.log,
     }

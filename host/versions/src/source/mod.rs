@@ -23,14 +23,14 @@ pub use spec::{PartSpec, PolicyError, PolicySpec, load};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// Where it is.
-    pub place: Place,
+    pub place: Location,
     /// The digest that its file must have: `@sha256:…`. That of a registry's manifest stands in the reference.
     pub pin: Option<PolicyDigest>,
 }
 
 /// Where a component is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// One of the four that the host carries.
     Builtin(&'static str),
     /// A file: a component, a core module or text. Or a folder with such files, of which the last by name is meant.
@@ -143,7 +143,7 @@ pub enum SourceError {
 
 /// A component's file as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FetchedFile {
     /// The whole file.
     pub(super) bytes: Arc<[u8]>,
     /// Its digest.
@@ -154,7 +154,7 @@ pub(super) struct Found {
     pub(super) tag: Option<String>,
 }
 
-impl Found {
+impl FetchedFile {
     pub(super) fn new(bytes: Vec<u8>, signature: Option<String>, tag: Option<String>) -> Self {
         Self {
             digest: PolicyDigest::of(&bytes),
@@ -184,7 +184,7 @@ impl fmt::Debug for Fetched {
 
 /// What there is to look with.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sight<'a> {
+pub(super) struct FetchOptions<'a> {
     /// The way to S3 and to registries.
     pub(super) remotes: &'a Remotes,
     /// Whether the signature is wanted, too.
@@ -197,8 +197,8 @@ pub(super) struct Sight<'a> {
     pub(super) most: usize,
 }
 
-impl Sight<'_> {
-    fn accepts(&self, seen: &Found) -> bool {
+impl FetchOptions<'_> {
+    fn accepts(&self, seen: &FetchedFile) -> bool {
         self.keys.is_none_or(|keys| {
             let signature = seen.signature.as_deref();
             keys.verify(&seen.bytes, signature).is_ok()
@@ -209,44 +209,44 @@ impl Sight<'_> {
 impl Source {
     /// One of the four that the host carries.
     pub fn builtin(name: &'static str) -> Self {
-        Place::Builtin(name).into()
+        Location::Builtin(name).into()
     }
 
     /// A file, or a folder of versions.
     pub fn path(path: impl Into<PathBuf>) -> Self {
-        Place::Path(path.into()).into()
+        Location::Path(path.into()).into()
     }
 
     /// Whether it means the same bytes for ever.
     pub fn is_pinned(&self) -> bool {
         match &self.place {
-            Place::Builtin(_) => true,
-            Place::Path(_) | Place::S3 { .. } => self.pin.is_some(),
-            Place::Registry(reference) => reference.digest().is_some(),
+            Location::Builtin(_) => true,
+            Location::Path(_) | Location::S3 { .. } => self.pin.is_some(),
+            Location::Registry(reference) => reference.digest().is_some(),
         }
     }
 
     /// Whether it is reached over the network.
     pub fn is_remote(&self) -> bool {
-        matches!(self.place, Place::S3 { .. } | Place::Registry(_))
+        matches!(self.place, Location::S3 { .. } | Location::Registry(_))
     }
 
-    /// The whole file as it is now, in this sight. `seen` is what was found the last time: it is given back where the place says that nothing has changed. Blocks.
+    /// The whole file as it is now, in this options. `seen` is what was found the last time: it is given back where the place says that nothing has changed. Blocks.
     pub(super) fn look(
         &self,
-        seen: Option<&Arc<Found>>,
-        sight: Sight<'_>,
-    ) -> Result<Arc<Found>, SourceError> {
-        let seen = seen.filter(|seen| sight.accepts(seen));
+        seen: Option<&Arc<FetchedFile>>,
+        options: FetchOptions<'_>,
+    ) -> Result<Arc<FetchedFile>, SourceError> {
+        let seen = seen.filter(|seen| options.accepts(seen));
         let found = match (&self.place, seen) {
             (_, Some(seen)) if self.is_this(seen) => return Ok(Arc::clone(seen)),
-            (Place::Builtin(name), _) => {
+            (Location::Builtin(name), _) => {
                 let bytes = builtin::bytes(name).unwrap_or_default();
-                Arc::new(Found::new(bytes.to_vec(), None, None))
+                Arc::new(FetchedFile::new(bytes.to_vec(), None, None))
             }
-            (Place::Path(path), _) => Arc::new(self.look_at_path(path, sight)?),
-            (Place::S3 { .. } | Place::Registry(_), seen) => {
-                sight.remotes.look(self, seen, sight)?
+            (Location::Path(path), _) => Arc::new(self.look_at_path(path, options)?),
+            (Location::S3 { .. } | Location::Registry(_), seen) => {
+                options.remotes.look(self, seen, options)?
             }
         };
         match self.pin {
@@ -259,17 +259,21 @@ impl Source {
     }
 
     /// Whether what was seen is what it is pinned to, so that there is no need to look.
-    pub(super) fn is_this(&self, seen: &Found) -> bool {
+    pub(super) fn is_this(&self, seen: &FetchedFile) -> bool {
         match &self.place {
-            Place::Builtin(_) => false,
-            Place::Path(_) | Place::S3 { .. } => self.pin == Some(seen.digest),
-            Place::Registry(reference) => {
+            Location::Builtin(_) => false,
+            Location::Path(_) | Location::S3 { .. } => self.pin == Some(seen.digest),
+            Location::Registry(reference) => {
                 reference.digest().is_some() && reference.digest() == seen.tag.as_deref()
             }
         }
     }
 
-    fn look_at_path(&self, path: &Path, sight: Sight<'_>) -> Result<Found, SourceError> {
+    fn look_at_path(
+        &self,
+        path: &Path,
+        options: FetchOptions<'_>,
+    ) -> Result<FetchedFile, SourceError> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
             move |cause| SourceError::Unreadable { path, cause }
@@ -282,55 +286,55 @@ impl Source {
                 })?,
             false => path.to_owned(),
         };
-        let bytes = regular_file::read(&file, sight.most).map_err(|cause| {
+        let bytes = regular_file::read(&file, options.most).map_err(|cause| {
             if cause.kind() == io::ErrorKind::FileTooLarge {
                 SourceError::TooLarge {
                     name: self.to_string(),
-                    most: sight.most,
+                    most: options.most,
                 }
             } else {
                 unreadable(&file)(cause)
             }
         })?;
-        let signature = match sight.signature {
+        let signature = match options.signature {
             true => signature_of(&file).map_err(unreadable(&signature_path(&file)))?,
             false => None,
         };
-        Ok(Found::new(bytes, signature, None))
+        Ok(FetchedFile::new(bytes, signature, None))
     }
 
     /// Its name, the same from whatever folder it is looked at.
     pub(super) fn absolute(&self) -> String {
         match &self.place {
-            Place::Path(path) => match std::path::absolute(path) {
+            Location::Path(path) => match std::path::absolute(path) {
                 Ok(path) => Self {
-                    place: Place::Path(path),
+                    place: Location::Path(path),
                     pin: self.pin,
                 }
                 .to_string(),
                 Err(_) => self.to_string(),
             },
-            Place::Builtin(_) | Place::S3 { .. } | Place::Registry(_) => self.to_string(),
+            Location::Builtin(_) | Location::S3 { .. } | Location::Registry(_) => self.to_string(),
         }
     }
 
     /// The whole file as it is now, with its signature; at most `most` bytes. Blocks.
     pub fn fetch(&self, remotes: &Remotes, most: usize) -> Result<Fetched, SourceError> {
-        let sight = Sight {
+        let options = FetchOptions {
             remotes,
             signature: true,
             keys: None,
             within: None,
             most,
         };
-        let found = self.look(None, sight)?;
+        let found = self.look(None, options)?;
         let digest = found.digest.to_string();
         Ok(Fetched {
             file: found.bytes.to_vec(),
             signature: found.signature.clone(),
             pin: match &self.place {
-                Place::Registry(_) => found.tag.clone().unwrap_or(digest),
-                Place::Builtin(_) | Place::Path(_) | Place::S3 { .. } => digest,
+                Location::Registry(_) => found.tag.clone().unwrap_or(digest),
+                Location::Builtin(_) | Location::Path(_) | Location::S3 { .. } => digest,
             },
         })
     }
@@ -346,14 +350,14 @@ impl Source {
 
     /// The whole file as it is now, at most what [`Limits::component`] is without a setting. Blocks.
     pub fn read(&self) -> Result<Vec<u8>, SourceError> {
-        let sight = Sight {
+        let options = FetchOptions {
             remotes: &Remotes::default(),
             signature: false,
             keys: None,
             within: None,
             most: Limits::default().component,
         };
-        Ok(self.look(None, sight)?.bytes.to_vec())
+        Ok(self.look(None, options)?.bytes.to_vec())
     }
 }
 
@@ -374,8 +378,8 @@ fn signature_of(file: &Path) -> io::Result<Option<String>> {
     }
 }
 
-impl From<Place> for Source {
-    fn from(place: Place) -> Self {
+impl From<Location> for Source {
+    fn from(place: Location) -> Self {
         Self { place, pin: None }
     }
 }
@@ -383,10 +387,10 @@ impl From<Place> for Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Builtin(name) => f.write_str(name),
-            Place::Path(path) => path.display().fmt(f),
-            Place::S3 { bucket, key } => write!(f, "s3://{bucket}/{key}"),
-            Place::Registry(reference) => write!(f, "oci://{reference}"),
+            Location::Builtin(name) => f.write_str(name),
+            Location::Path(path) => path.display().fmt(f),
+            Location::S3 { bucket, key } => write!(f, "s3://{bucket}/{key}"),
+            Location::Registry(reference) => write!(f, "oci://{reference}"),
         }?;
         match self.pin {
             Some(pin) => write!(f, "@{pin}"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Place, Source, SourceError, builtin};
+use super::{Location, Source, SourceError, builtin};
 #[cfg(feature = "oci")]
 use crate::Reference;
 use crate::{PolicyDigest, is_policy_file};
@@ -35,16 +35,16 @@ impl Source {
             if bucket.is_empty() || key.is_empty() || key.ends_with('/') {
                 return Err(wrong(S3));
             }
-            Place::S3 {
+            Location::S3 {
                 bucket: bucket.to_owned(),
                 key: key.to_owned(),
             }
         } else if plain.contains("://") {
             return Err(wrong(SCHEME));
         } else if let Some(known) = builtin::names().find(|known| *known == plain) {
-            Place::Builtin(known)
+            Location::Builtin(known)
         } else if is_policy_file(Path::new(plain)) || plain.contains(std::path::is_separator) {
-            Place::Path(folder.join(plain))
+            Location::Path(folder.join(plain))
         } else {
             return Err(SourceError::Unknown {
                 name: name.to_owned(),
@@ -55,18 +55,18 @@ impl Source {
 }
 
 #[cfg(feature = "oci")]
-fn registry(name: &str, reference: &str) -> Result<Place, SourceError> {
+fn registry(name: &str, reference: &str) -> Result<Location, SourceError> {
     let wrong = || SourceError::Name {
         name: name.to_owned(),
         expected: OCI,
     };
     reference_of(reference)
-        .map(Place::Registry)
+        .map(Location::Registry)
         .ok_or_else(wrong)
 }
 
 #[cfg(not(feature = "oci"))]
-fn registry(name: &str, _: &str) -> Result<Place, SourceError> {
+fn registry(name: &str, _: &str) -> Result<Location, SourceError> {
     Err(SourceError::Unsupported {
         name: name.to_owned(),
         feature: "oci",
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_name_means_an_object_of_s3() {
         let source = parse("s3://policies/live/orders.wasm").unwrap();
-        let place = Place::S3 {
+        let place = Location::S3 {
             bucket: "policies".to_owned(),
             key: "live/orders.wasm".to_owned(),
         };

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use backstop_core::failure::Timestamp;
 use backstop_engine::{
-    Broken, CompilerError, Component, ComponentError, EncodingError, MissingRole, Part, Policy,
-    PolicyDigest, Prepared, ProbeError, Sandbox, Wanted, probe,
+    CompilerError, Component, ComponentError, EncodingError, EvaluationError, MissingRole, Part,
+    Policy, PolicyDigest, Prepared, ProbeError, Sandbox, Wanted, probe,
 };
 
-use super::{Found, Place, Source, SourceError};
+use super::{FetchedFile, Location, Source, SourceError};
 use crate::{Catalog, SignatureError};
 
 /// One component and its settings, as the operator names them.
@@ -30,7 +30,7 @@ pub struct PartSpec {
 )]
 pub enum PolicySpec {
     /// One component.
-    Whole(PartSpec),
+    Single(PartSpec),
     /// A component for each question; the host's default where none is named.
     Parts {
         /// Says what kind of failure an error is.
@@ -104,7 +104,7 @@ pub enum PolicyError {
     },
     /// It broke at work in an earlier run, or was taken back by the operator.
     #[error("the policy {name} is refused, since it was taken back: {why}")]
-    TakenBack {
+    RolledBack {
         /// Where its parts come from.
         name: String,
         /// Why.
@@ -133,9 +133,9 @@ impl PolicyError {
     }
 
     /// Whether the same files may be taken at another time: they ran out of time on the clock, which a busy machine makes short, or the process that compiled them was ended.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Probe { cause, .. } => matches!(cause.broken, Broken::OutOfTime(..)),
+            Self::Probe { cause, .. } => matches!(cause.broken, EvaluationError::OutOfTime(..)),
             Self::Component {
                 cause: ComponentError::Compiler(cause),
                 ..
@@ -147,7 +147,7 @@ impl PolicyError {
             | Self::Component { .. }
             | Self::Role(_)
             | Self::Panicked { .. }
-            | Self::TakenBack { .. }
+            | Self::RolledBack { .. }
             | Self::Scenarios { .. } => false,
         }
     }
@@ -181,7 +181,7 @@ impl PolicySpec {
     /// Whether any of it is a file, or a folder of them.
     pub(crate) fn has_files(&self) -> bool {
         self.sources()
-            .any(|source| matches!(source.place, Place::Path(_)))
+            .any(|source| matches!(source.place, Location::Path(_)))
     }
 
     /// Whether any of it is reached over the network.
@@ -192,7 +192,7 @@ impl PolicySpec {
     /// Shows each source to `change`.
     pub fn for_each_source(&mut self, mut change: impl FnMut(&mut Source)) {
         match self {
-            Self::Whole(part) => change(&mut part.source),
+            Self::Single(part) => change(&mut part.source),
             Self::Parts {
                 classifier,
                 backoff,
@@ -206,7 +206,7 @@ impl PolicySpec {
 
     pub(crate) fn parts(&self) -> impl Iterator<Item = &PartSpec> {
         let parts = match self {
-            Self::Whole(part) => [Some(part), None, None],
+            Self::Single(part) => [Some(part), None, None],
             Self::Parts {
                 classifier,
                 backoff,
@@ -224,12 +224,12 @@ impl PolicySpec {
     pub(crate) fn look(
         &self,
         catalog: &Catalog,
-        seen: &[Arc<Found>],
+        seen: &[Arc<FetchedFile>],
         within: Option<Duration>,
-    ) -> Result<Vec<Arc<Found>>, SourceError> {
+    ) -> Result<Vec<Arc<FetchedFile>>, SourceError> {
         self.sources()
             .enumerate()
-            .map(|(index, source)| source.look(seen.get(index), catalog.sight(within)))
+            .map(|(index, source)| source.look(seen.get(index), catalog.options(within)))
             .collect()
     }
 
@@ -237,11 +237,11 @@ impl PolicySpec {
     pub(crate) fn prepare(
         &self,
         catalog: &Catalog,
-        files: &[Arc<Found>],
+        files: &[Arc<FetchedFile>],
         kept: Option<&Policy>,
         wanted: Wanted<'_>,
     ) -> Result<Vec<PreparedPart>, Box<RefusedFile>> {
-        let missing = Arc::new(Found::new(Vec::new(), None, None));
+        let missing = Arc::new(FetchedFile::new(Vec::new(), None, None));
         let files = files.iter().chain(std::iter::repeat(&missing));
         let parts = self.parts().zip(files);
         parts
@@ -283,7 +283,7 @@ impl PolicySpec {
             })
         };
         let policy = match self {
-            Self::Whole(spec) => Policy::whole(sandbox, part(spec)?),
+            Self::Single(spec) => Policy::single(sandbox, part(spec)?),
             // In the order of `parts`.
             Self::Parts {
                 classifier,
@@ -292,7 +292,7 @@ impl PolicySpec {
             } => {
                 let mut part = |spec: &Option<PartSpec>| spec.as_ref().map(&mut part).transpose();
                 let (classifier, dead_lettering) = (part(classifier)?, part(dead_lettering)?);
-                Policy::assembled(sandbox, classifier, part(backoff)?, dead_lettering)?
+                Policy::composed(sandbox, classifier, part(backoff)?, dead_lettering)?
             }
         };
         probe::run(&policy).map_err(|cause| PolicyError::Probe {
@@ -316,7 +316,7 @@ pub(crate) struct RefusedFile {
 /// A part of which a component can be made.
 pub(crate) struct PreparedPart {
     name: String,
-    file: Arc<Found>,
+    file: Arc<FetchedFile>,
     ready: Ready,
 }
 
@@ -347,12 +347,12 @@ fn prepared(
     catalog: &Catalog,
     source: &Source,
     name: &str,
-    file: &Found,
+    file: &FetchedFile,
     kept: Option<&Policy>,
     wanted: Wanted<'_>,
 ) -> Result<Ready, PolicyError> {
     if let Some(keys) = &catalog.keys
-        && !matches!(source.place, Place::Builtin(_))
+        && !matches!(source.place, Location::Builtin(_))
     {
         keys.verify(&file.bytes, file.signature.as_deref())
             .map_err(|cause| PolicyError::Signature {
@@ -384,14 +384,14 @@ pub fn load(
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    PolicySpec::Whole(PartSpec { source, settings })
+    PolicySpec::Single(PartSpec { source, settings })
         .load(sandbox)
         .map(Arc::new)
 }
 
 impl From<Source> for PolicySpec {
     fn from(source: Source) -> Self {
-        Self::Whole(PartSpec {
+        Self::Single(PartSpec {
             source,
             settings: Vec::new(),
         })

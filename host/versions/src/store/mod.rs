@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::source::{Found, signature_path};
+use super::source::{FetchedFile, signature_path};
 use super::{PolicyDigest, PolicySpec};
 use backstop_engine::trust;
 use backstop_files::atomic_write;
@@ -52,20 +52,20 @@ pub enum StoreError {
 /// What is known of a policy from an earlier run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Known {
+pub(super) struct PersistedState {
     /// The version that decided last.
-    pub(super) live: Vec<Kept>,
+    pub(super) live: Vec<StoredFile>,
     /// The good version before it.
     #[serde(default)]
-    pub(super) before: Vec<Kept>,
+    pub(super) before: Vec<StoredFile>,
     /// The version that was taken back, and why.
     #[serde(default)]
-    pub(super) taken_back: Option<TakenBack>,
+    pub(super) taken_back: Option<RolledBackVersion>,
 }
 
 /// A version that was at work and is not tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TakenBack {
+pub(super) struct RolledBackVersion {
     /// The digests of its files.
     pub(super) version: Vec<PolicyDigest>,
     /// Why.
@@ -74,13 +74,13 @@ pub(super) struct TakenBack {
 
 /// One file of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredFile {
     digest: PolicyDigest,
     #[serde(default)]
     tag: Option<String>,
 }
 
-impl Kept {
+impl StoredFile {
     /// That of the file.
     pub(super) fn digest(&self) -> PolicyDigest {
         self.digest
@@ -96,8 +96,8 @@ impl Kept {
     }
 }
 
-impl From<&Arc<Found>> for Kept {
-    fn from(file: &Arc<Found>) -> Self {
+impl From<&Arc<FetchedFile>> for StoredFile {
+    fn from(file: &Arc<FetchedFile>) -> Self {
         Self {
             digest: file.digest,
             tag: file.tag.clone(),
@@ -183,7 +183,7 @@ impl Store {
     }
 
     /// What an earlier run knew of this policy, if it kept anything. What can't be read is said and passed over.
-    pub(super) fn recall(&self, spec: &PolicySpec, check: &str) -> Option<Known> {
+    pub(super) fn recall(&self, spec: &PolicySpec, check: &str) -> Option<PersistedState> {
         let path = self.known().join(name_of(spec, check));
         let passed_over = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "what was kept of a policy is passed over");
         let text = match std::fs::read(&path) {
@@ -207,7 +207,7 @@ impl Store {
     }
 
     /// Keeps what is known of this policy.
-    pub(super) fn remember(&self, spec: &PolicySpec, check: &str, known: &Known) {
+    pub(super) fn remember(&self, spec: &PolicySpec, check: &str, known: &PersistedState) {
         let written = serde_json::to_vec_pretty(known)
             .map_err(io::Error::other)
             .and_then(|text| write(&self.known().join(name_of(spec, check)), &text));
@@ -217,7 +217,7 @@ impl Store {
     }
 
     /// Keeps the files of a version. One that is there and is not what it was is mended.
-    pub(super) fn keep(&self, files: &[Arc<Found>]) {
+    pub(super) fn keep(&self, files: &[Arc<FetchedFile>]) {
         for file in files {
             let path = self.file(file.digest);
             let is_there =
@@ -236,7 +236,7 @@ impl Store {
     }
 
     /// The files of a version as they were kept; none where one is missing or is not what it was.
-    pub(super) fn files_of(&self, version: &[Kept]) -> Option<Vec<Arc<Found>>> {
+    pub(super) fn files_of(&self, version: &[StoredFile]) -> Option<Vec<Arc<FetchedFile>>> {
         if version.is_empty() {
             return None;
         }
@@ -245,7 +245,7 @@ impl Store {
             let bytes = std::fs::read(&path).ok()?;
             let signature = std::fs::read_to_string(signature_path(&path)).ok();
             atomic_write::touch(&path);
-            let found = Found::new(bytes, signature, kept.tag.clone());
+            let found = FetchedFile::new(bytes, signature, kept.tag.clone());
             (found.digest == kept.digest).then(|| Arc::new(found))
         });
         files.collect()

@@ -19,7 +19,7 @@ pub(crate) struct Refusal {
     pub(crate) why: String,
     pub(crate) at: Timestamp,
     /// Whether another try may end otherwise: a running host tries again by and by, and only a start does without.
-    pub(crate) may_pass: bool,
+    pub(crate) is_transient: bool,
 }
 
 impl Store {
@@ -34,11 +34,11 @@ impl Store {
     }
 
     /// Remembers that what this key means was refused just now.
-    pub(crate) fn refuse(&self, key: &str, why: String, may_pass: bool) {
+    pub(crate) fn refuse(&self, key: &str, why: String, is_transient: bool) {
         let refusal = Refusal {
             why,
             at: clock::now(),
-            may_pass,
+            is_transient,
         };
         let written = serde_json::to_vec_pretty(&refusal)
             .map_err(std::io::Error::other)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Kept, Known, REMEMBERED, Store};
+use super::{PersistedState, REMEMBERED, Store, StoredFile};
 use backstop_core::clock;
 
 /// A policy that no host has served for as long is forgotten.
@@ -23,9 +23,11 @@ impl Store {
         let mut named = BTreeSet::new();
         for entry in entries(&self.known()) {
             let text = std::fs::read(&entry.path).unwrap_or_default();
-            match serde_json::from_slice::<Known>(&text) {
+            match serde_json::from_slice::<PersistedState>(&text) {
                 Ok(_) if entry.age > FORGOTTEN => remove(&entry.path),
-                Ok(known) => named.extend(known.live.iter().chain(&known.before).map(Kept::hex)),
+                Ok(known) => {
+                    named.extend(known.live.iter().chain(&known.before).map(StoredFile::hex))
+                }
                 Err(_) => {}
             }
         }

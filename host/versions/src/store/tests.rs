@@ -9,14 +9,14 @@ use super::sweep::{FORGOTTEN, UNUSED, UNUSED_BYTES, entries};
 use super::*;
 
 fn spec(path: &str, base: &str) -> PolicySpec {
-    PolicySpec::Whole(PartSpec {
+    PolicySpec::Single(PartSpec {
         source: Source::path(path),
         settings: vec![("base".to_owned(), base.to_owned())],
     })
 }
 
-fn found(bytes: &[u8]) -> Arc<Found> {
-    Arc::new(Found::new(
+fn found(bytes: &[u8]) -> Arc<FetchedFile> {
+    Arc::new(FetchedFile::new(
         bytes.to_vec(),
         Some("signature".to_owned()),
         Some("tag".to_owned()),
@@ -31,9 +31,9 @@ fn what_is_kept_comes_back_for_the_same_policy_alone() {
     assert!(store.recall(&one, "").is_none());
     let files = vec![found(b"one")];
     store.keep(&files);
-    let known = Known {
-        live: files.iter().map(Kept::from).collect(),
-        ..Known::default()
+    let known = PersistedState {
+        live: files.iter().map(StoredFile::from).collect(),
+        ..PersistedState::default()
     };
     store.remember(&one, "", &known);
     let again = Store::open(&folder.path().join("store")).unwrap();
@@ -49,7 +49,7 @@ fn a_file_that_is_not_what_it_was_does_not_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let file = found(b"one");
-    let version = [Kept::from(&file)];
+    let version = [StoredFile::from(&file)];
     store.keep(&[Arc::clone(&file)]);
     std::fs::write(store.file(file.digest), "on").unwrap();
     assert!(store.files_of(&version).is_none());
@@ -62,7 +62,7 @@ fn knowledge_that_was_cut_short_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let spec = spec("/p.wasm", "1s");
-    store.remember(&spec, "", &Known::default());
+    store.remember(&spec, "", &PersistedState::default());
     let path = store.known().join(name_of(&spec, ""));
     let text = std::fs::read(&path).unwrap();
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
@@ -102,7 +102,7 @@ fn a_file_that_was_cut_short_is_mended() {
     store.keep(&[Arc::clone(&file)]);
     std::fs::write(store.file(file.digest), "o").unwrap();
     store.keep(&[Arc::clone(&file)]);
-    assert!(store.files_of(&[Kept::from(&file)]).is_some());
+    assert!(store.files_of(&[StoredFile::from(&file)]).is_some());
 }
 
 #[test]
@@ -111,13 +111,13 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
     let store = Store::open(folder.path()).unwrap();
     let (needed, other) = (found(b"needed"), found(b"other"));
     store.keep(&[Arc::clone(&needed), Arc::clone(&other)]);
-    let known = Known {
-        live: vec![Kept::from(&needed)],
-        ..Known::default()
+    let known = PersistedState {
+        live: vec![StoredFile::from(&needed)],
+        ..PersistedState::default()
     };
     let spec = spec("/p.wasm", "1s");
     store.remember(&spec, "", &known);
-    let code = |file: &Found| {
+    let code = |file: &FetchedFile| {
         store
             .code()
             .join(format!("{}.0.compiled", file.digest.hex()))
@@ -127,7 +127,7 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
     }
     store.sweep();
     assert!(
-        store.files_of(&[Kept::from(&other)]).is_some(),
+        store.files_of(&[StoredFile::from(&other)]).is_some(),
         "too new to go"
     );
     for file in [&needed, &other] {
@@ -174,7 +174,7 @@ fn a_refusal_is_remembered_for_a_day_and_forgiven_at_once() {
     let store = Store::open(folder.path()).unwrap();
     store.refuse("key", "why".to_owned(), true);
     let (refusal, path) = store.refusal("key").unwrap();
-    assert!(refusal.why == "why" && refusal.may_pass && path.exists());
+    assert!(refusal.why == "why" && refusal.is_transient && path.exists());
     assert!(store.refusal("another").is_none());
     let text = std::fs::read_to_string(&path).unwrap();
     let yesterday = refusal.at.0 - 86_400_000;

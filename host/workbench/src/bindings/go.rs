@@ -5,7 +5,7 @@ use anyhow::Context;
 use super::{Written, generate};
 use crate::project::Project;
 
-/// wit-bindgen-go's runtime, taken from its crate by `host/build.rs`: (path, text).
+/// wit-bindgen-go's runtime, taken from its crate by `build.rs`: (path, text).
 const RUNTIME: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/go_runtime.rs"));
 
 /// Where the generated code looks for its runtime. It is put beside it: nothing has to be fetched.

@@ -52,7 +52,7 @@ impl TimeAxis {
         (time.clamp(self.from, self.to) as f64).ln()
     }
 
-    /// Place and text of each mark.
+    /// Point and text of each mark.
     pub(super) fn marks(self) -> Vec<(f64, String)> {
         MARKS
             .into_iter()

@@ -10,7 +10,7 @@ use super::style::{FONT, GRID, GROUND, Mark};
 use super::{ChartError, SCALE, drawing};
 
 /// A place in points, from the top left.
-pub(super) type Place = (f64, f64);
+pub(super) type Point = (f64, f64);
 
 /// How a text stands to its place; up and down it is always in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,13 +44,13 @@ where
     }
 
     /// A thin line in the colour of the grid.
-    pub(super) fn grid(&self, from: Place, to: Place) -> Result<(), ChartError> {
+    pub(super) fn grid(&self, from: Point, to: Point) -> Result<(), ChartError> {
         self.line(&[from, to], GRID, 0.75)
     }
 
     pub(super) fn line(
         &self,
-        places: &[Place],
+        places: &[Point],
         colour: RGBColor,
         width: f64,
     ) -> Result<(), ChartError> {
@@ -68,7 +68,7 @@ where
     /// `opacity` is from 0 to 1.
     pub(super) fn area(
         &self,
-        places: &[Place],
+        places: &[Point],
         colour: RGBColor,
         opacity: f64,
     ) -> Result<(), ChartError> {
@@ -80,8 +80,8 @@ where
 
     pub(super) fn rectangle(
         &self,
-        from: Place,
-        to: Place,
+        from: Point,
+        to: Point,
         colour: RGBColor,
         opacity: f64,
     ) -> Result<(), ChartError> {
@@ -93,7 +93,7 @@ where
 
     pub(super) fn dot(
         &self,
-        place: Place,
+        place: Point,
         radius: f64,
         colour: RGBColor,
     ) -> Result<(), ChartError> {
@@ -105,7 +105,7 @@ where
     /// A mark of about this radius.
     pub(super) fn mark(
         &self,
-        (x, y): Place,
+        (x, y): Point,
         radius: f64,
         mark: Mark,
         colour: RGBColor,
@@ -113,7 +113,7 @@ where
         if mark.is_empty() {
             return self.dot((x, y), radius, colour);
         }
-        let corner = |(across, down): &Place| (x + radius * across, y + radius * down);
+        let corner = |(across, down): &Point| (x + radius * across, y + radius * down);
         let corners: Vec<_> = mark.iter().map(corner).collect();
         self.area(&corners, colour, 1.0)
     }
@@ -121,7 +121,7 @@ where
     pub(super) fn text(
         &self,
         text: &str,
-        (x, y): Place,
+        (x, y): Point,
         stands: Stands,
         size: f64,
         colour: RGBColor,
@@ -142,7 +142,7 @@ where
     }
 }
 
-fn units((x, y): Place) -> (i32, i32) {
+fn units((x, y): Point) -> (i32, i32) {
     (unit(x), unit(y))
 }
 

@@ -3,7 +3,7 @@
 use plotters::prelude::DrawingBackend;
 
 use super::axis::{TimeAxis, grouped, spelled};
-use super::canvas::{Canvas, Place, Stands};
+use super::canvas::{Canvas, Point, Stands};
 use super::style::{BLUE, INK, ORANGE, QUIET};
 use super::{Chart, ChartError};
 use crate::simulate::timetable::{Row, Timetable};
@@ -198,7 +198,7 @@ impl TimetableChart<'_> {
         }
         let (top, floor) = (self.bottom() + GAP, self.bottom() + GAP + LOAD);
         let most = counts.iter().copied().max().unwrap_or_default();
-        let heading: (&str, Place) = (
+        let heading: (&str, Point) = (
             "retries of all messages, in the span of time of each bar",
             (LEFT, top - 16.0),
         );

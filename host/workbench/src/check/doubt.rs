@@ -68,7 +68,7 @@ pub(super) fn doubts(policy: &Policy) -> Vec<String> {
 }
 
 fn action(policy: &Policy, failure: &Failure) -> Option<Action> {
-    let answer = policy.ask(failure, &Arc::<Payload>::default()).answer;
+    let answer = policy.evaluate(failure, &Arc::<Payload>::default()).answer;
     answer.ok().map(|Answer { action, .. }| action)
 }
 

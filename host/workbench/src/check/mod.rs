@@ -3,21 +3,21 @@
 //! `generate` makes failures, `hunt` looks among them for those that a policy does not stand, `shrink` makes these small, `paste` writes one down as a scenario.
 
 mod doubt;
+mod fuzz;
 mod generate;
-mod hunt;
 mod paste;
 mod shrink;
 
 use std::sync::Arc;
 
-use super::outcome::{Found, Kind, Outcome, Row, Told};
+use super::outcome::{Found, Kind, Outcome, Row, Tried};
 use super::scenario::{Scenario, described};
 use super::subject::{Settings, Subject};
-use backstop::policy::{Asked, Broken, Limits, Payload, Policy, Sandbox, probe};
+use backstop::policy::{Evaluation, EvaluationError, Limits, Payload, Policy, Sandbox, probe};
 use backstop_core::clock;
 use backstop_core::failure::{Failure, Milliseconds};
+use fuzz::{Caught, Fault, Hunt};
 use generate::Vocabulary;
-use hunt::{Caught, Fault, Hunt};
 
 /// How many failures are asked about more than once.
 const REPEATED: u32 = 32;
@@ -111,7 +111,7 @@ pub fn run(
             Check::Taken => taken(outcome, &policy),
             Check::Same => same(outcome, subject, plan, &policy),
             Check::Hunted(fault) => {
-                let hunt = hunt.get_or_insert_with(|| hunt::hunt(&policy, plan, progress));
+                let hunt = hunt.get_or_insert_with(|| fuzz::hunt(&policy, plan, progress));
                 hunted(outcome, fault, hunt, plan)
             }
         };
@@ -141,10 +141,10 @@ pub fn run(
 }
 
 fn refuses_settings(policy: &Policy) -> bool {
-    let asked = policy.ask(&super::scenario::plain_failure(), &Arc::default());
+    let asked = policy.evaluate(&super::scenario::plain_failure(), &Arc::default());
     matches!(
         asked.answer,
-        Err(Broken::Settings(_) | Broken::NoSettings(_))
+        Err(EvaluationError::Settings(_) | EvaluationError::NoSettings(_))
     )
 }
 
@@ -178,7 +178,7 @@ fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Polic
     for case in generate::cases(plan.seed, &Vocabulary::of(plan.scenarios)).take(REPEATED as usize)
     {
         let payload = case.payload();
-        let ask = |policy: &Policy| policy.ask(&case.failure, &payload);
+        let ask = |policy: &Policy| policy.evaluate(&case.failure, &payload);
         let first = ask(policy);
         for (how, again) in [
             Some(("again", policy)),
@@ -208,8 +208,8 @@ fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Polic
 /// Whether the second answer in one instance differs from the first.
 fn answers_change(policy: &Policy, failure: &Failure, payload: &Arc<Payload>) -> bool {
     let mut session = policy.session(payload);
-    let first = session.ask(failure);
-    let second = session.ask(failure);
+    let first = session.evaluate(failure);
+    let second = session.evaluate(failure);
     first.is_ok() && first != second
 }
 
@@ -248,7 +248,7 @@ fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> O
         Fault::Trap | Fault::Limit | Fault::Nonsense | Fault::Delay => "answer",
     };
     let mut outcome = outcome.with_rows(vec![Row::new(what, expected, answer(asked), false)]);
-    outcome.told = Some(Told {
+    outcome.told = Some(Tried {
         failure: case.failure.clone(),
         log: asked.log.clone(),
     });
@@ -267,15 +267,15 @@ fn share(part: f64) -> String {
     format!("{tenths} %")
 }
 
-fn answer(asked: &Asked) -> String {
+fn answer(asked: &Evaluation) -> String {
     match &asked.answer {
         Ok(answer) => described(&answer.action),
         Err(broken) => format!("the policy {broken}"),
     }
 }
 
-fn told(failure: Failure, asked: Asked) -> Told {
-    Told {
+fn told(failure: Failure, asked: Evaluation) -> Tried {
+    Tried {
         failure,
         log: asked.log,
     }

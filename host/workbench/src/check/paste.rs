@@ -4,8 +4,8 @@ use backstop_backoff::format_duration;
 use toml::Value;
 
 use super::Plan;
+use super::fuzz::Fault;
 use super::generate::Case;
-use super::hunt::Fault;
 use crate::scenario::plain_failure;
 use backstop_core::failure::{Milliseconds, Timestamp, random};
 

@@ -79,13 +79,13 @@ const TEXTS: [Text; 5] = [
 
 /// Where a text is.
 #[derive(Clone, Copy)]
-enum Place {
+enum Location {
     Of(Text),
     Name(List, usize),
     Value(List, usize),
 }
 
-impl Place {
+impl Location {
     fn text(self, case: &mut Case) -> Option<&mut String> {
         match self {
             Self::Of(text) => Some(text(case)),
@@ -193,8 +193,8 @@ impl<T> Search<'_, T> {
                 self.takes(|case| *list(case) = pairs.to_vec())
             });
             for index in 0..pairs.len() {
-                self.shorten(Place::Name(list, index));
-                self.shorten(Place::Value(list, index));
+                self.shorten(Location::Name(list, index));
+                self.shorten(Location::Value(list, index));
             }
         }
     }
@@ -207,13 +207,13 @@ impl<T> Search<'_, T> {
                 body: String::new(),
             };
             if text(&mut self.found.0) != text(&mut plain) {
-                self.shorten(Place::Of(text));
+                self.shorten(Location::Of(text));
             }
         }
     }
 
     /// Leaves out what is not needed of a text, then makes each character an `a`.
-    fn shorten(&mut self, place: Place) {
+    fn shorten(&mut self, place: Location) {
         let set = |case: &mut Case, letters: &[char]| {
             if let Some(text) = place.text(case) {
                 *text = letters.iter().collect();

@@ -24,7 +24,7 @@ pub enum Candidate {
 /// A policy that takes part, for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Asked {
+pub struct EvaluatedPolicy {
     /// The queue whose records it is asked about; none where it is asked about all.
     pub queue: Option<String>,
     /// Whether it is given the settings that each record has.
@@ -51,12 +51,13 @@ impl Candidate {
     }
 
     /// The policies that are asked.
-    pub fn asked(&self) -> Vec<Asked> {
-        let asked = |queue: Option<&String>, settings_as_recorded, policy: &Policy| Asked {
-            queue: queue.cloned(),
-            settings_as_recorded,
-            parts: policy.parts().collect(),
-        };
+    pub fn evaluated(&self) -> Vec<EvaluatedPolicy> {
+        let asked =
+            |queue: Option<&String>, settings_as_recorded, policy: &Policy| EvaluatedPolicy {
+                queue: queue.cloned(),
+                settings_as_recorded,
+                parts: policy.parts().collect(),
+            };
         match self {
             Self::Configured(policy) => vec![asked(None, false, policy)],
             Self::AsRecorded(subject) => {

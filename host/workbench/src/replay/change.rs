@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Said;
+use super::RecordedAnswer;
 use backstop_core::decision::ErrorClass;
 
 /// One thing in which a new answer differs from the old one; the graver ones come first.
@@ -18,9 +18,9 @@ pub enum Change {
     Mended,
     /// Another verdict.
     Verdict {
-        /// As [`Said::verdict`] calls it.
+        /// As [`RecordedAnswer::verdict`] calls it.
         old: &'static str,
-        /// As [`Said::verdict`] calls it.
+        /// As [`RecordedAnswer::verdict`] calls it.
         new: &'static str,
     },
     /// Another class.
@@ -40,7 +40,7 @@ pub enum Change {
 
 impl Change {
     /// Everything in which `new` differs from `old`, the gravest first. Two policies that both break say the same, however they do it.
-    pub(super) fn between(old: &Said, new: &Said) -> Vec<Self> {
+    pub(super) fn between(old: &RecordedAnswer, new: &RecordedAnswer) -> Vec<Self> {
         let (old_class, new_class) = match (old.class(), new.class()) {
             (None, None) => return Vec::new(),
             (Some(_), None) => return vec![Self::Breaks],
@@ -116,22 +116,22 @@ mod tests {
     use super::*;
     use backstop_core::failure::Milliseconds;
 
-    fn retry(class: &ErrorClass, delay: Option<u32>) -> Said {
-        Said::Retry {
+    fn retry(class: &ErrorClass, delay: Option<u32>) -> RecordedAnswer {
+        RecordedAnswer::Retry {
             class: class.clone(),
             delay: delay.map(Milliseconds),
         }
     }
 
-    fn letter(class: &ErrorClass, reason: &str) -> Said {
-        Said::DeadLetter {
+    fn letter(class: &ErrorClass, reason: &str) -> RecordedAnswer {
+        RecordedAnswer::DeadLetter {
             class: class.clone(),
             reason: reason.to_owned(),
         }
     }
 
-    fn broken(cause: &str) -> Said {
-        Said::Broken {
+    fn broken(cause: &str) -> RecordedAnswer {
+        RecordedAnswer::Broken {
             cause: cause.to_owned(),
         }
     }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn the_gravest_change_comes_first() {
         let old = letter(&ErrorClass::Permanent, "a");
-        let new = Said::Discard {
+        let new = RecordedAnswer::Discard {
             class: ErrorClass::Throttled,
             reason: "b".to_owned(),
         };

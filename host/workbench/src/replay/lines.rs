@@ -20,20 +20,20 @@ const BYTES: u64 = 16 << 20;
 
 /// Where a line stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LineRef {
     /// The file, as it was named.
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LineRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
 }
 
-impl Serialize for Place {
+impl Serialize for LineRef {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -42,7 +42,7 @@ impl Serialize for Place {
 /// A line, and where it stands.
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) place: Place,
+    pub(super) place: LineRef,
     /// None of a line that is longer than any record.
     pub(super) text: Option<Vec<u8>>,
 }
@@ -133,7 +133,7 @@ impl Lines {
 
 /// A file under way, and the place of the line that was read last.
 struct Open {
-    place: Place,
+    place: LineRef,
     reader: Box<dyn BufRead>,
 }
 
@@ -157,7 +157,7 @@ impl Open {
                 }
             }
         };
-        let place = Place {
+        let place = LineRef {
             file: name.into(),
             line: 0,
         };
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_record_says_why() {
         let line = |text: Option<&str>| Line {
-            place: Place {
+            place: LineRef {
                 file: "a".into(),
                 line: 1,
             },

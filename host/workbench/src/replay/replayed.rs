@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::change::Change;
-use super::lines::{Line, Place};
+use super::lines::{Line, LineRef};
 use super::recorded::{tells_of_breaking, unrepeatable};
-use super::{Replay, Said};
-use backstop::policy::{Asked, Broken, PartName, Payload, Policy};
+use super::{RecordedAnswer, Replay};
+use backstop::policy::{Evaluation, EvaluationError, PartName, Payload, Policy};
 use backstop::record::DecisionRecord;
 use backstop_core::decision::Decision;
 use backstop_core::failure::Failure;
@@ -18,7 +18,7 @@ use backstop_core::failure::Failure;
 /// Why a record is counted apart: whether the policies differ on it can't be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Apart {
+pub enum NotComparable {
     /// The new policy, or the one that it is compared with, looked at parts of the payload that the record does not hold.
     LookedElsewhere,
     /// One of them ran out of time on the clock, which another machine, or another moment, may give it.
@@ -33,7 +33,7 @@ pub enum Apart {
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// It is no record: why.
-    Unreadable(Place, String),
+    Unreadable(LineRef, String),
     /// It is of a queue that is not asked for, or has no policy.
     OtherQueue(String),
     Replayed(Box<Replayed>),
@@ -42,7 +42,7 @@ pub(super) enum Outcome {
 /// One record, and both answers.
 #[derive(Debug)]
 pub(super) struct Replayed {
-    pub(super) place: Place,
+    pub(super) place: LineRef,
     pub(super) queue: String,
     /// The recorded policy, for people.
     pub(super) recorded: String,
@@ -54,11 +54,11 @@ pub(super) struct Replayed {
 #[derive(Debug)]
 pub(super) enum Judged {
     /// Pointers into the payload that the record does not hold, if that is why.
-    Apart(Apart, BTreeSet<String>),
+    NotComparable(NotComparable, BTreeSet<String>),
     /// No change: the same.
     Compared {
-        old: Said,
-        new: Said,
+        old: RecordedAnswer,
+        new: RecordedAnswer,
         changes: Vec<Change>,
         /// The parts of the new policy, where there is a change.
         asked: Vec<PartName>,
@@ -109,44 +109,48 @@ impl Replay<'_> {
 
 /// Two policies asked about the same failure.
 fn between(old: &Policy, new: &Policy, failure: &Failure, payload: &Arc<Payload>) -> Judged {
-    let asked = [old, new].map(|policy| policy.ask(failure, payload));
+    let asked = [old, new].map(|policy| policy.evaluate(failure, payload));
     if let Some(apart) = incomparable(&asked) {
         return apart;
     }
-    let [old, answer] = asked.map(|asked| Said::from(asked.answer));
+    let [old, answer] = asked.map(|asked| RecordedAnswer::from(asked.answer));
     compared(old, answer, new)
 }
 
 /// A policy asked about a failure that was decided on before.
 fn since(decision: Decision, new: &Policy, failure: &Failure, payload: &Arc<Payload>) -> Judged {
     if let Some(apart) = unrepeatable(&decision.decided_by) {
-        return Judged::Apart(apart, BTreeSet::new());
+        return Judged::NotComparable(apart, BTreeSet::new());
     }
-    let asked = new.ask(failure, payload);
+    let asked = new.evaluate(failure, payload);
     if let Some(apart) = incomparable(std::slice::from_ref(&asked)) {
         return apart;
     }
     if asked.answer.is_err() && !tells_of_breaking(&decision, failure) {
-        return Judged::Apart(Apart::Bound, BTreeSet::new());
+        return Judged::NotComparable(NotComparable::Bound, BTreeSet::new());
     }
-    compared(Said::recorded(decision), asked.answer.into(), new)
+    compared(RecordedAnswer::recorded(decision), asked.answer.into(), new)
 }
 
 /// Why answers can't be compared, if they can't.
-fn incomparable(asked: &[Asked]) -> Option<Judged> {
+fn incomparable(asked: &[Evaluation]) -> Option<Judged> {
     let unknown = asked.iter().flat_map(|asked| &asked.looked_at.unknown);
     let unknown: BTreeSet<_> = unknown.cloned().collect();
     if !unknown.is_empty() {
-        return Some(Judged::Apart(Apart::LookedElsewhere, unknown));
+        return Some(Judged::NotComparable(
+            NotComparable::LookedElsewhere,
+            unknown,
+        ));
     }
-    let is_out_of_time = |asked: &Asked| matches!(asked.answer, Err(Broken::OutOfTime(..)));
+    let is_out_of_time =
+        |asked: &Evaluation| matches!(asked.answer, Err(EvaluationError::OutOfTime(..)));
     asked
         .iter()
         .any(is_out_of_time)
-        .then(|| Judged::Apart(Apart::OutOfTime, BTreeSet::new()))
+        .then(|| Judged::NotComparable(NotComparable::OutOfTime, BTreeSet::new()))
 }
 
-fn compared(old: Said, new: Said, policy: &Policy) -> Judged {
+fn compared(old: RecordedAnswer, new: RecordedAnswer, policy: &Policy) -> Judged {
     let changes = Change::between(&old, &new);
     let asked = match changes.is_empty() {
         true => Vec::new(),

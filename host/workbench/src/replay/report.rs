@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Apart, Change, Delays, Place, Said};
+use super::{Change, Delays, LineRef, NotComparable, RecordedAnswer};
 use backstop::policy::PartName;
 use backstop_core::failure::Failure;
 
@@ -19,7 +19,7 @@ pub struct Report {
     /// Those that are not.
     pub different: usize,
     /// Those of which that can't be told, by the reason.
-    pub apart: BTreeMap<Apart, usize>,
+    pub apart: BTreeMap<NotComparable, usize>,
     /// Lines that are no records.
     pub unreadable: Unreadable,
     /// Records of queues that were not asked for or have no policy, by queue. They are not among `records`.
@@ -58,7 +58,7 @@ pub struct Unreadable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NoRecord {
     /// Where it stands.
-    pub place: Place,
+    pub place: LineRef,
     /// What it is instead.
     pub why: String,
 }
@@ -93,15 +93,15 @@ pub struct Group {
 #[serde(rename_all = "kebab-case")]
 pub struct Sample {
     /// Where the record stands.
-    pub place: Place,
+    pub place: LineRef,
     /// Its queue.
     pub queue: String,
     /// What the policies were told.
     pub failure: Failure,
     /// The answer of before.
-    pub old: Said,
+    pub old: RecordedAnswer,
     /// The answer of now.
-    pub new: Said,
+    pub new: RecordedAnswer,
     /// The policy that gave it, with the settings that it had for this record.
     pub asked: Vec<PartName>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::replayed::{Judged, Outcome, Replayed};
 use super::report::{Group, NoRecord, Pair, Report, Sample, Unreadable};
-use super::{Change, Delays, Said};
+use super::{Change, Delays, RecordedAnswer};
 
 /// Lines that are no records: so many of them are told one by one.
 const UNREADABLE: usize = 5;
@@ -78,7 +78,7 @@ impl Tally {
         *report.queues.entry(queue.clone()).or_default() += 1;
         *report.recorded.entry(recorded).or_default() += 1;
         match judged {
-            Judged::Apart(apart, pointers) => {
+            Judged::NotComparable(apart, pointers) => {
                 *report.apart.entry(apart).or_default() += 1;
                 for pointer in pointers {
                     *report.not_recorded.entry(pointer).or_default() += 1;
@@ -118,7 +118,7 @@ impl Tally {
             self.old_delays.extend(old.delay().map(|delay| delay.0));
             self.new_delays.extend(new.delay().map(|delay| delay.0));
         }
-        if let Said::Broken { cause } = new {
+        if let RecordedAnswer::Broken { cause } = new {
             *self.report.broken.entry(cause.clone()).or_default() += 1;
         }
         let mut changes = changes.into_iter();

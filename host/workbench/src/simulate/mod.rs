@@ -2,13 +2,13 @@
 //!
 //! A [`timetable`] says when the retries of messages come that always fail. The [`contention`] model says how long clients take that get into each other's way. Every decision of both is made by the policy itself, in its sandbox; time is a number, and all randomness comes from a seed.
 
-mod asker;
 pub mod contention;
+mod evaluator;
 mod span;
 mod spread;
 pub mod timetable;
 
-pub use asker::{Asked, Asker, how_to_ask};
+pub use evaluator::{Evaluation, Evaluator, how_to_ask};
 pub use span::Rounded;
 pub(super) use spread::nearest;
 pub use spread::{Percentiles, Spread};

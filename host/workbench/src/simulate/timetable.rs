@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Asked, Asker, Percentiles, how_to_ask};
+use super::{Evaluation, Evaluator, Percentiles, how_to_ask};
 use crate::threads;
 use backstop::policy::{Payload, Policy};
 use backstop_core::decision::{Action, Bounds, DecidedBy, LONGEST_DELAY};
@@ -54,7 +54,7 @@ pub struct Timetable {
     /// How the policy broke, and how many decisions the fallback made for it.
     pub broken: BTreeMap<String, u32>,
     /// In what kind of instance the policy was asked.
-    pub asked: Asked,
+    pub asked: Evaluation,
     /// When every retry comes, in milliseconds from its message's first failure, by attempt.
     #[serde(skip)]
     pub times: Vec<Vec<u64>>,
@@ -119,7 +119,7 @@ pub fn simulate(
 ) -> Timetable {
     let example = plan.failure(String::new(), NonZeroU32::MIN, 0, None);
     let asked = how_to_ask(policy, payload, &example);
-    let walk = |number| plan.walk(number, &mut Asker::new(policy, payload, asked));
+    let walk = |number| plan.walk(number, &mut Evaluator::new(policy, payload, asked));
     let count = usize::try_from(plan.messages).unwrap_or(usize::MAX);
     let walks = threads::spread(count, threads, walk, done);
     summed_up(plan.messages, asked, walks)
@@ -149,13 +149,13 @@ impl Plan {
     }
 
     /// The decision is the host's whole one: the policy's, or the fallback's for a broken policy, within the bounds of the queue.
-    fn walk(&self, number: usize, asker: &mut Asker<'_>) -> Walk {
+    fn walk(&self, number: usize, asker: &mut Evaluator<'_>) -> Walk {
         let id = format!("simulated-{}-{number}", self.seed);
         let mut walk = Walk::default();
         let (mut now, mut previous_delay) = (0, None);
         for attempt in (1..self.horizon.get()).filter_map(NonZeroU32::new) {
             let failure = self.failure(id.clone(), attempt, now, previous_delay);
-            let (answer, decided_by) = match asker.ask(&failure) {
+            let (answer, decided_by) = match asker.evaluate(&failure) {
                 Ok(answer) => (answer, DecidedBy::Policy),
                 Err(broken) => {
                     let cause = broken.to_string();
@@ -187,7 +187,7 @@ impl Plan {
 /// What the messages of one end have: their attempts, and when it came.
 type Endings = (Vec<u64>, Vec<u64>);
 
-fn summed_up(messages: u32, asked: Asked, walks: Vec<Walk>) -> Timetable {
+fn summed_up(messages: u32, asked: Evaluation, walks: Vec<Walk>) -> Timetable {
     let longest = walks.iter().map(|walk| walk.retries.len()).max();
     let mut delays = vec![Vec::new(); longest.unwrap_or_default()];
     let mut times = delays.clone();

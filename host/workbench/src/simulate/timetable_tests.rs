@@ -71,7 +71,7 @@ fn a_policy_without_chance_gives_every_message_the_same_times() {
     );
     let busiest = timetable.busiest_second.unwrap();
     assert_eq!((busiest.after_seconds, busiest.retries), (10, 3));
-    assert_eq!(timetable.asked, Asked::Live);
+    assert_eq!(timetable.asked, Evaluation::Live);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! `backstop policy replay`: recorded decisions put before another policy, and what it would decide otherwise.
 
 mod allow;
-mod asked;
 mod bars;
+mod candidates;
 mod samples;
 mod shown;
 mod tables;
@@ -17,10 +17,10 @@ use super::charts::Charts;
 use super::progress::Reading;
 use crate::exit::UsageError;
 use allow::Share;
-use asked::Candidates;
 use backstop::config::parse_settings;
 use backstop_workbench::chart::DelaysChart;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
+use candidates::Candidates;
 use shown::Shown;
 
 const EXAMPLES: &str = "\
@@ -131,8 +131,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     };
     if args.json {
         let found = json!({
-            "policies": candidates.new.asked(),
-            "against": candidates.old.as_ref().map(|old| old.asked()),
+            "policies": candidates.new.evaluated(),
+            "against": candidates.old.as_ref().map(|old| old.evaluated()),
             "report": report,
         });
         println!("{found}");

@@ -8,7 +8,7 @@ use super::Args;
 use super::shown::Shown;
 use crate::policy::run::described;
 use backstop_core::text::{cut, one_line};
-use backstop_workbench::replay::{Change, Place, Said, Sample};
+use backstop_workbench::replay::{Change, LineRef, RecordedAnswer, Sample};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -45,18 +45,18 @@ pub(super) fn print(shown: &Shown<'_>) {
 }
 
 /// An answer in a line.
-fn words(said: &Said) -> String {
+fn words(said: &RecordedAnswer) -> String {
     let class = said.class().map(Change::class_name).unwrap_or_default();
     let text = match said {
-        Said::Retry {
+        RecordedAnswer::Retry {
             delay: Some(delay), ..
         } => format!("{class}, retry in {delay}"),
-        Said::Retry { delay: None, .. } => {
+        RecordedAnswer::Retry { delay: None, .. } => {
             format!("{class}, retry; a bound of the queue's came before")
         }
-        Said::DeadLetter { reason, .. } => format!("{class}, dead-letter: {reason}"),
-        Said::Discard { reason, .. } => format!("{class}, discard: {reason}"),
-        Said::Broken { cause } => format!("broken: the policy {cause}"),
+        RecordedAnswer::DeadLetter { reason, .. } => format!("{class}, dead-letter: {reason}"),
+        RecordedAnswer::Discard { reason, .. } => format!("{class}, discard: {reason}"),
+        RecordedAnswer::Broken { cause } => format!("broken: the policy {cause}"),
     };
     short(&text)
 }
@@ -73,7 +73,7 @@ fn short(text: &str) -> String {
 /// The command that explains the new policy's answer to a record; none where the record was not read from a file, or no policy is named.
 fn closer(args: &Args, sample: &Sample) -> Option<String> {
     let policy = args.policy.as_ref()?;
-    let Place { file, line } = &sample.place;
+    let LineRef { file, line } = &sample.place;
     if !args
         .records
         .iter()

@@ -4,10 +4,10 @@ use crate::output::println;
 use anstyle::{AnsiColor, Style};
 use indicatif::HumanCount;
 
-use super::asked::{Candidates, title};
+use super::candidates::{Candidates, title};
 use super::{Args, samples, tables};
 use backstop_core::text::one_line;
-use backstop_workbench::replay::{Apart, NoRecord, Report};
+use backstop_workbench::replay::{NoRecord, NotComparable, Report};
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
@@ -93,7 +93,7 @@ impl Shown<'_> {
             let old = self.candidates.old_label();
             line("against", format!("{old}, {settings}"));
         }
-        for asked in self.candidates.new.asked() {
+        for asked in self.candidates.new.evaluated() {
             let policy = one_line(&title(&asked));
             match (&asked.queue, asked.settings_as_recorded) {
                 (Some(queue), _) => line("policy", format!("{}: {policy}", one_line(queue))),
@@ -165,9 +165,9 @@ impl Shown<'_> {
         }
     }
 
-    fn why(&self, apart: Apart) -> String {
+    fn why(&self, apart: NotComparable) -> String {
         match apart {
-            Apart::LookedElsewhere => {
+            NotComparable::LookedElsewhere => {
                 let pointers = self.report.not_recorded.keys().take(TOLD);
                 let pointers: Vec<_> = pointers.map(|pointer| one_line(pointer)).collect();
                 let more = match self.report.not_recorded.len() {
@@ -179,9 +179,9 @@ impl Shown<'_> {
                     pointers.join(", ")
                 )
             }
-            Apart::OutOfTime => "a policy ran out of time on the clock, which is not repeatable".to_owned(),
-            Apart::NoPolicy => "no policy was at work, the host decided".to_owned(),
-            Apart::Bound => "the policy breaks, and as a bound of the queue's decided then, the records do not say whether the recorded one did".to_owned(),
+            NotComparable::OutOfTime => "a policy ran out of time on the clock, which is not repeatable".to_owned(),
+            NotComparable::NoPolicy => "no policy was at work, the host decided".to_owned(),
+            NotComparable::Bound => "the policy breaks, and as a bound of the queue's decided then, the records do not say whether the recorded one did".to_owned(),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::policy::{sandbox, table};
 use backstop_workbench::chart::ContentionChart;
 use backstop_workbench::simulate::contention::contender::lost_write;
 use backstop_workbench::simulate::contention::{Cell, Contender, Network, Sweep};
-use backstop_workbench::simulate::{Asked, Spread};
+use backstop_workbench::simulate::{Evaluation, Spread};
 
 /// The two that policies are compared with.
 const BASELINES: [&str; 2] = ["none", "exponential"];
@@ -174,7 +174,7 @@ fn as_csv(cells: &[Cell]) -> anyhow::Result<()> {
 fn explain(sweep: &Sweep, contenders: &[Contender], cells: &[Cell]) {
     for (number, contender) in (1..).zip(contenders) {
         println!("{number}  {}", contender.label);
-        if contender.asked == Asked::Fresh {
+        if contender.asked == Evaluation::Fresh {
             println!("   asked {FRESH}");
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 
 use super::charts::Charts;
-use super::told::Told;
+use super::failure_args::FailureArgs;
 use crate::exit::UsageError;
 use backstop::config::{parse_number, parse_settings, parse_span};
 use contention::Counts;
@@ -81,7 +81,7 @@ pub(crate) struct Args {
     attempt_takes: Duration,
 
     #[command(flatten)]
-    told: Told,
+    told: FailureArgs,
 
     /// What all randomness is made of: another seed, another sample
     #[arg(long, value_name = "N", default_value = "0")]

@@ -71,7 +71,7 @@ impl Named {
                 .load(sandbox, &self.settings)
                 .map_err(|wrong| UsageError(wrong.to_string()).into());
         }
-        let spec = PolicySpec::Whole(PartSpec {
+        let spec = PolicySpec::Single(PartSpec {
             source: source_of(&self.name)?,
             settings: self.settings.clone(),
         });

@@ -15,7 +15,7 @@ use backstop_core::failure::Milliseconds;
 use backstop_core::text::one_line;
 use backstop_workbench::chart::TimetableChart;
 use backstop_workbench::simulate::timetable::{Plan, Row, Timetable, simulate};
-use backstop_workbench::simulate::{Asked, Percentiles, Rounded};
+use backstop_workbench::simulate::{Evaluation, Percentiles, Rounded};
 
 /// The highest `maxReceiveCount` of SQS: no message is followed further.
 const HORIZON: std::num::NonZeroU32 = std::num::NonZeroU32::MIN.saturating_add(999);
@@ -174,7 +174,7 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
             ),
         );
     }
-    if timetable.asked == Asked::Fresh {
+    if timetable.asked == Evaluation::Fresh {
         line("asked", FRESH);
     }
 }

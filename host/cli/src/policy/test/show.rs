@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::describe::{Again, CROSS, lines};
 use super::target::Target;
-use backstop::policy::{Place, Source};
+use backstop::policy::{Location, Source};
 use backstop_core::clock;
 use backstop_core::fallback;
 use backstop_core::text::one_line;
@@ -23,7 +23,7 @@ const YELLOW: Style = AnsiColor::Yellow.on_default();
 const DIM: Style = Style::new().dimmed();
 
 /// How long nothing may be seen of the work.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROGRESS_DELAY: Duration = Duration::from_secs(1);
 
 /// A file of this many bytes takes longer than a moment to compile.
 const LARGE: u64 = 512 << 10;
@@ -59,7 +59,7 @@ impl<'a> Shown<'a> {
 
     /// Tells that a large file is being compiled, if somebody watches.
     pub(super) fn compiling(&mut self, source: &Source) {
-        let Place::Path(path) = &source.place else {
+        let Location::Path(path) = &source.place else {
             return;
         };
         let size = path.metadata().map_or(0, |file| file.len());
@@ -149,7 +149,7 @@ impl<'a> Shown<'a> {
     pub(super) fn progress(&mut self, done: u32, of: u32) {
         let is_due = match self.told {
             Some(told) => told.elapsed() > STEADY,
-            None => self.started.elapsed() > PATIENCE,
+            None => self.started.elapsed() > PROGRESS_DELAY,
         };
         if is_due && std::io::stderr().is_terminal() {
             self.told = Some(clock::instant());

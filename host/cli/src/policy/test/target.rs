@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::policy::{folder_named, source_of};
-use backstop::policy::{Place, Source, SourceError};
+use backstop::policy::{Location, Source, SourceError};
 use backstop_workbench::scenario::{ScenarioError, Suite};
 
 /// The name of the file of scenarios beside a policy.
@@ -31,8 +31,8 @@ impl Target {
         let file = match &folder {
             Some(_) => None,
             None => match Source::parse(policy, Path::new(""))?.place {
-                Place::Path(path) => Some(path),
-                Place::Builtin(_) | Place::S3 { .. } | Place::Registry(_) => None,
+                Location::Path(path) => Some(path),
+                Location::Builtin(_) | Location::S3 { .. } | Location::Registry(_) => None,
             },
         };
         let beside = match (&folder, &file) {

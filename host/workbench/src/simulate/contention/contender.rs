@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backstop_backoff::{Settings, SettingsError};
 use serde::Serialize;
 
-use super::super::{Asked, how_to_ask};
+use super::super::{Evaluation, how_to_ask};
 use backstop::policy::{Component, ComponentError, Part, Payload, Policy, Sandbox};
 use backstop_core::examples::ordinary_failure;
 use backstop_core::failure::{Error, Failure, Milliseconds};
@@ -30,7 +30,7 @@ pub struct Contender {
     /// The failure that it is told of, but for what the run says.
     pub example: Failure,
     /// In what kind of instance it is asked.
-    pub asked: Asked,
+    pub asked: Evaluation,
 }
 
 impl Contender {
@@ -121,7 +121,7 @@ impl Baseline {
             component: Component::load(sandbox, self.name(), text.as_bytes())?,
             settings: Vec::new(),
         };
-        Ok(Policy::whole(sandbox, part))
+        Ok(Policy::single(sandbox, part))
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
             attempt: NonZeroU32::new(attempt).unwrap(),
             ..ordinary_failure()
         };
-        let answer = policy.ask(&failure, &Arc::default()).answer.unwrap();
+        let answer = policy.evaluate(&failure, &Arc::default()).answer.unwrap();
         let Action::Retry { delay } = answer.action else {
             panic!("{answer:?}");
         };

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::super::{Asker, Spread};
+use super::super::{Evaluator, Spread};
 use super::contender::Contender;
 use super::model::{self, Lost, Network, Outcome};
 use crate::threads;
@@ -97,12 +97,12 @@ impl Sweep {
     }
 
     fn run_once(&self, contender: &Contender, clients: u32, run: u32) -> Run {
-        let mut asker = Asker::new(&contender.policy, &contender.payload, contender.asked);
+        let mut asker = Evaluator::new(&contender.policy, &contender.payload, contender.asked);
         let mut broken = 0;
         let seed = self.seed_of(&contender.label, clients, run);
         let outcome = model::run(clients, self.network, seed, |lost| {
             let failure = told(&contender.example, lost);
-            let answer = asker.ask(&failure).unwrap_or_else(|_| {
+            let answer = asker.evaluate(&failure).unwrap_or_else(|_| {
                 broken += 1;
                 fallback::decide(&failure)
             });
@@ -166,7 +166,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::simulate::Asked;
+    use crate::simulate::Evaluation;
     use crate::simulate::contention::Baseline;
     use backstop::policy::{Limits, Sandbox};
     use backstop_core::examples::ordinary_failure;
@@ -192,7 +192,7 @@ mod tests {
     fn a_result_depends_on_its_seed_and_neither_on_threads_nor_on_company() {
         let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
         let mut contenders = contenders(&sandbox);
-        assert!(contenders.iter().all(|it| it.asked == Asked::Live));
+        assert!(contenders.iter().all(|it| it.asked == Evaluation::Live));
         let sweep = |seed| Sweep {
             clients: vec![1, 5, 20],
             runs: 4,
@@ -222,7 +222,7 @@ mod tests {
         };
         let live = sweep.run(&contenders, 1, || ());
         for contender in &mut contenders {
-            contender.asked = Asked::Fresh;
+            contender.asked = Evaluation::Fresh;
         }
         assert_eq!(sweep.run(&contenders, 1, || ()), live);
         let ending = live.last().unwrap();

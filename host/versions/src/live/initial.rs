@@ -6,32 +6,32 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::super::health::Health;
-use super::super::source::Found;
-use super::super::store::{Kept, Known};
+use super::super::source::FetchedFile;
+use super::super::store::{PersistedState, StoredFile};
 use super::super::{Catalog, Policy, PolicyError, PolicySpec};
-use super::making::{Heeds, Making};
+use super::load::{Heed, Making};
 use super::versions::{Before, Kind, Refused, Version, Versions, digests, kept};
 use super::{Check, FIRST_COMPILE, FIRST_LOOK, LivePolicy};
 use backstop_core::clock;
 use backstop_core::text::chain;
 
 /// How a policy begins.
-pub(super) struct Beginning {
+pub(super) struct InitialVersion {
     pub(super) policy: Policy,
-    pub(super) files: Vec<Arc<Found>>,
+    pub(super) files: Vec<Arc<FetchedFile>>,
     /// Why it is not the version of the source.
     pub(super) instead: Option<PolicyError>,
 }
 
 impl LivePolicy {
-    pub(super) fn beginning_with(
-        beginning: Beginning,
+    pub(super) fn starting_with(
+        beginning: InitialVersion,
         catalog: Catalog,
         spec: PolicySpec,
         check: Option<Check>,
-        known: Known,
+        known: PersistedState,
     ) -> Arc<Self> {
-        let Beginning {
+        let InitialVersion {
             policy,
             files,
             instead,
@@ -48,8 +48,8 @@ impl LivePolicy {
         let is_same = known
             .live
             .iter()
-            .map(Kept::digest)
-            .eq(live.iter().map(Kept::digest));
+            .map(StoredFile::digest)
+            .eq(live.iter().map(StoredFile::digest));
         let before = match (is_same, known.before.is_empty()) {
             // The same version as in the run before, and what that kept.
             (true, false) => Before::Stored(known.before),
@@ -59,7 +59,7 @@ impl LivePolicy {
         let refused = known.taken_back.map(|taken_back| Refused {
             version: Version::at_work(taken_back.version),
             why: taken_back.why,
-            kind: Kind::TakenBack,
+            kind: Kind::RolledBack,
         });
         let this = Self {
             health: Health::new(catalog.roll_back),
@@ -96,7 +96,11 @@ pub(super) fn name_of(check: Option<&Check>) -> &str {
     check.map_or("", |check| check.name.as_str())
 }
 
-pub(super) fn recall(catalog: &Catalog, spec: &PolicySpec, check: Option<&Check>) -> Known {
+pub(super) fn recall(
+    catalog: &Catalog,
+    spec: &PolicySpec,
+    check: Option<&Check>,
+) -> PersistedState {
     let store = catalog.store.as_ref();
     store
         .and_then(|store| store.recall(spec, name_of(check)))
@@ -108,9 +112,9 @@ pub(super) fn begin(
     catalog: &Catalog,
     spec: &PolicySpec,
     check: Option<&Check>,
-    known: &Known,
+    known: &PersistedState,
     within: Option<Duration>,
-) -> Result<Beginning, PolicyError> {
+) -> Result<InitialVersion, PolicyError> {
     let store = catalog.store.as_ref();
     let last = store.and_then(|store| store.files_of(&known.live));
     let making = |heeds, wanted| Making {
@@ -123,8 +127,8 @@ pub(super) fn begin(
     };
     let last_good = |instead: PolicyError| match &last {
         None => Err(instead),
-        Some(files) => match making(Heeds::None, &|| true).make(files) {
-            Ok(policy) => Ok(Beginning {
+        Some(files) => match making(Heed::None, &|| true).make(files) {
+            Ok(policy) => Ok(InitialVersion {
                 policy,
                 files: files.clone(),
                 instead: Some(instead),
@@ -142,25 +146,25 @@ pub(super) fn begin(
         && last.is_some()
     {
         let why = taken_back.why.clone();
-        return last_good(PolicyError::TakenBack {
+        return last_good(PolicyError::RolledBack {
             name: spec.title(),
             why,
         });
     }
     let heeds = match &last {
-        Some(last) if digests(last) != digests(&files) => Heeds::All,
-        None if within.is_some() => Heeds::Compiler,
-        Some(_) | None => Heeds::None,
+        Some(last) if digests(last) != digests(&files) => Heed::All,
+        None if within.is_some() => Heed::Compiler,
+        Some(_) | None => Heed::None,
     };
     // Where the last good version can go on meanwhile, no start waits for long: the next look compiles it.
     let began = clock::instant();
-    let in_time = || heeds != Heeds::All || began.elapsed() < FIRST_COMPILE;
+    let in_time = || heeds != Heed::All || began.elapsed() < FIRST_COMPILE;
     match making(heeds, &in_time).make(&files) {
         Ok(policy) => {
             if let Some(store) = store {
                 store.keep(&files);
             }
-            Ok(Beginning {
+            Ok(InitialVersion {
                 policy,
                 files,
                 instead: None,

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::super::source::{Found, PreparedPart};
+use super::super::source::{FetchedFile, PreparedPart};
 use super::super::store::{Store, identity};
 use super::super::{Catalog, ComponentError, Policy, PolicyDigest, PolicyError, PolicySpec};
 use super::Check;
-use super::beginning::name_of;
+use super::initial::name_of;
 use backstop_core::text::one_line;
 use backstop_engine::Wanted;
 
 /// Which refusals of earlier tries keep a version from being tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heeds {
+pub(super) enum Heed {
     /// All: there is something else to go on with, at once.
     All,
     /// Those of the compiler, which cost time: the fallback can go on meanwhile, but not for good.
@@ -36,13 +36,13 @@ pub(super) struct Making<'a> {
     pub(super) check: Option<&'a Check>,
     /// Components of the version that decides are taken as they are.
     pub(super) kept: Option<&'a Policy>,
-    pub(super) heeds: Heeds,
+    pub(super) heeds: Heed,
     pub(super) wanted: Wanted<'a>,
 }
 
 impl Making<'_> {
     /// The policy of these files, past the operator's own check.
-    pub(super) fn make(&self, files: &[Arc<Found>]) -> Result<Policy, PolicyError> {
+    pub(super) fn make(&self, files: &[Arc<FetchedFile>]) -> Result<Policy, PolicyError> {
         let keys = Keys::of(self, files);
         let store = self.catalog.refusals.as_ref();
         if let Some(store) = store {
@@ -91,10 +91,10 @@ impl Making<'_> {
                 continue;
             };
             let is_heeded = match self.heeds {
-                Heeds::All => true,
-                Heeds::Compiler => key != keys.version,
-                Heeds::Lasting => !refusal.may_pass,
-                Heeds::None => false,
+                Heed::All => true,
+                Heed::Compiler => key != keys.version,
+                Heed::Lasting => !refusal.is_transient,
+                Heed::None => false,
             };
             if is_heeded {
                 return Err(PolicyError::Remembered {
@@ -104,7 +104,7 @@ impl Making<'_> {
                     path,
                 });
             }
-            if self.heeds == Heeds::None {
+            if self.heeds == Heed::None {
                 tracing::warn!(
                     policy = self.spec.title(),
                     "{}: there is no other version to go on with, so it is tried again",
@@ -144,7 +144,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(making: &Making<'_>, files: &[Arc<Found>]) -> Self {
+    fn of(making: &Making<'_>, files: &[Arc<FetchedFile>]) -> Self {
         let mut compiler = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut compiler);
         making.catalog.sandbox.compilation().hash(&mut compiler);

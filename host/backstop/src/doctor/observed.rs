@@ -75,7 +75,7 @@ pub(super) async fn at(
     let sdk = connections.sdk().await;
     let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
     let (client, endpoint) = invocation::client(sdk, timeouts.build());
-    let client = Asked { client, endpoint };
+    let client = LambdaClient { client, endpoint };
     let api = LambdaApi::new(sdk);
     let mappings = mappings(&client, &retry_queue.arn).await;
     let of_mapping = mappings.as_ref().ok().and_then(|found| found.first());
@@ -116,7 +116,7 @@ async fn dead_letters(
     })
 }
 
-async fn mappings(client: &Asked, arn: &str) -> Result<Vec<Mapping>, String> {
+async fn mappings(client: &LambdaClient, arn: &str) -> Result<Vec<Mapping>, String> {
     let answer = client
         .client
         .list_event_source_mappings()
@@ -151,12 +151,12 @@ impl Mapping {
 }
 
 /// Lambda's API, and where it is.
-struct Asked {
+struct LambdaClient {
     client: Client,
     endpoint: Endpoint,
 }
 
-impl Asked {
+impl LambdaClient {
     /// What Lambda says of a request that failed, and where that is known what to change; or what happened on the way to it.
     fn reason<E>(&self, error: &SdkError<E>) -> String
     where
@@ -176,7 +176,7 @@ impl Asked {
     }
 }
 
-async fn function(client: &Asked, api: &LambdaApi, name: &str) -> Function {
+async fn function(client: &LambdaClient, api: &LambdaApi, name: &str) -> Function {
     let found = client
         .client
         .get_function()

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use backstop::policy::Broken;
+use backstop::policy::EvaluationError;
 use backstop_core::decision::{Action, Answer, DecidedBy, Decision, ErrorClass};
 use backstop_core::failure::Milliseconds;
 
 /// What a policy said, before the bounds of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
-pub enum Said {
+pub enum RecordedAnswer {
     /// To try again.
     Retry {
         /// The class of the error.
@@ -38,7 +38,7 @@ pub enum Said {
     },
 }
 
-impl Said {
+impl RecordedAnswer {
     /// What a decision tells of the policy's answer: a delay that was cut is known as it was asked for, one that a bound came before is not.
     pub(super) fn recorded(decision: Decision) -> Self {
         if let Some(reason) = decision.kept_from_discarding() {
@@ -121,8 +121,8 @@ impl Said {
     }
 }
 
-impl From<Result<Answer, Broken>> for Said {
-    fn from(answer: Result<Answer, Broken>) -> Self {
+impl From<Result<Answer, EvaluationError>> for RecordedAnswer {
+    fn from(answer: Result<Answer, EvaluationError>) -> Self {
         match answer {
             Ok(Answer { class, action }) => Self::of(class, action),
             Err(broken) => Self::Broken {
@@ -145,7 +145,7 @@ mod tests {
             reason: reason.to_owned(),
         };
         let class = || ErrorClass::Throttled;
-        let said = |delay| Said::Retry {
+        let said = |delay| RecordedAnswer::Retry {
             class: class(),
             delay,
         };
@@ -164,7 +164,7 @@ mod tests {
             (
                 letter("the queue's allow-discard is false: enough"),
                 DecidedBy::Bound("the queue's allow-discard is false".to_owned()),
-                Said::Discard {
+                RecordedAnswer::Discard {
                     class: class(),
                     reason: "enough".to_owned(),
                 },
@@ -172,7 +172,7 @@ mod tests {
             (
                 letter("enough"),
                 DecidedBy::Policy,
-                Said::DeadLetter {
+                RecordedAnswer::DeadLetter {
                     class: class(),
                     reason: "enough".to_owned(),
                 },
@@ -180,12 +180,12 @@ mod tests {
             (
                 retry(5),
                 DecidedBy::Fallback("the policy answered a verdict without a reason".to_owned()),
-                Said::Broken {
+                RecordedAnswer::Broken {
                     cause: "answered a verdict without a reason".to_owned(),
                 },
             ),
         ] {
-            let found = Said::recorded(Decision {
+            let found = RecordedAnswer::recorded(Decision {
                 class: class(),
                 action,
                 decided_by,

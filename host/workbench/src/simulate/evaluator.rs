@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use backstop::policy::{Broken, Payload, Policy, Session};
+use backstop::policy::{EvaluationError, Payload, Policy, Session};
 use backstop_core::decision::Answer;
 use backstop_core::failure::{Failure, Milliseconds, random};
 
@@ -18,7 +18,7 @@ const RENEWED_AFTER: u32 = 1_000;
 /// In what kind of instance a policy is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asked {
+pub enum Evaluation {
     /// The same instance again and again: several times faster.
     Live,
     /// A fresh one for each failure, as a host asks.
@@ -26,16 +26,16 @@ pub enum Asked {
 }
 
 /// Whether a live instance will do: it does where it answers a sample of failures like `example` as fresh instances do. A policy that keeps something from one answer to the next has to be asked in fresh ones.
-pub fn how_to_ask(policy: &Policy, payload: &Arc<Payload>, example: &Failure) -> Asked {
-    let mut live = Asker::new(policy, payload, Asked::Live);
+pub fn how_to_ask(policy: &Policy, payload: &Arc<Payload>, example: &Failure) -> Evaluation {
+    let mut live = Evaluator::new(policy, payload, Evaluation::Live);
     let is_same = |number| {
         let failure = sample(example, number);
-        live.ask(&failure) == policy.ask(&failure, payload).answer
+        live.evaluate(&failure) == policy.evaluate(&failure, payload).answer
     };
     if (0..SAMPLE).all(is_same) {
-        Asked::Live
+        Evaluation::Live
     } else {
-        Asked::Fresh
+        Evaluation::Fresh
     }
 }
 
@@ -55,16 +55,16 @@ fn sample(example: &Failure, number: u32) -> Failure {
 
 /// Asks one policy about one failure after the other. Its answers are those of fresh instances, if [`how_to_ask`] said so of the policy.
 #[derive(Debug)]
-pub struct Asker<'a> {
+pub struct Evaluator<'a> {
     policy: &'a Policy,
     payload: &'a Arc<Payload>,
-    how: Asked,
+    how: Evaluation,
     live: Option<(Session<'a>, u32)>,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> Evaluator<'a> {
     /// Asks `policy` about failures of messages with this body.
-    pub fn new(policy: &'a Policy, payload: &'a Arc<Payload>, how: Asked) -> Self {
+    pub fn new(policy: &'a Policy, payload: &'a Arc<Payload>, how: Evaluation) -> Self {
         Self {
             policy,
             payload,
@@ -74,21 +74,21 @@ impl<'a> Asker<'a> {
     }
 
     /// The answer, or how the policy broke. A live instance that breaks is thrown away and the failure put before a fresh one, so that it is never broken for what came before.
-    pub fn ask(&mut self, failure: &Failure) -> Result<Answer, Broken> {
-        if self.how == Asked::Live
+    pub fn evaluate(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
+        if self.how == Evaluation::Live
             && let Ok(answer) = self.ask_live(failure)
         {
             return Ok(answer);
         }
-        self.policy.ask(failure, self.payload).answer
+        self.policy.evaluate(failure, self.payload).answer
     }
 
-    fn ask_live(&mut self, failure: &Failure) -> Result<Answer, Broken> {
+    fn ask_live(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         let (mut session, answers) = self
             .live
             .take()
             .unwrap_or_else(|| (self.policy.session(self.payload), 0));
-        let answer = session.ask(failure)?;
+        let answer = session.evaluate(failure)?;
         if answers + 1 < RENEWED_AFTER {
             self.live = Some((session, answers + 1));
         }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::super::source::Found;
+use super::super::source::FetchedFile;
 use super::super::{Policy, PolicyError};
-use super::making::{Heeds, Making};
+use super::load::{Heed, Making};
 use super::versions::{Before, Kind, Refused, Version, digests, kept};
 use super::{FIRST_LOOK, LivePolicy, Reload};
 use backstop_core::clock;
@@ -42,7 +42,11 @@ impl LivePolicy {
     }
 
     /// What came of one look; nothing where the version was given up for the next one.
-    fn reload_once(&self, seen: &mut Vec<Arc<Found>>, news: &dyn Fn() -> News) -> Option<Reload> {
+    fn reload_once(
+        &self,
+        seen: &mut Vec<Arc<FetchedFile>>,
+        news: &dyn Fn() -> News,
+    ) -> Option<Reload> {
         self.note_look();
         let files = match self.spec.look(&self.catalog, seen, None) {
             Ok(files) => files,
@@ -52,7 +56,7 @@ impl LivePolicy {
                 let was_said = self.versions().away.replace(said).is_some();
                 return Some(match was_said {
                     true => Reload::Unchanged,
-                    false => Reload::Away {
+                    false => Reload::SourceUnreachable {
                         kept: self.current().title(),
                         cause,
                     },
@@ -61,7 +65,7 @@ impl LivePolicy {
         };
         let was_away = self.versions().away.take().is_some();
         let nothing_new = || match was_away {
-            true => Reload::Back {
+            true => Reload::SourceRecovered {
                 kept: self.current().title(),
             },
             false => Reload::Unchanged,
@@ -72,8 +76,8 @@ impl LivePolicy {
             return Some(nothing_new());
         }
         let again = match self.refused(&version) {
-            Some(Kind::Refused | Kind::TakenBack) => return Some(nothing_new()),
-            Some(Kind::MayPass) => true,
+            Some(Kind::Refused | Kind::RolledBack) => return Some(nothing_new()),
+            Some(Kind::Transient) => true,
             None => false,
         };
         match self.make(&files, news) {
@@ -87,14 +91,18 @@ impl LivePolicy {
     }
 
     /// The version of these files, unless there is another one before it is compiled.
-    fn make(&self, files: &[Arc<Found>], news: &dyn Fn() -> News) -> Result<Policy, PolicyError> {
+    fn make(
+        &self,
+        files: &[Arc<FetchedFile>],
+        news: &dyn Fn() -> News,
+    ) -> Result<Policy, PolicyError> {
         let _compiling = self.compiling(digests(files));
         let making = Making {
             catalog: &self.catalog,
             spec: &self.spec,
             check: self.check.as_ref(),
             kept: Some(&self.current()),
-            heeds: Heeds::Lasting,
+            heeds: Heed::Lasting,
             wanted: &|| match news() {
                 News::None => true,
                 News::Changed => self.is_still_there(files),
@@ -105,7 +113,7 @@ impl LivePolicy {
     }
 
     /// Whether the source has these very files. One that can't be read may have them.
-    fn is_still_there(&self, files: &[Arc<Found>]) -> bool {
+    fn is_still_there(&self, files: &[Arc<FetchedFile>]) -> bool {
         match self.spec.look(&self.catalog, files, Some(FIRST_LOOK)) {
             Ok(found) => digests(&found) == digests(files),
             Err(_) => true,
@@ -113,8 +121,8 @@ impl LivePolicy {
     }
 
     fn refuse(&self, version: Version, cause: PolicyError, again: bool) -> Reload {
-        let kind = match cause.may_pass() {
-            true => Kind::MayPass,
+        let kind = match cause.is_transient() {
+            true => Kind::Transient,
             false => Kind::Refused,
         };
         let mut versions = self.versions();
@@ -126,7 +134,7 @@ impl LivePolicy {
         if replaced.is_some_and(|it| it.is_taken_back()) {
             self.remember(&mut versions);
         }
-        if again && kind == Kind::MayPass {
+        if again && kind == Kind::Transient {
             return Reload::Unchanged;
         }
         Reload::Refused {
@@ -168,7 +176,7 @@ impl LivePolicy {
         }
     }
 
-    fn swap(&self, policy: Policy, files: &[Arc<Found>]) -> Reload {
+    fn swap(&self, policy: Policy, files: &[Arc<FetchedFile>]) -> Reload {
         let to = policy.title();
         if let Some(store) = &self.catalog.store {
             store.keep(files);

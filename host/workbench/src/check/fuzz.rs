@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Plan;
 use super::generate::{Case, Vocabulary, cases};
 use super::shrink::smallest;
-use backstop::policy::{Asked, Broken, Policy, StoppedClock};
+use backstop::policy::{Evaluation, EvaluationError, Policy, StoppedClock};
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::Milliseconds;
@@ -38,17 +38,19 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    fn of(case: &Case, asked: &Asked, longest: Milliseconds) -> Option<Self> {
+    fn of(case: &Case, asked: &Evaluation, longest: Milliseconds) -> Option<Self> {
         match &asked.answer {
-            Err(Broken::OutOfFuel(..) | Broken::OutOfTime(..) | Broken::OutOfBounds(..)) => {
-                Some(Self::Limit)
-            }
-            Err(Broken::Senseless(_)) => Some(Self::Nonsense),
             Err(
-                Broken::Trapped(..)
-                | Broken::Settings(_)
-                | Broken::NoSettings(_)
-                | Broken::NotLoaded(_),
+                EvaluationError::OutOfFuel(..)
+                | EvaluationError::OutOfTime(..)
+                | EvaluationError::OutOfBounds(..),
+            ) => Some(Self::Limit),
+            Err(EvaluationError::InvalidAnswer(_)) => Some(Self::Nonsense),
+            Err(
+                EvaluationError::Trapped(..)
+                | EvaluationError::Settings(_)
+                | EvaluationError::NoSettings(_)
+                | EvaluationError::NotLoaded(_),
             ) => Some(Self::Trap),
             Ok(Answer {
                 action: Action::Retry { delay },
@@ -73,9 +75,9 @@ pub(super) struct Caught {
     pub(super) number: u32,
     pub(super) case: Case,
     /// What it made of it; of [`Fault::Order`], of the same in another order.
-    pub(super) asked: Asked,
+    pub(super) asked: Evaluation,
     /// Of [`Fault::Order`], what it made of it as it was.
-    pub(super) before: Option<Asked>,
+    pub(super) before: Option<Evaluation>,
 }
 
 /// What came of asking about generated failures.
@@ -146,12 +148,13 @@ fn is_turned(number: u32) -> bool {
 }
 
 /// Whether the policy answers something else when its clocks show another time. That it reads one says little: the runtimes of Go and Python do so themselves.
-fn depends_on_clock(policy: &Policy, case: &Case, number: u32, asked: &Asked) -> bool {
+fn depends_on_clock(policy: &Policy, case: &Case, number: u32, asked: &Evaluation) -> bool {
     if !asked.read_clock && number > CLOCKS {
         return false;
     }
-    let other = policy.ask_at(other_clock(number), &case.failure, &case.payload());
-    let ran_out_of_time = |asked: &Asked| matches!(asked.answer, Err(Broken::OutOfTime(..)));
+    let other = policy.evaluate_at(other_clock(number), &case.failure, &case.payload());
+    let ran_out_of_time =
+        |asked: &Evaluation| matches!(asked.answer, Err(EvaluationError::OutOfTime(..)));
     !ran_out_of_time(asked) && !ran_out_of_time(&other) && !is_same(asked, &other)
 }
 
@@ -165,7 +168,7 @@ fn other_clock(number: u32) -> StoppedClock {
 }
 
 /// Whether two answers come to the same; a reason in other words does.
-fn is_same(one: &Asked, other: &Asked) -> bool {
+fn is_same(one: &Evaluation, other: &Evaluation) -> bool {
     let (Ok(one), Ok(other)) = (&one.answer, &other.answer) else {
         return one.answer == other.answer;
     };
@@ -181,18 +184,18 @@ fn is_same(one: &Asked, other: &Asked) -> bool {
 /// What a policy makes of one failure.
 struct Seen {
     fault: Option<Fault>,
-    asked: Asked,
-    before: Option<Asked>,
+    asked: Evaluation,
+    before: Option<Evaluation>,
 }
 
 impl Seen {
     /// `turned`: in another order too.
     fn of(policy: &Policy, case: &Case, longest: Milliseconds, turned: bool) -> Self {
-        let asked = policy.ask(&case.failure, &case.payload());
+        let asked = policy.evaluate(&case.failure, &case.payload());
         let fault = Fault::of(case, &asked, longest);
         let other = turned.then(|| case.turned()).filter(|other| other != case);
         if let (None, Some(other)) = (fault, other) {
-            let again = policy.ask(&other.failure, &other.payload());
+            let again = policy.evaluate(&other.failure, &other.payload());
             if !is_same(&asked, &again) {
                 return Self {
                     fault: Some(Fault::Order),

@@ -12,7 +12,7 @@ use super::lookup::Lookup;
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is known of each function.
-pub(super) struct Chains {
+pub(super) struct Recursion {
     functions: Arc<dyn Functions>,
     known: Mutex<BTreeMap<String, Arc<Lookup<Chain>>>>,
 }
@@ -23,12 +23,12 @@ pub(super) enum Chain {
     /// It goes on.
     Whole,
     /// It is cut off after about 16 invocations.
-    Cut,
+    Terminated,
     /// Not known: Lambda does not say.
     Unknown,
 }
 
-impl Chains {
+impl Recursion {
     pub(super) fn new(functions: Arc<dyn Functions>) -> Self {
         Self {
             functions,
@@ -36,7 +36,7 @@ impl Chains {
         }
     }
 
-    /// What becomes of a long chain of this function. Asked once where it goes on, at most once a minute where not.
+    /// What becomes of a long chain of this function. Evaluation once where it goes on, at most once a minute where not.
     pub(super) async fn of(&self, function: &str) -> Chain {
         let function = unqualified(function);
         let lookup = {
@@ -50,7 +50,7 @@ impl Chains {
     async fn look(&self, function: &str) -> Chain {
         match self.functions.detects_recursion(function).await {
             Ok(false) => Chain::Whole,
-            Ok(true) => Chain::Cut,
+            Ok(true) => Chain::Terminated,
             Err(error) => {
                 tracing::warn!(%error, function, "recursion detection can't be looked up: allow lambda:GetFunctionRecursionConfig");
                 Chain::Unknown

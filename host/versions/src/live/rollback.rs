@@ -5,11 +5,11 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::store::{Kept, Known, TakenBack};
+use super::super::store::{PersistedState, RolledBackVersion, StoredFile};
 use super::super::{Policy, ROLLBACKS};
 use super::LivePolicy;
-use super::beginning::name_of;
-use super::making::{Heeds, Making};
+use super::initial::name_of;
+use super::load::{Heed, Making};
 use super::versions::{Before, Kind, Refused, Version, Versions};
 use backstop_core::clock;
 use backstop_core::text::chain;
@@ -25,10 +25,10 @@ pub struct RolledBack {
 
 /// Why no version is taken back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotTakenBack {
+pub enum NotRolledBack {
     /// The version that decides has none before it, or none that is still good.
     #[error("there is no version before {now} to go back to")]
-    NoneBefore {
+    NoPreviousVersion {
         /// The version that decides.
         now: String,
     },
@@ -42,11 +42,11 @@ pub enum NotTakenBack {
 
 impl LivePolicy {
     /// A decision of this version on a message broke: after so many messages in a time, the version before comes back by itself.
-    pub fn broke(self: &Arc<Self>, version: &Arc<Policy>, message_id: &str) {
+    pub fn record_failure(self: &Arc<Self>, version: &Arc<Policy>, message_id: &str) {
         if version.is_unavailable() || !Arc::ptr_eq(version, &self.current()) {
             return;
         }
-        let Some(count) = self.health.broke(message_id, clock::instant()) else {
+        let Some(count) = self.health.record_failure(message_id, clock::instant()) else {
             return;
         };
         // Somebody takes it back already.
@@ -82,22 +82,26 @@ impl LivePolicy {
                 to,
                 "a version of the policy is taken back after {why}: it is not tried again until its source changes"
             ),
-            Err(NotTakenBack::Replaced { now }) => tracing::info!(
+            Err(NotRolledBack::Replaced { now }) => tracing::info!(
                 from = version.title(),
                 now,
                 "a version of the policy is not taken back after {why}: another one decides already"
             ),
-            Err(NotTakenBack::NoneBefore { .. }) => {}
+            Err(NotRolledBack::NoPreviousVersion { .. }) => {}
         }
     }
 
     /// Takes the version that decides back, for the good one before it. It is not tried again until the source has another. Blocks while the one before has to be compiled; status and new versions do not wait for that.
-    pub fn roll_back(&self, why: &str) -> Result<RolledBack, NotTakenBack> {
+    pub fn roll_back(&self, why: &str) -> Result<RolledBack, NotRolledBack> {
         self.take_back(None, why)
     }
 
     /// `only` is the version that is to be taken back, if it must be that one.
-    fn take_back(&self, only: Option<&Arc<Policy>>, why: &str) -> Result<RolledBack, NotTakenBack> {
+    fn take_back(
+        &self,
+        only: Option<&Arc<Policy>>,
+        why: &str,
+    ) -> Result<RolledBack, NotRolledBack> {
         // One at a time. Decisions that broke meanwhile don't wait while one of them has the version before compiled.
         let _alone = match (self.rolling_back.try_lock(), only) {
             (Ok(alone), _) => alone,
@@ -126,7 +130,7 @@ impl LivePolicy {
         let restored = self.restored(&stored, &now);
         let versions = self.versions();
         if !Arc::ptr_eq(&now, &self.current()) {
-            return Err(NotTakenBack::Replaced {
+            return Err(NotRolledBack::Replaced {
                 now: self.current().title(),
             });
         }
@@ -140,8 +144,8 @@ impl LivePolicy {
         }
     }
 
-    fn none_before(&self) -> NotTakenBack {
-        NotTakenBack::NoneBefore {
+    fn none_before(&self) -> NotRolledBack {
+        NotRolledBack::NoPreviousVersion {
             now: self.current().title(),
         }
     }
@@ -152,7 +156,7 @@ impl LivePolicy {
         mut versions: MutexGuard<'_, Versions>,
         now: &Policy,
         policy: Arc<Policy>,
-        kept: Vec<Kept>,
+        kept: Vec<StoredFile>,
         why: &str,
     ) -> RolledBack {
         let to = policy.title();
@@ -164,7 +168,7 @@ impl LivePolicy {
         versions.refused = Some(Refused {
             version: Version::at_work(now.digests()),
             why: why.to_owned(),
-            kind: Kind::TakenBack,
+            kind: Kind::RolledBack,
         });
         self.remember(&mut versions);
         drop(versions);
@@ -176,14 +180,14 @@ impl LivePolicy {
     }
 
     /// The version of these files, while `now` is the one that decides.
-    fn restored(&self, version: &[Kept], now: &Arc<Policy>) -> Option<Policy> {
+    fn restored(&self, version: &[StoredFile], now: &Arc<Policy>) -> Option<Policy> {
         let files = self.catalog.store.as_ref()?.files_of(version)?;
         let making = Making {
             catalog: &self.catalog,
             spec: &self.spec,
             check: self.check.as_ref(),
             kept: Some(now),
-            heeds: Heeds::Lasting,
+            heeds: Heed::Lasting,
             wanted: &|| Arc::ptr_eq(now, &self.current()),
         };
         match making.make(&files) {
@@ -205,10 +209,10 @@ impl LivePolicy {
             return;
         }
         let taken_back = versions.refused.as_ref().filter(|it| it.is_taken_back());
-        let known = Known {
+        let known = PersistedState {
             live: versions.live.clone(),
             before: versions.before.kept().to_vec(),
-            taken_back: taken_back.map(|refused| TakenBack {
+            taken_back: taken_back.map(|refused| RolledBackVersion {
                 version: refused.version.digests.clone(),
                 why: refused.why.clone(),
             }),

@@ -30,7 +30,7 @@ const MARGIN: Duration = Duration::from_secs(15 * 60);
 const LOOK: Duration = Duration::from_secs(5);
 
 /// For how long a look at the retry queue is tried again: a batch that can't be begun comes again only after the queue's visibility timeout.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The waits between two tries: the first, and the longest, in milliseconds.
 const BASE: u32 = 100;
@@ -40,7 +40,7 @@ const CAP: u32 = 2_000;
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// A retry queue at work.
-pub(super) struct Open {
+pub(super) struct RetryQueue {
     pub(super) queue: Arc<dyn Queue>,
     pub(super) description: Description,
     /// Deletes and changes of visibility.
@@ -58,7 +58,7 @@ pub(super) struct DeadLetters {
     pub(super) requests: Batched,
 }
 
-impl Open {
+impl RetryQueue {
     /// Where dead letters go; none where there is no such queue. Looked at when it is first asked for, and again as long as it can't be looked at: what needs no dead-letter queue does not wait for one.
     pub(super) async fn dead_letters(&self) -> Result<Option<Arc<DeadLetters>>, QueueError> {
         let holds = |looked: &Result<_, _>| looked.is_err().then_some(AGAIN);
@@ -100,15 +100,15 @@ impl Open {
 }
 
 /// The retry queues by the ARN of their mapping.
-pub(super) struct OpenQueues {
+pub(super) struct RetryQueues {
     connections: Arc<Connections>,
     retry_queue: Option<String>,
     dead_letter_queue: Option<String>,
     requests: Arc<Requests>,
-    opened: Mutex<BTreeMap<String, Arc<Open>>>,
+    opened: Mutex<BTreeMap<String, Arc<RetryQueue>>>,
 }
 
-impl OpenQueues {
+impl RetryQueues {
     pub(super) fn new(
         connections: Arc<Connections>,
         options: &Options,
@@ -123,8 +123,8 @@ impl OpenQueues {
         }
     }
 
-    /// The queue of this ARN. Looked at when it is first asked for; what may pass is tried again for [`PATIENCE`].
-    pub(super) async fn open(&self, arn: &str) -> Result<Arc<Open>, QueueError> {
+    /// The queue of this ARN. Looked at when it is first asked for; what may pass is tried again for [`LOOKUP_TIMEOUT`].
+    pub(super) async fn open(&self, arn: &str) -> Result<Arc<RetryQueue>, QueueError> {
         let opened = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = opened().get(arn) {
             return Ok(Arc::clone(open));
@@ -136,8 +136,8 @@ impl OpenQueues {
         Ok(open)
     }
 
-    async fn looked(&self, arn: &str) -> Result<Open, QueueError> {
-        let end = Instant::now() + PATIENCE;
+    async fn looked(&self, arn: &str) -> Result<RetryQueue, QueueError> {
+        let end = Instant::now() + LOOKUP_TIMEOUT;
         let mut tried = 0;
         loop {
             let error = match in_time(self.look(arn).boxed()).await {
@@ -156,13 +156,13 @@ impl OpenQueues {
         }
     }
 
-    async fn look(&self, arn: &str) -> Result<Open, QueueError> {
+    async fn look(&self, arn: &str) -> Result<RetryQueue, QueueError> {
         let queue = match &self.retry_queue {
             Some(url) if short_name(url) == short_name(arn) => self.connections.by_url(url).await,
             _ => self.connections.by_arn(arn).await?,
         };
         let description = described(queue.as_ref(), arn).await?;
-        Ok(Open {
+        Ok(RetryQueue {
             requests: Batched::start(&queue, &queue, LINGER, &self.requests),
             queue,
             description,

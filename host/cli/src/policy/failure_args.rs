@@ -16,7 +16,7 @@ use backstop_workbench::preset::{self, Preset};
 
 /// A failure's error, and its message.
 #[derive(Debug, Parser)]
-pub(super) struct Told {
+pub(super) struct FailureArgs {
     /// A failure by its name, such as throttled; other flags change it. `backstop policy test --presets` lists them
     #[arg(long, value_name = "NAME", value_parser = preset::find)]
     preset: Option<&'static Preset>,
@@ -54,7 +54,7 @@ pub(super) struct Told {
     pub(super) payload: Option<PathBuf>,
 }
 
-impl Told {
+impl FailureArgs {
     /// The error, within the bounds of the contract.
     pub(super) fn error(&self) -> Error {
         let named = self

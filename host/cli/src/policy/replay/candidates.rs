@@ -9,7 +9,7 @@ use crate::policy::{sandbox, source_of};
 use backstop::config::Config;
 use backstop::policy::{Catalog, LivePolicy, PartSpec, Policy, PolicySpec, Remotes, Sandbox};
 use backstop::queue::short_name;
-use backstop_workbench::replay::{Asked, Candidate};
+use backstop_workbench::replay::{Candidate, EvaluatedPolicy};
 use backstop_workbench::subject::Subject;
 
 /// What is asked, and what it is compared with.
@@ -46,14 +46,14 @@ impl Candidates {
 
 /// The names of the parts with the digests of their files; of several policies how many there are.
 fn label(candidate: &Candidate) -> String {
-    match candidate.asked().as_slice() {
+    match candidate.evaluated().as_slice() {
         [policy] => title(policy),
         policies => format!("the policies of {} queues", policies.len()),
     }
 }
 
 /// The names of the parts, with the digests of their files.
-pub(super) fn title(asked: &Asked) -> String {
+pub(super) fn title(asked: &EvaluatedPolicy) -> String {
     let parts: Vec<_> = asked.parts.iter().map(ToString::to_string).collect();
     parts.join(" + ")
 }
@@ -65,7 +65,7 @@ fn as_recorded(name: &str) -> anyhow::Result<Candidate> {
 
 /// As a host loads it: settings that it refuses are told at once, and not of each record.
 fn configured(name: &str, settings: &[(String, String)]) -> anyhow::Result<Policy> {
-    let spec = PolicySpec::Whole(PartSpec {
+    let spec = PolicySpec::Single(PartSpec {
         source: source_of(name)?,
         settings: settings.to_vec(),
     });
