@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use backstop::clock;
+use tokio::sync::Mutex;
 
 /// One running emulator.
 #[derive(Debug)]
@@ -36,7 +37,10 @@ pub fn ministack() -> &'static Emulator {
     })
 }
 
-/// moto: the stricter one about visibility limits; one client at a time.
+/// Held by a test that uses SQS on [`moto`]: it serves one client at a time.
+pub static MOTO: Mutex<()> = Mutex::const_new(());
+
+/// moto: the stricter one about visibility limits.
 pub fn moto() -> &'static Emulator {
     static RUNNING: OnceLock<Emulator> = OnceLock::new();
     RUNNING.get_or_init(|| {

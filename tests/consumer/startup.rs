@@ -18,7 +18,6 @@ use backstop_tests::policies::{Rule, waits};
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::Worker;
 
-#[path = "startup/stopped.rs"]
 mod stopped;
 
 /// What is said of a start that fails, and the exit code.

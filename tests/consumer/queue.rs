@@ -22,7 +22,7 @@ use backstop::queue::{
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::MutexGuard;
 
 static CHUNK: Bytes = Bytes::from_static(&[b' '; 64 << 10]);
 
@@ -42,8 +42,6 @@ struct Tried {
     _alone: Option<MutexGuard<'static, ()>>,
 }
 
-static MOTO: Mutex<()> = Mutex::const_new(());
-
 impl Tried {
     async fn new(place: Place, fifo: bool, max_receive_count: Option<u32>) -> Self {
         let endpoint = match place {
@@ -52,7 +50,7 @@ impl Tried {
             Place::Moto => &emulator::moto().endpoint,
         };
         let alone = if place == Place::Moto {
-            Some(MOTO.lock().await)
+            Some(emulator::MOTO.lock().await)
         } else {
             None
         };

@@ -17,11 +17,8 @@ use ::backstop_workbench::scenario;
 use backstop_tests::policies::{AT_WORK, Rule, waits};
 use tempfile::TempDir;
 
-#[path = "versions/compiling.rs"]
 mod compiling;
-#[path = "versions/going_back.rs"]
 mod going_back;
-#[path = "versions/watching.rs"]
 mod watching;
 
 /// A folder with a policy and a store, and what a host would do with them.

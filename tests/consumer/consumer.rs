@@ -8,7 +8,7 @@
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName as Q};
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{Running, serve};
-use backstop_tests::emulator::{ministack, moto};
+use backstop_tests::emulator::{MOTO, ministack, moto};
 use backstop_tests::eventually;
 use backstop_tests::worker::{Worker, numbered};
 
@@ -86,6 +86,7 @@ async fn every_message_is_accounted_for_on_ministack() {
 
 #[tokio::test]
 async fn every_message_is_accounted_for_on_moto() {
+    let _alone = MOTO.lock().await;
     every_message_is_accounted_for(Queues::standard(&moto().endpoint, &[]).await, 1).await;
 }
 

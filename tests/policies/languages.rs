@@ -154,7 +154,7 @@ async fn a_policy_in_rust_works_and_says_what_is_wrong() {
         language: Language::Rust,
         crash: &[(
             "let ceiling = ",
-            concat!(include_str!("corpus/edges/delay.rs.txt"), "let ceiling = "),
+            concat!(include_str!("../corpus/edges/delay.rs.txt"), "let ceiling = "),
         )],
         told: &["told to crash", "src/lib.rs:"],
         without: ("fn delay(", "fn delays("),
@@ -174,7 +174,7 @@ async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
             ),
             (
                 "const ceiling = ",
-                concat!(include_str!("corpus/edges/delay.js.txt"), "const ceiling = "),
+                concat!(include_str!("../corpus/edges/delay.js.txt"), "const ceiling = "),
             ),
         ],
         // The exception first, and the engine's own words last.
@@ -196,7 +196,7 @@ async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
             ),
             (
                 "const ceiling = ",
-                concat!(include_str!("corpus/edges/delay.js.txt"), "const ceiling = "),
+                concat!(include_str!("../corpus/edges/delay.js.txt"), "const ceiling = "),
             ),
         ],
         // The exception first, and the engine's own words last.
@@ -219,7 +219,7 @@ async fn a_policy_in_python_works_and_says_what_is_wrong() {
             (
                 "ceiling = min(",
                 concat!(
-                    include_str!("corpus/edges/delay.py.txt"),
+                    include_str!("../corpus/edges/delay.py.txt"),
                     "        ceiling = min("
                 ),
             ),
@@ -242,7 +242,7 @@ async fn a_policy_in_go_works_and_says_what_is_wrong() {
             ),
             (
                 "delay := Milliseconds(longest)",
-                concat!(include_str!("corpus/edges/delay.go.txt"), "delay := Milliseconds(longest)"),
+                concat!(include_str!("../corpus/edges/delay.go.txt"), "delay := Milliseconds(longest)"),
             ),
         ],
         told: &["told to crash", "card-payments.Delay"],
@@ -260,7 +260,7 @@ async fn a_policy_in_c_works_and_says_what_is_wrong() {
             ("#include <string.h>", "#include <string.h>\n#include <time.h>"),
             (
                 "uint32_t delay = CAP;",
-                concat!(include_str!("corpus/edges/delay.c.txt"), "uint32_t delay = CAP;"),
+                concat!(include_str!("../corpus/edges/delay.c.txt"), "uint32_t delay = CAP;"),
             ),
         ],
         told: &["told to crash"],

@@ -5,7 +5,6 @@
     reason = "a test that can't go on fails"
 )]
 
-#[path = "deployment/template.rs"]
 mod template;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The chart in `examples/lambda`: when the retries of an event happen that always fails, as `backstop policy simulate` draws it.
 //!
-//! `RENEW=1 cargo test --workspace --test chart` writes it again.
+//! `RENEW=1 cargo test --workspace --test policies chart::` writes it again.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -53,7 +53,7 @@ async fn the_chart_and_the_sentence_below_it_are_what_the_policy_says() {
     }
     assert!(
         std::fs::read_to_string(&path).unwrap_or_default() == chart,
-        "{} is not what the policy says now: RENEW=1 cargo test --workspace --test chart",
+        "{} is not what the policy says now: RENEW=1 cargo test --workspace --test policies chart::",
         path.display()
     );
 

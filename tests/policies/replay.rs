@@ -1,6 +1,6 @@
 //! `backstop policy replay`: records that a host wrote, put before the same policies and before others.
 //!
-//! `RENEW=1 cargo test --workspace --test replay records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/replay.md`.
+//! `RENEW=1 cargo test --workspace --test policies records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/replay.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,0 +1,4 @@
+//! The `backstop` command as a person uses it.
+
+mod cli;
+mod doctor;

@@ -1,0 +1,10 @@
+//! The consumer of a queue: start, handlers, decisions, shadow policies, faults and the end of the process.
+
+mod consumer;
+mod endings;
+mod faults;
+mod handlers;
+mod in_memory;
+mod queue;
+mod shadow;
+mod startup;

@@ -1,0 +1,6 @@
+//! The Lambda retry handler: retries end to end, its deployment, and the functions of the examples.
+
+mod deployment;
+mod functions;
+mod retries;
+mod retries_in_memory;

@@ -1,0 +1,11 @@
+//! What policies are and what authors do with them: the sandbox and its limits, every language, scenarios, checks, simulation, charts and replay.
+
+mod chart;
+mod checks;
+mod languages;
+mod preview_1;
+mod replay;
+mod sandbox;
+mod scenarios;
+mod simulate;
+mod workbench;

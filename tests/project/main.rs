@@ -1,0 +1,3 @@
+//! The project itself: its documents.
+
+mod docs;
