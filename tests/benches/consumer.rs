@@ -120,7 +120,7 @@ where
 {
     let queues = filled(count).await;
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let settings = vec![("base".to_owned(), "1s".to_owned())];
+    let settings = [("base", "1s")].into();
     let source = Source::builtin("linear");
     let policy =
         LivePolicy::load(&sandbox, PolicySpec::Single(PartSpec { source, settings })).unwrap();

@@ -88,7 +88,7 @@ impl Trial {
     fn decider(&self) -> Decider {
         let sandbox = Sandbox::new(Limits::default()).unwrap();
         let source = Source::builtin(self.policy);
-        let settings = self.settings.clone();
+        let settings = self.settings.clone().into();
         let policy =
             LivePolicy::load(&sandbox, PolicySpec::Single(PartSpec { source, settings })).unwrap();
         let seen = Arc::clone(&self.seen) as Arc<dyn Observer>;

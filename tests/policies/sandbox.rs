@@ -12,8 +12,9 @@ use backstop::decision::{Action, ErrorClass, InvalidAnswer};
 use backstop::failure::{Failure, Milliseconds};
 use backstop::policy::{
     Component, ComponentError, EncodingError, Evaluation, EvaluationError, Limits, LivePolicy,
-    Part, Payload, Phase, Policy, PolicySpec, Sandbox, Source,
+    Part, Parts, Payload, Phase, Policy, PolicySpec, Sandbox, Source,
 };
+use backstop::settings::Settings;
 use backstop_tests::policies::{Rule, waits};
 
 fn sandbox() -> Sandbox {
@@ -34,7 +35,7 @@ fn load(sandbox: &Sandbox, file: &[u8]) -> Result<Policy, ComponentError> {
         sandbox,
         Part {
             component,
-            settings: Vec::new(),
+            settings: Settings::new(),
         },
     ))
 }
@@ -368,7 +369,7 @@ fn settings_for_a_policy_without_settings_are_refused_by_name() {
         &sandbox,
         Part {
             component,
-            settings: vec![("base".to_owned(), "1s".to_owned())],
+            settings: [("base", "1s")].into(),
         },
     );
     let broken = policy
@@ -794,7 +795,7 @@ fn a_policy_is_put_together_from_parts_of_different_components() {
     let sandbox = sandbox();
     let part = |text: String| Part {
         component: Component::load(&sandbox, "part", text.as_bytes()).unwrap(),
-        settings: Vec::new(),
+        settings: Settings::new(),
     };
     let cart = || {
         part(
@@ -805,7 +806,15 @@ fn a_policy_is_put_together_from_parts_of_different_components() {
             .text(),
         )
     };
-    let policy = Policy::composed(&sandbox, Some(cart()), Some(part(waits(7))), None).unwrap();
+    let policy = Policy::composed(
+        &sandbox,
+        Parts {
+            classifier: Some(cart()),
+            backoff: Some(part(waits(7))),
+            dead_lettering: None,
+        },
+    )
+    .unwrap();
     let answer = policy.evaluate(&failure(), &Arc::default()).answer.unwrap();
     assert_eq!(
         (answer.class, answer.action),
@@ -817,7 +826,14 @@ fn a_policy_is_put_together_from_parts_of_different_components() {
         )
     );
     assert_eq!(policy.parts().count(), 2);
-    let misplaced = Policy::composed(&sandbox, None, Some(cart()), None).unwrap_err();
+    let misplaced = Policy::composed(
+        &sandbox,
+        Parts {
+            backoff: Some(cart()),
+            ..Parts::default()
+        },
+    )
+    .unwrap_err();
     assert_eq!(
         misplaced.to_string(),
         "`part` is named as the backoff, but exports only backstop:policy/classifier@0.1.0"

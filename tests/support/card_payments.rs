@@ -7,6 +7,7 @@ use backstop::config::Cache;
 use backstop::decision::{Action, Answer, ErrorClass};
 use backstop::failure::{Failure, Milliseconds};
 use backstop::policy::{Compiled, EvaluationError, Limits, Payload, Sandbox, Source};
+use backstop::settings::Settings;
 use backstop_policy::{Policy, Verdict, testing, whole_milliseconds};
 use backstop_workbench::check;
 use backstop_workbench::scenario::Suite;
@@ -65,8 +66,8 @@ pub fn compiled(component: &Path) -> Subject {
 }
 
 /// Settings with this number of attempts.
-pub fn attempts(number: &str) -> Vec<(String, String)> {
-    vec![("attempts".to_owned(), number.to_owned())]
+pub fn attempts(number: &str) -> Settings {
+    [("attempts", number)].into()
 }
 
 /// Fails where the component answers anything else than the template of Rust does.
@@ -78,7 +79,7 @@ pub fn assert_same_decisions(component: &Path) {
         .map(|(failure, _)| failure)
         .take(FAILURES)
         .collect();
-    for settings in [Vec::new(), attempts("4294967295")] {
+    for settings in [Settings::new(), attempts("4294967295")] {
         let policy = subject.policy(&settings);
         let payments = Payments::configure(&settings).unwrap();
         for failures in failures.chunks(LIVE) {
@@ -90,7 +91,7 @@ pub fn assert_same_decisions(component: &Path) {
             }
         }
     }
-    let unknown = vec![("attempt\0é".to_owned(), "8".to_owned())];
+    let unknown = Settings::from([("attempt\0é", "8")]);
     for settings in ATTEMPTS.map(attempts).into_iter().chain([unknown]) {
         let failure = crate::failure("lock_timeout");
         let asked = subject.policy(&settings).evaluate(&failure, &payload);

@@ -162,7 +162,7 @@ fn a_start_with_the_source_away_or_bad_goes_on_with_what_was_last_good() {
     // Under other settings it is another policy, of which nothing was kept.
     let mut other = world.spec("./policy.wat");
     if let PolicySpec::Single(part) = &mut other {
-        part.settings.push(("base".to_owned(), "2s".to_owned()));
+        part.settings = [("base", "2s")].into();
     }
     assert!(LivePolicy::load(&world.catalog, other).is_err());
 }

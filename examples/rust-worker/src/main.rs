@@ -38,13 +38,9 @@ async fn main() -> Result<()> {
 
     // The policy: one of the built-in ones, or Source::path("policy.wasm").
     let sandbox = Sandbox::new(Limits::default()).map_err(|error| anyhow::anyhow!("{error:#}"))?;
-    let settings = vec![
-        ("base".to_owned(), "1s".to_owned()),
-        ("max-attempts".to_owned(), "5".to_owned()),
-    ];
     let spec = PolicySpec::Single(PartSpec {
         source: Source::builtin("full-jitter"),
-        settings,
+        settings: [("base", "1s"), ("max-attempts", "5")].into(),
     });
     let policy = LivePolicy::load(&sandbox, spec)?;
 

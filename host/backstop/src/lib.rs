@@ -18,4 +18,4 @@ pub mod service;
 pub mod shadow;
 pub mod telemetry;
 
-pub use backstop_core::{decision, failure, fallback, text};
+pub use backstop_core::{decision, failure, fallback, settings, text};

@@ -14,7 +14,7 @@ use super::signals::stop_on_signal;
 use super::{log, messages};
 use backstop::config::{
     self, Cache, Config, Destination, HandlerConfig, Policies, QueueConfig, parse_endpoint,
-    parse_number, parse_settings, parse_span,
+    parse_number, parse_pair, parse_span,
 };
 use backstop::consumer::{Options, Summary};
 use backstop::policy::{Limits, PartSpec, PolicySpec, REFRESH, Source};
@@ -62,7 +62,7 @@ pub(super) struct Args {
     policy: String,
 
     /// A setting of the policy, such as base=2s; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
     settings: Vec<(String, String)>,
 
     /// Scenarios that every version of the policy has to pass before it is put to work (host/docs/scenarios.md)
@@ -90,7 +90,7 @@ pub(super) struct Args {
     shadow: Option<String>,
 
     /// A setting of the shadow; may be repeated [default: those of --set]
-    #[arg(long = "shadow-set", value_name = "NAME=VALUE", value_parser = parse_settings, requires = "shadow")]
+    #[arg(long = "shadow-set", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "shadow")]
     shadow_settings: Vec<(String, String)>,
 
     /// POST each message to this URL; 2xx is success
@@ -260,8 +260,8 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
         Some(name) => Some(PolicySpec::Single(PartSpec {
             source: source("--shadow", name)?,
             settings: match args.shadow_settings.as_slice() {
-                [] => args.settings.clone(),
-                settings => settings.to_vec(),
+                [] => args.settings.clone().into(),
+                settings => settings.to_vec().into(),
             },
         })),
         None => None,
@@ -288,7 +288,7 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
         },
         policy: PolicySpec::Single(PartSpec {
             source: source("--policy", &args.policy)?,
-            settings: args.settings,
+            settings: args.settings.into(),
         }),
         scenarios: args.scenarios,
         shadow,

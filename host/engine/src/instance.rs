@@ -11,6 +11,7 @@ use super::component::Component;
 use super::host::{Host, StoppedClock};
 use super::payload::Payload;
 use backstop_core::decision::{InvalidAnswer, REASON_BYTES};
+use backstop_core::settings::Settings;
 use backstop_core::text::cut;
 
 /// How a policy failed to answer.
@@ -99,7 +100,7 @@ impl<'a> Live<'a> {
     }
 
     /// Instantiates and configures.
-    pub(super) fn start(&mut self, settings: &[(String, String)]) -> Result<(), EvaluationError> {
+    pub(super) fn start(&mut self, settings: &Settings) -> Result<(), EvaluationError> {
         let fuel = self.sandbox.limits.fuel;
         let started = self
             .store

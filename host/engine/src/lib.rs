@@ -16,6 +16,7 @@ mod limits;
 mod looked_at;
 #[cfg(test)]
 mod mutation_tests;
+mod parts;
 mod payload;
 mod policy;
 pub mod probe;
@@ -34,6 +35,7 @@ pub use host::{LogLine, StoppedClock};
 pub use instance::{EvaluationError, Phase};
 pub use limits::{CompileLimits, Limits};
 pub use looked_at::LookedAt;
+pub use parts::{Parts, Role};
 pub use payload::Payload;
 pub use policy::{Evaluation, MissingRole, Part, PartName, Policy, Session};
 pub use probe::ProbeError;

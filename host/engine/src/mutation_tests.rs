@@ -278,7 +278,7 @@ fn load_and_ask(sandbox: &Sandbox, file: &[u8]) -> usize {
     };
     let part = Part {
         component,
-        settings: Vec::new(),
+        settings: backstop_core::settings::Settings::new(),
     };
     let policy = Policy::single(sandbox, part);
     let [failure, ..] = examples::failures();

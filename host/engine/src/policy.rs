@@ -11,12 +11,13 @@ use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::{Failure, Milliseconds};
 use backstop_core::fallback;
-use backstop_core::settings::merge;
+use backstop_core::settings::Settings;
 
 use crate::bindings::{backoff, classifier, dead_lettering, types};
 use crate::instance::Live;
 use crate::{
-    Component, EvaluationError, LogLine, LookedAt, Payload, PolicyDigest, Sandbox, StoppedClock,
+    Component, EvaluationError, LogLine, LookedAt, Parts, Payload, PolicyDigest, Role, Sandbox,
+    StoppedClock,
 };
 
 /// One component of a policy, with the settings that it is given.
@@ -25,7 +26,7 @@ pub struct Part {
     /// The compiled component.
     pub component: Arc<Component>,
     /// Names and values, in the operator's order.
-    pub settings: Vec<(String, String)>,
+    pub settings: Settings,
 }
 
 /// A policy: which part answers which question. The host has its default for a question that no part answers.
@@ -53,7 +54,7 @@ pub struct MissingRole {
     /// What the operator calls the part.
     pub name: String,
     /// The question.
-    pub role: &'static str,
+    pub role: Role,
     /// The interfaces that it does export.
     pub exported: String,
 }
@@ -66,8 +67,12 @@ pub struct PartName {
     /// The digest of its file.
     pub digest: PolicyDigest,
     /// Its settings.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub settings: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub settings: Settings,
+}
+
+fn is_empty(settings: &Settings) -> bool {
+    settings.is_empty()
 }
 
 impl std::fmt::Display for PartName {
@@ -120,27 +125,23 @@ impl Policy {
     }
 
     /// A policy that is put together: each part answers its one question, the host's defaults answer the rest. Refuses a part that does not export what it is there for.
-    pub fn composed(
-        sandbox: &Sandbox,
-        classifier: Option<Part>,
-        backoff: Option<Part>,
-        dead_lettering: Option<Part>,
-    ) -> Result<Self, MissingRole> {
+    pub fn composed(sandbox: &Sandbox, parts: Parts<Part>) -> Result<Self, MissingRole> {
         let mut policy = Self {
             sandbox: sandbox.clone(),
             parts: Vec::new(),
             roles: Roles::default(),
             unavailable: None,
         };
-        policy.roles.classifier = policy.add(classifier, "classifier", |component| {
+        policy.roles.classifier = policy.add(parts.classifier, Role::Classifier, |component| {
             component.classifier.clone()
         })?;
         policy.roles.dead_lettering =
-            policy.add(dead_lettering, "dead-lettering", |component| {
+            policy.add(parts.dead_lettering, Role::DeadLettering, |component| {
                 component.dead_lettering.clone()
             })?;
-        policy.roles.backoff =
-            policy.add(backoff, "backoff", |component| component.backoff.clone())?;
+        policy.roles.backoff = policy.add(parts.backoff, Role::Backoff, |component| {
+            component.backoff.clone()
+        })?;
         Ok(policy)
     }
 
@@ -155,10 +156,10 @@ impl Policy {
     }
 
     /// The same with these settings on top of its own, in each of its parts.
-    pub fn with_settings(&self, above: &[(String, String)]) -> Self {
+    pub fn with_settings(&self, above: &Settings) -> Self {
         let mut policy = self.clone();
         for part in &mut policy.parts {
-            part.settings = merge(&part.settings, above);
+            part.settings = part.settings.merge(above);
         }
         policy
     }
@@ -171,7 +172,7 @@ impl Policy {
     fn add<I>(
         &mut self,
         part: Option<Part>,
-        role: &'static str,
+        role: Role,
         indices: impl Fn(&Component) -> Option<I>,
     ) -> Result<Option<(usize, I)>, MissingRole> {
         let Some(part) = part else { return Ok(None) };

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use backstop_backoff::parse_duration;
+use backstop_core::settings::Settings;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 
@@ -27,25 +28,13 @@ pub struct Command(pub Vec<String>);
 
 /// A policy's settings: a table of texts, numbers and switches, which reach the policy as text.
 #[derive(Debug, Clone, Default)]
-pub struct Settings(pub Vec<(String, String)>);
+pub struct SettingsTable(pub Settings);
 
 /// A whole number, as flags give it: from 1 where that is the least that the type holds.
 pub fn parse_number<T: FromStr>(text: &str) -> Result<T, String> {
     let least = if "0".parse::<T>().is_ok() { 0 } else { 1 };
     let number = text.trim().parse();
     number.map_err(|_| format!("expected a whole number from {least}"))
-}
-
-/// `name=value`, as flags give them.
-pub fn parse_settings(pair: &str) -> Result<(String, String), String> {
-    match pair.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        }
-        _ => Err(format!(
-            "`{pair}` is not a setting: expected name=value, such as base=2s"
-        )),
-    }
 }
 
 macro_rules! deserialize_with {
@@ -135,22 +124,22 @@ impl<'de> Visitor<'de> for CommandWords {
     }
 }
 
-struct SettingsTable;
-deserialize_with!(Settings, SettingsTable);
+struct SettingsVisitor;
+deserialize_with!(SettingsTable, SettingsVisitor);
 
-impl<'de> Visitor<'de> for SettingsTable {
-    type Value = Settings;
+impl<'de> Visitor<'de> for SettingsVisitor {
+    type Value = SettingsTable;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a table of settings, such as { base = \"2s\", max-attempts = 5 }")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Settings, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<SettingsTable, A::Error> {
         let mut settings = Vec::new();
         while let Some((name, Setting(value))) = table.next_entry()? {
             settings.push((name, value));
         }
-        Ok(Settings(settings))
+        Ok(SettingsTable(settings.into()))
     }
 }
 

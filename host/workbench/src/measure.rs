@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::subject::{Settings, Subject};
+use super::subject::Subject;
 use backstop::policy::{EvaluationError, Limits, Payload, Policy, ProbeError, probe};
+use backstop_core::settings::Settings;
 use backstop_core::{clock, examples};
 
 /// From what share of a limit on a policy's author is warned.
@@ -151,7 +152,7 @@ mod tests {
             ..Limits::default()
         };
         assert_eq!(costs.near(&tight), [("fuel", 1.0)]);
-        let refused = Costs::measure(&subject, &vec![("odd".into(), "1".into())], Duration::ZERO);
+        let refused = Costs::measure(&subject, &[("odd", "1")].into(), Duration::ZERO);
         assert!(matches!(
             refused.unwrap_err().broken,
             EvaluationError::Settings(_)

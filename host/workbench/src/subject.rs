@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use backstop::policy::{Component, Part, Policy, PolicyError, Sandbox, Source};
 use backstop_core::clock;
-
-/// Names of settings and their values.
-pub type Settings = Vec<(String, String)>;
+use backstop_core::settings::Settings;
 
 /// A policy's file, compiled. It has not been probed: what it makes of failures is what the tests are for.
 #[derive(Debug)]

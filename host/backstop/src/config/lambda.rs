@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    Config, ConfigError, attempts, folder_of, function, max_age, parse_settings, parse_span,
-    policy, queue_url, raw, shadow, value,
+    Config, ConfigError, attempts, folder_of, function, max_age, parse_pair, parse_span, policy,
+    queue_url, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::lambda::UNHINDERED_ATTEMPTS;
 use crate::policy::{Limits, Location, PolicySpec, Source};
-use raw::{Bytes, Settings, Span};
+use raw::{Bytes, SettingsTable, Span};
 
 /// The environment: what a variable is set to.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -160,11 +160,10 @@ impl raw::Lambda {
             ("BACKSTOP_SHADOW_SETTINGS", &mut self.shadow_settings),
         ] {
             if let Some(pairs) = text(name) {
-                let pairs = pairs
-                    .split(',')
-                    .map(parse_settings)
-                    .collect::<Result<_, _>>();
-                *settings = Some(Settings(pairs.map_err(|error| value(name, error))?));
+                let pairs = pairs.split(',').map(parse_pair).collect::<Result<_, _>>();
+                *settings = Some(SettingsTable(
+                    pairs.map_err(|error| value(name, error.to_string()))?,
+                ));
             }
         }
         if let Some(most) = text("BACKSTOP_MAX_ATTEMPTS") {

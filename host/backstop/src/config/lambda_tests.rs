@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::policy::{PartSpec, Source};
+use backstop_core::settings::Settings;
 
 fn config(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let variables: HashMap<_, _> = variables.iter().copied().collect();
@@ -17,7 +18,7 @@ fn lambda(variables: &[(&str, &str)]) -> LambdaConfig {
 fn part(policy: &PolicySpec) -> &PartSpec {
     match policy {
         PolicySpec::Single(part) => part,
-        PolicySpec::Parts { .. } => panic!("in parts"),
+        PolicySpec::Composed(_) => panic!("in parts"),
     }
 }
 
@@ -54,10 +55,7 @@ fn the_environment_comes_before_the_file_of_the_package() {
     let of_file = lambda(&[root]);
     let path = package.path().join("mine.wasm");
     assert_eq!(part(&of_file.policy).source, Source::path(path));
-    assert_eq!(
-        part(&of_file.policy).settings,
-        [("a".to_owned(), "1".to_owned())]
-    );
+    assert_eq!(part(&of_file.policy).settings, Settings::from([("a", "1")]));
     assert_eq!(of_file.bounds.max_attempts.unwrap().get(), 5);
     assert_eq!(
         (of_file.margin, of_file.functions.len()),
@@ -79,7 +77,7 @@ fn the_environment_comes_before_the_file_of_the_package() {
         ("AWS_LAMBDA_FUNCTION_NAME", "retry-handler"),
     ]);
     assert_eq!(part(&both.policy).source, Source::builtin("linear"));
-    let settings = [("base", "30s"), ("cap", "6h")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let settings = Settings::from([("base", "30s"), ("cap", "6h")]);
     assert_eq!(part(&both.policy).settings, settings);
     assert_eq!(both.bounds.max_attempts.unwrap().get(), 20);
     assert!(of_file.bounds.allow_discard && !both.bounds.allow_discard);
@@ -94,7 +92,7 @@ fn the_environment_comes_before_the_file_of_the_package() {
     );
     // The file's settings belong to the file's policy.
     let other = lambda(&[root, ("BACKSTOP_POLICY", "linear")]);
-    assert_eq!(part(&other.policy).settings, []);
+    assert_eq!(part(&other.policy).settings, Settings::new());
 }
 
 #[test]
@@ -225,7 +223,7 @@ fn a_shadow_has_the_live_settings_unless_it_is_given_its_own() {
         let shadow = lambda(&variables[..set]).shadow.unwrap();
         let path = package.path().join("mine.wasm");
         assert_eq!(part(&shadow).source, Source::path(path));
-        let settings = [("base".to_owned(), expected.to_owned())];
+        let settings = Settings::from([("base", expected)]);
         assert_eq!(part(&shadow).settings, settings);
     }
     assert_eq!(lambda(&variables[..2]).shadow, None);

@@ -25,7 +25,8 @@ use backstop_files::regular_file::{self, WRITTEN};
 
 use policy::policy;
 
-pub use backstop_files::values::{parse_number, parse_settings, parse_span};
+pub use backstop_core::settings::parse_pair;
+pub use backstop_files::values::{parse_number, parse_span};
 pub use lambda::{LambdaConfig, Variables, unknown_variables};
 pub use policies::{Cache, Policies, refresh, required_keys};
 pub use url::{parse_endpoint, queue_url};

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::{ConfigError, raw, value};
-use crate::policy::{PartSpec, PolicySpec, Source};
+use crate::policy::{PartSpec, Parts, PolicySpec, Source};
 
 /// The policy that `policy` and `settings` name together; `full-jitter` where there is none. `at` tells where a key stands.
 pub(super) fn policy(
     policy: Option<raw::Policy>,
-    settings: Option<raw::Settings>,
+    settings: Option<raw::SettingsTable>,
     folder: &Path,
     at: &dyn Fn(&str) -> String,
 ) -> Result<PolicySpec, ConfigError> {
@@ -35,23 +35,19 @@ pub(super) fn policy(
                 backoff,
                 dead_lettering,
             } = *parts;
-            if classifier.is_none() && backoff.is_none() && dead_lettering.is_none() {
+            let parts = Parts {
+                classifier,
+                dead_lettering,
+                backoff,
+            };
+            if parts.is_empty() {
                 return Err(value(
                     at("policy"),
                     "expected at least one of `classifier`, `backoff` and `dead-lettering`",
                 ));
             }
-            Ok(PolicySpec::Parts {
-                classifier: classifier
-                    .map(|named| part(named, "policy.classifier"))
-                    .transpose()?,
-                backoff: backoff
-                    .map(|named| part(named, "policy.backoff"))
-                    .transpose()?,
-                dead_lettering: dead_lettering
-                    .map(|named| part(named, "policy.dead-lettering"))
-                    .transpose()?,
-            })
+            let parts = parts.try_map(|role, named| part(named, &format!("policy.{role}")))?;
+            Ok(PolicySpec::Composed(parts))
         }
         Some(raw::Policy::Whole(name)) => part(
             raw::Part {

@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use backstop_files::only_tables;
-pub(super) use backstop_files::values::{Bytes, Command, Settings, Span};
+pub(super) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
@@ -49,10 +49,10 @@ pub(super) struct Lambda {
     pub(super) retry_queue: Option<String>,
     pub(super) dead_letter_queue: Option<String>,
     pub(super) policy: Option<Policy>,
-    pub(super) settings: Option<Settings>,
+    pub(super) settings: Option<SettingsTable>,
     pub(super) scenarios: Option<PathBuf>,
     pub(super) shadow: Option<Policy>,
-    pub(super) shadow_settings: Option<Settings>,
+    pub(super) shadow_settings: Option<SettingsTable>,
     pub(super) max_attempts: Option<u32>,
     pub(super) max_age: Option<Span>,
     pub(super) allow_discard: Option<bool>,
@@ -98,10 +98,10 @@ pub(super) struct Queue {
     pub(super) dead_letter_queue: Option<String>,
     pub(super) handler: Handler,
     pub(super) policy: Option<Policy>,
-    pub(super) settings: Option<Settings>,
+    pub(super) settings: Option<SettingsTable>,
     pub(super) scenarios: Option<PathBuf>,
     pub(super) shadow: Option<Policy>,
-    pub(super) shadow_settings: Option<Settings>,
+    pub(super) shadow_settings: Option<SettingsTable>,
     pub(super) max_attempts: Option<u32>,
     pub(super) max_age: Option<Span>,
     pub(super) allow_discard: Option<bool>,
@@ -141,7 +141,7 @@ pub(super) struct Parts {
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) name: String,
-    pub(super) settings: Settings,
+    pub(super) settings: SettingsTable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -150,7 +150,7 @@ struct PartTable {
     #[serde(rename = "use")]
     name: String,
     #[serde(default)]
-    settings: Settings,
+    settings: SettingsTable,
 }
 
 only_tables! {
@@ -206,7 +206,7 @@ impl<'de> Deserialize<'de> for Part {
             fn visit_str<E>(self, name: &str) -> Result<Part, E> {
                 Ok(Part {
                     name: name.to_owned(),
-                    settings: Settings::default(),
+                    settings: SettingsTable::default(),
                 })
             }
 

@@ -8,8 +8,8 @@ use crate::policy::PolicySpec;
 /// What `policy` and `settings` say, so far as the shadow needs it: the settings of a policy that is whole.
 pub(super) fn settings_of(
     policy: Option<&raw::Policy>,
-    settings: Option<&raw::Settings>,
-) -> Option<raw::Settings> {
+    settings: Option<&raw::SettingsTable>,
+) -> Option<raw::SettingsTable> {
     match policy {
         Some(raw::Policy::Parts(_)) => None,
         Some(raw::Policy::Whole(_)) | None => settings.cloned(),
@@ -19,8 +19,8 @@ pub(super) fn settings_of(
 /// The policy that `shadow` and `shadow-settings` name together. One that is whole has the `live` policy's settings where it is given none of its own. `at` tells where a key stands.
 pub(super) fn shadow(
     shadow: Option<raw::Policy>,
-    settings: Option<raw::Settings>,
-    live: Option<raw::Settings>,
+    settings: Option<raw::SettingsTable>,
+    live: Option<raw::SettingsTable>,
     folder: &Path,
     at: &dyn Fn(&str) -> String,
 ) -> Result<Option<PolicySpec>, ConfigError> {
@@ -46,6 +46,7 @@ pub(super) fn shadow(
 mod tests {
     use super::*;
     use crate::config::Config;
+    use backstop_core::settings::Settings;
 
     fn parsed(queue: &str) -> Result<Option<PolicySpec>, String> {
         let text =
@@ -55,7 +56,7 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
-    fn settings(spec: Option<PolicySpec>) -> Vec<(String, String)> {
+    fn settings(spec: Option<PolicySpec>) -> Settings {
         match spec {
             Some(PolicySpec::Single(part)) => part.settings,
             other => panic!("{other:?}"),
@@ -64,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_shadow_has_settings_of_its_own_or_those_of_the_live_policy() {
-        let pair = |value: &str| vec![("base".to_owned(), value.to_owned())];
+        let pair = |value| Settings::from([("base", value)]);
         for (queue, expected) in [
             (
                 "settings = { base = \"2s\" }\nshadow = \"linear\"",
@@ -76,14 +77,14 @@ mod tests {
             ),
             (
                 "policy = { backoff = \"linear\" }\nshadow = \"linear\"",
-                vec![],
+                Settings::new(),
             ),
         ] {
             assert_eq!(settings(parsed(queue).unwrap()), expected, "{queue}");
         }
         assert_eq!(parsed("").unwrap(), None);
         let parts = parsed("settings = { base = \"2s\" }\nshadow = { backoff = \"linear\" }");
-        assert!(matches!(parts, Ok(Some(PolicySpec::Parts { .. }))));
+        assert!(matches!(parts, Ok(Some(PolicySpec::Composed(_)))));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use super::*;
-use crate::policy::{PartSpec, Source};
+use crate::policy::{PartSpec, Parts, Source};
+use backstop_core::settings::Settings;
 
 const ORDERS: &str = r#"
 [queues.orders]
@@ -78,9 +79,7 @@ fn every_key_is_read() {
     ];
     let expected = PolicySpec::Single(PartSpec {
         source: Source::path("/etc/backstop/orders.wasm"),
-        settings: settings
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .to_vec(),
+        settings: settings.into(),
     });
     assert_eq!(queue.policy, expected);
     assert_eq!(
@@ -132,17 +131,17 @@ fn a_policy_may_be_put_together_from_parts_with_settings_of_their_own() {
         "{ORDERS}policy = {{ classifier = \"./c.wasm\", backoff = {{ use = \"linear\", settings = {{ base = \"2s\" }} }} }}"
     ))
     .unwrap();
-    let expected = PolicySpec::Parts {
+    let expected = PolicySpec::Composed(Parts {
         classifier: Some(PartSpec {
             source: Source::path("/etc/backstop/./c.wasm"),
-            settings: Vec::new(),
+            settings: Settings::new(),
         }),
         backoff: Some(PartSpec {
             source: Source::builtin("linear"),
-            settings: vec![("base".to_owned(), "2s".to_owned())],
+            settings: [("base", "2s")].into(),
         }),
         dead_lettering: None,
-    };
+    });
     assert_eq!(config.queues.first().unwrap().policy, expected);
 }
 
@@ -255,19 +254,6 @@ fn a_wrong_value_is_refused_with_its_place_and_what_would_be_right() {
 #[test]
 fn a_configuration_without_queues_is_refused() {
     assert!(refusal("").contains("[queues.orders]"));
-}
-
-#[test]
-fn a_flag_sets_a_setting_by_name_and_value() {
-    assert_eq!(
-        parse_settings(" base = 2s "),
-        Ok(("base".to_owned(), "2s".to_owned()))
-    );
-    assert_eq!(
-        parse_settings("a=b=c"),
-        Ok(("a".to_owned(), "b=c".to_owned()))
-    );
-    assert!(parse_settings("base").is_err() && parse_settings("=2s").is_err());
 }
 
 #[test]

@@ -161,12 +161,9 @@ mod tests {
     }
 
     fn decider(settings: &[(&str, &str)], bounds: Bounds) -> Decider {
-        let settings = settings
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let part = PartSpec {
             source: Source::builtin("full-jitter"),
-            settings: settings.collect(),
+            settings: settings.iter().copied().collect(),
         };
         let sandbox = Sandbox::new(Limits::default()).unwrap();
         let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();

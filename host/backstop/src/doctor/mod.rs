@@ -195,8 +195,8 @@ async fn shadow(findings: &mut Findings, spec: Option<PolicySpec>, catalog: &Cat
 /// A policy that is not one of the host's own may drop messages, unless the operator does not allow it.
 fn discards(findings: &mut Findings, policy: &PolicySpec, bounds: Bounds) {
     let judge = match policy {
-        PolicySpec::Single(whole) => Some(whole),
-        PolicySpec::Parts { dead_lettering, .. } => dead_lettering.as_ref(),
+        PolicySpec::Single(part) => Some(part),
+        PolicySpec::Composed(parts) => parts.dead_lettering.as_ref(),
     };
     let Some(judge) = judge else { return };
     if matches!(judge.source.place, Location::Builtin(_)) {

@@ -8,7 +8,7 @@ use clap::Parser;
 use serde_json::json;
 
 use super::source_of;
-use backstop::config::{parse_settings, parse_span};
+use backstop::config::{parse_pair, parse_span};
 use backstop::policy::{Limits, PolicyError};
 use backstop_workbench::measure::{Costs, Spread};
 use backstop_workbench::subject::Subject;
@@ -29,7 +29,7 @@ pub(super) struct Args {
     policies: Vec<String>,
 
     /// A setting of all of them, such as base=2s; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
     settings: Vec<(String, String)>,
 
     /// How long to measure each
@@ -51,12 +51,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for name in &args.policies {
         let source = source_of(name)?;
         let subject = Subject::load(&sandbox, &source, name)?;
-        let costs = Costs::measure(&subject, &args.settings, args.lasting).map_err(|cause| {
-            PolicyError::Probe {
+        let costs = Costs::measure(&subject, &args.settings.clone().into(), args.lasting).map_err(
+            |cause| PolicyError::Probe {
                 name: subject.title(),
                 cause,
-            }
-        })?;
+            },
+        )?;
         measured.push((name, costs));
     }
     if args.json {

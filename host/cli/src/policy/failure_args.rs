@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 
-use backstop::config::{parse_settings, parse_span};
+use backstop::config::{parse_pair, parse_span};
 use backstop::policy::Payload;
 use backstop_core::failure::{Error, Milliseconds};
-use backstop_core::settings::merge;
+use backstop_core::settings::merge_pairs;
 use backstop_files::regular_file::{self, GIVEN};
 use backstop_workbench::preset::{self, Preset};
 
@@ -38,7 +38,7 @@ pub(super) struct FailureArgs {
     retry_after: Option<Duration>,
 
     /// Something else that the source of the error reports; may be repeated
-    #[arg(long = "detail", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    #[arg(long = "detail", value_name = "NAME=VALUE", value_parser = parse_pair)]
     details: Vec<(String, String)>,
 
     /// The ARN of the queue or the function
@@ -46,7 +46,7 @@ pub(super) struct FailureArgs {
     pub(super) source: String,
 
     /// An attribute of the message; may be repeated
-    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(super) attributes: Vec<(String, String)>,
 
     /// The message's body, for a policy that looks into it
@@ -66,7 +66,7 @@ impl FailureArgs {
             message: self.message.clone().unwrap_or(named.message),
             status: self.status.or(named.status),
             retry_after: retry_after.or(named.retry_after),
-            details: merge(&named.details, &self.details),
+            details: merge_pairs(&named.details, &self.details),
         }
         .within_bounds()
     }

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
-use backstop::config::{Cache, parse_settings};
+use backstop::config::{Cache, parse_pair};
 use backstop::policy::{
     Compiled, EvaluationError, KeyError, Keys, Limits, PartSpec, Policy, PolicySpec, Sandbox,
     Source, builtin,
@@ -98,7 +98,7 @@ struct Named {
     policy: String,
 
     /// A setting of the policy, such as base=2s; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
     settings: Vec<(String, String)>,
 }
 
@@ -107,7 +107,7 @@ impl Named {
     fn load(&self) -> anyhow::Result<Policy> {
         let spec = PolicySpec::Single(PartSpec {
             source: source_of(&self.policy)?,
-            settings: self.settings.clone(),
+            settings: self.settings.clone().into(),
         });
         Ok(spec.load(&sandbox()?)?)
     }
@@ -115,7 +115,7 @@ impl Named {
     /// The policy as it is, whether or not a host would take it.
     fn load_unprobed(&self) -> anyhow::Result<Policy> {
         let subject = Subject::load(&sandbox()?, &source_of(&self.policy)?, &self.policy)?;
-        Ok(subject.policy(&self.settings))
+        Ok(subject.policy(&self.settings.clone().into()))
     }
 }
 

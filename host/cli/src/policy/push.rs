@@ -11,7 +11,7 @@ use serde_json::json;
 use super::place::{Reached, Remote};
 use super::{Named, sign, source_of};
 use crate::exit::UsageError;
-use backstop::config::parse_settings;
+use backstop::config::parse_pair;
 use backstop::policy::{
     LONGEST_SIGNATURE, Location, Package, PolicyDigest, Remotes, SIGNATURE_SUFFIX, signed_with,
 };
@@ -48,7 +48,7 @@ pub(super) struct Args {
     signature: Option<PathBuf>,
 
     /// Say something of it in the registry, such as org.opencontainers.image.source=https://...; may be repeated. Its name, version, description, authors, licences, source and homepage are said where the file has them
-    #[arg(long = "annotation", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    #[arg(long = "annotation", value_name = "NAME=VALUE", value_parser = parse_pair)]
     annotations: Vec<(String, String)>,
 
     #[command(flatten)]

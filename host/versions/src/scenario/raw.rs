@@ -8,13 +8,13 @@ use toml::Spanned;
 use super::given::Layer;
 use super::values::{Delay, Numbers, Span, Text, Verdict};
 use backstop_files::only_tables;
-use backstop_files::values::Settings;
+use backstop_files::values::SettingsTable;
 
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct File {
     #[serde(default)]
-    pub(super) settings: Settings,
+    pub(super) settings: SettingsTable,
     #[serde(default)]
     pub(super) failure: Layer,
     pub(super) longest_delay: Option<Span>,
@@ -27,7 +27,7 @@ pub(super) struct File {
 pub(super) struct Scenario {
     pub(super) name: Spanned<String>,
     #[serde(default)]
-    pub(super) settings: Settings,
+    pub(super) settings: SettingsTable,
     #[serde(default)]
     pub(super) failure: Layer,
     pub(super) payload: Option<toml::Value>,

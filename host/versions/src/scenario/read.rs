@@ -11,6 +11,7 @@ use toml::de::DeTable;
 use super::values::{Delay, Numbers, Span, Verdict};
 use super::{Expected, Given, Plan, Scenario, Step, Suite, raw};
 use backstop_core::failure::Milliseconds;
+use backstop_core::settings::Settings;
 use backstop_files::mistake::{Mistake, line_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
@@ -46,7 +47,7 @@ impl Suite {
     pub fn empty() -> Self {
         Self {
             path: PathBuf::new(),
-            settings: Vec::new(),
+            settings: Settings::new(),
             longest_delay: LONGEST_DELAY,
             scenarios: Vec::new(),
         }

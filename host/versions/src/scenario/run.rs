@@ -11,7 +11,6 @@ use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::{Failure, Milliseconds, random};
 use backstop_core::settings::Settings;
-use backstop_core::settings::merge;
 
 /// Where a policy that never gives up is no longer asked.
 const MOST_ATTEMPTS: u32 = 10_000;
@@ -25,7 +24,7 @@ pub fn run(
 ) -> Outcome {
     let started = clock::instant();
     let asking = Asking {
-        policy: policy(&merge(settings, &scenario.settings)),
+        policy: policy(&settings.merge(&scenario.settings)),
         payload: Arc::new(Payload::new(scenario.payload.as_str())),
     };
     let given = &scenario.given;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_core::failure::Timestamp;
+use backstop_core::settings::Settings;
 use backstop_engine::{
     CompilerError, Component, ComponentError, EncodingError, EvaluationError, MissingRole, Part,
-    Policy, PolicyDigest, Prepared, ProbeError, Sandbox, Wanted, probe,
+    Parts, Policy, PolicyDigest, Prepared, ProbeError, Sandbox, Wanted, probe,
 };
 
 use super::{FetchedFile, Location, Source, SourceError};
@@ -19,7 +20,7 @@ pub struct PartSpec {
     /// The component.
     pub source: Source,
     /// Names and values.
-    pub settings: Vec<(String, String)>,
+    pub settings: Settings,
 }
 
 /// A policy as the operator names it.
@@ -32,14 +33,7 @@ pub enum PolicySpec {
     /// One component.
     Single(PartSpec),
     /// A component for each question; the host's default where none is named.
-    Parts {
-        /// Says what kind of failure an error is.
-        classifier: Option<PartSpec>,
-        /// Says how long to wait.
-        backoff: Option<PartSpec>,
-        /// Says whether there is a next attempt.
-        dead_lettering: Option<PartSpec>,
-    },
+    Composed(Parts<PartSpec>),
 }
 
 /// Why a policy is not put to work.
@@ -193,31 +187,18 @@ impl PolicySpec {
     pub fn for_each_source(&mut self, mut change: impl FnMut(&mut Source)) {
         match self {
             Self::Single(part) => change(&mut part.source),
-            Self::Parts {
-                classifier,
-                backoff,
-                dead_lettering,
-            } => [classifier, backoff, dead_lettering]
-                .into_iter()
-                .flatten()
-                .for_each(|part| change(&mut part.source)),
+            Self::Composed(parts) => parts.iter_mut().for_each(|part| change(&mut part.source)),
         }
     }
 
     pub(crate) fn parts(&self) -> impl Iterator<Item = &PartSpec> {
-        let parts = match self {
-            Self::Single(part) => [Some(part), None, None],
-            Self::Parts {
-                classifier,
-                backoff,
-                dead_lettering,
-            } => [
-                classifier.as_ref(),
-                dead_lettering.as_ref(),
-                backoff.as_ref(),
-            ],
+        let (single, composed) = match self {
+            Self::Single(part) => (Some(part), None),
+            Self::Composed(parts) => (None, Some(parts)),
         };
-        parts.into_iter().flatten()
+        single
+            .into_iter()
+            .chain(composed.into_iter().flat_map(Parts::iter))
     }
 
     /// What is there now, a file for each part. `seen` is what was found the last time, or nothing; `within` bounds each look over the network.
@@ -285,14 +266,9 @@ impl PolicySpec {
         let policy = match self {
             Self::Single(spec) => Policy::single(sandbox, part(spec)?),
             // In the order of `parts`.
-            Self::Parts {
-                classifier,
-                backoff,
-                dead_lettering,
-            } => {
-                let mut part = |spec: &Option<PartSpec>| spec.as_ref().map(&mut part).transpose();
-                let (classifier, dead_lettering) = (part(classifier)?, part(dead_lettering)?);
-                Policy::composed(sandbox, classifier, part(backoff)?, dead_lettering)?
+            Self::Composed(specs) => {
+                let parts = specs.as_ref().try_map(|_, spec| part(spec))?;
+                Policy::composed(sandbox, parts)?
             }
         };
         probe::run(&policy).map_err(|cause| PolicyError::Probe {
@@ -380,10 +356,7 @@ pub fn load(
     settings: &[(&str, &str)],
 ) -> Result<Arc<Policy>, PolicyError> {
     let source = Source::parse(name, Path::new("."))?;
-    let settings = settings
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
+    let settings = settings.iter().copied().collect();
     PolicySpec::Single(PartSpec { source, settings })
         .load(sandbox)
         .map(Arc::new)
@@ -393,7 +366,7 @@ impl From<Source> for PolicySpec {
     fn from(source: Source) -> Self {
         Self::Single(PartSpec {
             source,
-            settings: Vec::new(),
+            settings: Settings::new(),
         })
     }
 }

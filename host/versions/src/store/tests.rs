@@ -11,7 +11,7 @@ use super::*;
 fn spec(path: &str, base: &str) -> PolicySpec {
     PolicySpec::Single(PartSpec {
         source: Source::path(path),
-        settings: vec![("base".to_owned(), base.to_owned())],
+        settings: [("base", base)].into(),
     })
 }
 

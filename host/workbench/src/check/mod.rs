@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use super::outcome::{Found, Kind, Outcome, Row, Tried};
 use super::scenario::{Scenario, described};
-use super::subject::{Settings, Subject};
+use super::subject::Subject;
 use backstop::policy::{Evaluation, EvaluationError, Limits, Payload, Policy, Sandbox, probe};
 use backstop_core::clock;
 use backstop_core::failure::{Failure, Milliseconds};
+use backstop_core::settings::Settings;
 use fuzz::{Caught, Fault, Hunt};
 use generate::Vocabulary;
 

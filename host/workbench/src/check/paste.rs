@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_pasted_is_read_as_the_failure_that_it_was_made_of() {
-        let settings = vec![("base".to_owned(), "2s".to_owned())];
+        let settings = [("base", "2s")].into();
         let plan = Plan {
             settings: &settings,
             longest_delay: Milliseconds(43_200_000),

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::subject::{Settings, Subject};
+use crate::subject::Subject;
 use backstop::policy::{PartName, Policy, PolicyDigest};
 use backstop::record::DecisionRecord;
-use backstop_core::settings::merge;
+use backstop_core::settings::Settings;
 
 /// What is asked about records.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ fn settings_for(digest: PolicyDigest, parts: &[PartName]) -> Settings {
         return itself.settings.clone();
     }
     let all = parts.iter().map(|part| &part.settings);
-    all.fold(Settings::new(), |below, above| merge(&below, above))
+    all.fold(Settings::new(), |below, above| below.merge(above))
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ fn as_recorded(name: &str) -> anyhow::Result<Candidate> {
 fn configured(name: &str, settings: &[(String, String)]) -> anyhow::Result<Policy> {
     let spec = PolicySpec::Single(PartSpec {
         source: source_of(name)?,
-        settings: settings.to_vec(),
+        settings: settings.to_vec().into(),
     });
     Ok(spec.load(&sandbox()?)?)
 }

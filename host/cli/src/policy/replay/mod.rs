@@ -17,7 +17,7 @@ use super::charts::Charts;
 use super::progress::Reading;
 use crate::exit::UsageError;
 use allow::Share;
-use backstop::config::parse_settings;
+use backstop::config::parse_pair;
 use backstop_workbench::chart::DelaysChart;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
 use candidates::Candidates;
@@ -63,7 +63,7 @@ pub(super) struct Args {
     config: Option<PathBuf>,
 
     /// A setting of the policy, such as base=2s, in place of all that the records have; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings, conflicts_with = "config")]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "config")]
     settings: Vec<(String, String)>,
 
     /// Compare with this policy, and not with what was recorded; it has the settings of the records

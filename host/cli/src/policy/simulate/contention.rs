@@ -11,6 +11,7 @@ use super::timetable::FRESH;
 use crate::exit::UsageError;
 use crate::policy::progress::Progress;
 use crate::policy::{sandbox, table};
+use backstop_core::settings::Settings;
 use backstop_workbench::chart::ContentionChart;
 use backstop_workbench::simulate::contention::contender::lost_write;
 use backstop_workbench::simulate::contention::{Cell, Contender, Network, Sweep};
@@ -105,17 +106,17 @@ impl Args {
         };
         let baselines = BASELINES.into_iter().filter(|name| !is_named(name));
         let mut named: Vec<_> = baselines
-            .map(|name| Named::parse(name, &[]))
+            .map(|name| Named::parse(name, &Settings::new()))
             .collect::<Result<_, _>>()?;
         let published = PUBLISHED.into_iter().filter(|_| self.policies.is_empty());
         for name in theirs().chain(published) {
             // What is set for all is set for policies: a baseline is set by name.
-            let all = if Named::parse(name, &[])?.baseline().is_some() {
-                &[]
+            let all = if Named::parse(name, &Settings::new())?.baseline().is_some() {
+                Settings::new()
             } else {
-                self.settings.as_slice()
+                self.settings.clone().into()
             };
-            named.push(Named::parse(name, all)?);
+            named.push(Named::parse(name, &all)?);
         }
         let sandbox = sandbox()?;
         let payload = self.told.payload()?;

@@ -13,7 +13,7 @@ use clap::Parser;
 use super::charts::Charts;
 use super::failure_args::FailureArgs;
 use crate::exit::UsageError;
-use backstop::config::{parse_number, parse_settings, parse_span};
+use backstop::config::{parse_number, parse_pair, parse_span};
 use contention::Counts;
 
 const EXAMPLES: &str = "\
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     policies: Vec<String>,
 
     /// A setting of every policy named, such as base=2s; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
     settings: Vec<(String, String)>,
 
     /// Let clients compete for one row, and compare policies

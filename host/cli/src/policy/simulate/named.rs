@@ -2,20 +2,21 @@
 
 use crate::exit::UsageError;
 use crate::policy::source_of;
-use backstop::config::parse_settings;
+use backstop::config::parse_pair;
 use backstop::policy::{PartSpec, Policy, PolicySpec, Sandbox};
+use backstop_core::settings::Settings;
 use backstop_workbench::simulate::contention::Baseline;
 
 /// A policy, what it is called, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
     name: String,
-    settings: Vec<(String, String)>,
+    settings: Settings,
 }
 
 impl Named {
     /// Reads `NAME|FILE[:SETTING=VALUE,…]`. The settings of `all` come first, unless the policy has its own of that name.
-    pub(super) fn parse(text: &str, all: &[(String, String)]) -> Result<Self, UsageError> {
+    pub(super) fn parse(text: &str, all: &Settings) -> Result<Self, UsageError> {
         let (name, own) = match text.rsplit_once(':') {
             Some((name, settings)) if settings.contains('=') => (name, settings),
             _ => (text, ""),
@@ -23,15 +24,12 @@ impl Named {
         let own = own
             .split(',')
             .filter(|pair| !pair.is_empty())
-            .map(parse_settings)
+            .map(parse_pair)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|wrong| UsageError(format!("{text}: {wrong}")))?;
-        let mut settings = all.to_vec();
-        settings.retain(|(name, _)| own.iter().all(|(theirs, _)| theirs != name));
-        settings.extend(own);
         Ok(Self {
             name: name.to_owned(),
-            settings,
+            settings: all.merge(&own),
         })
     }
 
@@ -42,7 +40,7 @@ impl Named {
 
     /// The policy and its settings, for people: `full-jitter (base=10ms, cap=2s)`.
     pub(super) fn label(&self) -> String {
-        match self.joined() {
+        match &self.settings {
             settings if settings.is_empty() => self.name.clone(),
             settings => format!("{} ({settings})", self.name),
         }
@@ -50,18 +48,10 @@ impl Named {
 
     /// The same as a phrase: `full-jitter with base=10ms, cap=2s`.
     pub(super) fn phrase(&self) -> String {
-        match self.joined() {
+        match &self.settings {
             settings if settings.is_empty() => self.name.clone(),
             settings => format!("{} with {settings}", self.name),
         }
-    }
-
-    fn joined(&self) -> String {
-        let pairs = self.settings.iter();
-        let pairs: Vec<_> = pairs
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        pairs.join(", ")
     }
 
     /// Loads it as a host does.
@@ -85,7 +75,7 @@ mod tests {
 
     #[test]
     fn settings_follow_a_colon_and_come_before_those_of_all() {
-        let all = [("base".to_owned(), "1s".to_owned())];
+        let all = [("base", "1s")].into();
         for (text, label) in [
             ("linear", "linear (base=1s)"),
             ("linear:base=2s", "linear (base=2s)"),
@@ -98,8 +88,11 @@ mod tests {
         ] {
             assert_eq!(Named::parse(text, &all).unwrap().label(), label);
         }
-        assert_eq!(Named::parse("none", &[]).unwrap().phrase(), "none");
-        let refused = Named::parse("linear:base=1s,cap", &[]).unwrap_err();
+        assert_eq!(
+            Named::parse("none", &Settings::new()).unwrap().phrase(),
+            "none"
+        );
+        let refused = Named::parse("linear:base=1s,cap", &Settings::new()).unwrap_err();
         assert!(refused.to_string().contains("`cap` is not a setting"));
     }
 }

@@ -29,7 +29,7 @@ const REASONS: usize = 8;
 
 pub(super) fn run(args: &Args, name: &str) -> anyhow::Result<()> {
     args.charts.check()?;
-    let named = Named::parse(name, &args.settings)?;
+    let named = Named::parse(name, &args.settings.clone().into())?;
     if named.baseline().is_some() {
         return Err(UsageError(format!(
             "`{name}` is a baseline of --contention; a timetable is that of a policy"

@@ -13,10 +13,9 @@ use anyhow::Context;
 use clap::Parser;
 
 use crate::exit::UsageError;
-use backstop::config::parse_settings;
+use backstop::config::parse_pair;
 use backstop::policy::Sandbox;
 use backstop_core::clock;
-use backstop_core::settings::merge;
 use backstop_workbench::check;
 use backstop_workbench::outcome::Outcome;
 use backstop_workbench::scenario::{self, Suite};
@@ -53,7 +52,7 @@ pub(super) struct Args {
     scenarios: Option<PathBuf>,
 
     /// A setting of the policy, on top of those of the scenarios' file; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_settings)]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
     settings: Vec<(String, String)>,
 
     /// Run only what has this text in its name
@@ -115,7 +114,7 @@ fn test(args: &Args, sandbox: &Sandbox) -> anyhow::Result<()> {
     let started = clock::instant();
     let target = Target::find(&args.policy, args.scenarios.as_deref())?;
     let suite = target.suite()?;
-    let settings = merge(&suite.settings, &args.settings);
+    let settings = suite.settings.merge(&args.settings);
     let again = Again {
         policy: &args.policy,
         scenarios: args.scenarios.as_deref(),

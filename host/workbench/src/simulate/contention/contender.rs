@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use backstop_backoff::{Settings, SettingsError};
+use backstop_backoff::SettingsError;
+use backstop_core::settings::Settings;
 use serde::Serialize;
 
 use super::super::{Evaluation, how_to_ask};
@@ -104,11 +105,7 @@ impl Baseline {
     }
 
     /// The baseline as a policy. `exponential` takes `base` and `cap`, those of the publication by default.
-    pub fn load(
-        self,
-        sandbox: &Sandbox,
-        settings: &[(String, String)],
-    ) -> Result<Policy, BaselineError> {
+    pub fn load(self, sandbox: &Sandbox, settings: &Settings) -> Result<Policy, BaselineError> {
         let (base, cap) = match self {
             Self::None if settings.is_empty() => (0, 0),
             Self::None => return Err(BaselineError::Nothing),
@@ -119,13 +116,13 @@ impl Baseline {
             .replace("0 (; cap ;)", &cap.to_string());
         let part = Part {
             component: Component::load(sandbox, self.name(), text.as_bytes())?,
-            settings: Vec::new(),
+            settings: Settings::new(),
         };
         Ok(Policy::single(sandbox, part))
     }
 }
 
-fn base_and_cap(settings: &[(String, String)]) -> Result<(u32, u32), BaselineError> {
+fn base_and_cap(settings: &Settings) -> Result<(u32, u32), BaselineError> {
     if let Some((other, _)) = settings
         .iter()
         .find(|(name, _)| !["base", "cap"].contains(&name.as_str()))
@@ -143,7 +140,7 @@ fn base_and_cap(settings: &[(String, String)]) -> Result<(u32, u32), BaselineErr
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .chain(not_set.map(|(name, value)| (*name, value.as_str())));
-    let settings = Settings::parse(pairs).map_err(BaselineError::Settings)?;
+    let settings = backstop_backoff::Settings::parse(pairs).map_err(BaselineError::Settings)?;
     Ok((settings.base, settings.cap))
 }
 
@@ -157,9 +154,8 @@ mod tests {
     use backstop::policy::Limits;
     use backstop_core::decision::Action;
 
-    fn settings(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        pairs.iter().map(owned).collect()
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        pairs.iter().copied().collect()
     }
 
     fn delay(policy: &Policy, attempt: u32) -> u32 {
@@ -177,8 +173,10 @@ mod tests {
     #[test]
     fn the_baselines_are_no_backoff_and_the_exponential_of_the_formula() {
         let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
-        let none = Baseline::None.load(&sandbox, &[]).unwrap();
-        let published = Baseline::Exponential.load(&sandbox, &[]).unwrap();
+        let none = Baseline::None.load(&sandbox, &Settings::new()).unwrap();
+        let published = Baseline::Exponential
+            .load(&sandbox, &Settings::new())
+            .unwrap();
         let slow = settings(&[("cap", "14d"), ("base", "3s")]);
         let slow = Baseline::Exponential.load(&sandbox, &slow).unwrap();
         for attempt in [1, 2, 3, 7, 8, 9, 31, 32, 33, 34, 1_000, u32::MAX] {

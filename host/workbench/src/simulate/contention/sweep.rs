@@ -170,6 +170,7 @@ mod tests {
     use crate::simulate::contention::Baseline;
     use backstop::policy::{Limits, Sandbox};
     use backstop_core::examples::ordinary_failure;
+    use backstop_core::settings::Settings;
 
     fn contenders(sandbox: &Sandbox) -> Vec<Contender> {
         let jitter =
@@ -177,7 +178,10 @@ mod tests {
         let ending =
             backstop::policy::load(sandbox, "linear", &[("base", "1ms"), ("max-attempts", "2")]);
         [
-            ("none", Baseline::None.load(sandbox, &[]).unwrap()),
+            (
+                "none",
+                Baseline::None.load(sandbox, &Settings::new()).unwrap(),
+            ),
             ("full-jitter", Arc::unwrap_or_clone(jitter.unwrap())),
             ("ending", Arc::unwrap_or_clone(ending.unwrap())),
         ]
