@@ -1,15 +1,15 @@
-//! The metrics by name: [`METRICS`] lists them all, and `host/docs/metrics.md` documents them.
+//! Every metric by name, and what counts it: [`METRICS`] is the whole list, `host/docs/metrics.md` documents it.
 //!
-//! Without a running exporter nothing is recorded, and a count costs the test of a pointer. Counters are bound to the exporter when they are created, so the exporter has to start first.
+//! Nothing is kept unless an exporter was started ([`crate::exporter`]): without one, a count is a test of a pointer. So the exporter has to be started before what counts is made.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, SharedString, Unit, counter, gauge, histogram};
 
-use backstop_versions::ROLLBACKS;
-
 use crate::decision::{Action, Decision, ErrorClass};
+use crate::policy::{LivePolicy, PartName};
 
 /// One metric: its name and what is said of it.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +47,7 @@ const DELAY_SECONDS: &str = "backstop_delay_seconds";
 const POLICY_INFO: &str = "backstop_policy_info";
 const SWAPS: &str = "backstop_policy_swaps_total";
 const REFUSALS: &str = "backstop_policy_refusals_total";
+const ROLLBACKS: &str = "backstop_policy_rollbacks_total";
 const UNREACHABLE: &str = "backstop_policy_source_unreachable";
 const SHADOW_COMPARISONS: &str = "backstop_shadow_comparisons_total";
 const SHADOW_DIFFERENCES: &str = "backstop_shadow_differences_total";
@@ -82,103 +83,103 @@ pub const METRICS: &[Metric] = &[
         name: RECEIVED,
         kind: Kind::Counter,
         labels: &["queue"],
-        meaning: "messages received, each receive counted",
+        meaning: "received messages; a message counts at each receive",
     },
     Metric {
         name: RECEIVE_ERRORS,
         kind: Kind::Counter,
         labels: &["queue"],
-        meaning: "receives that failed: each is tried again after a pause",
+        meaning: "failed receive requests, each of which is retried after a pause",
     },
     Metric {
         name: MESSAGES,
         kind: Kind::Counter,
         labels: &["queue", "outcome"],
-        meaning: "what became of messages: `succeeded`, `retried`, `dead-lettered`, `discarded`, `handed-back` without an attempt, or `unsettled`: an outcome that could not be applied",
+        meaning: "outcomes of messages: `succeeded`, `retried`, `dead-lettered`, `discarded`, `handed-back` (without an attempt), or `unsettled` (the outcome could not be applied)",
     },
     Metric {
         name: DEAD_LETTERS_REFUSED,
         kind: Kind::Counter,
         labels: &["queue"],
-        meaning: "times that a dead-letter queue did not take a message, which is sent again",
+        meaning: "messages that the dead-letter queue rejected; each is sent again",
     },
     Metric {
         name: DEAD_LETTERS_WAITING,
         kind: Kind::Gauge,
         labels: &["queue"],
-        meaning: "messages that are decided to be dead-lettered, and that the dead-letter queue has not taken yet",
+        meaning: "dead letters that the dead-letter queue has not accepted yet",
     },
     Metric {
         name: REQUESTS,
         kind: Kind::Counter,
         labels: &["queue", "request"],
-        meaning: "requests to SQS: `receive`, and batches to `delete`, `change-visibility` and `send`",
+        meaning: "requests to SQS: `receive`, and batches of `delete`, `change-visibility` and `send`",
     },
     Metric {
         name: DECISIONS,
         kind: Kind::Counter,
         labels: &["queue", "by", "verdict", "class"],
-        meaning: "decisions applied: by `policy`, `shortened`, `bound` or `fallback`, as in a decision record; a class of a policy's own is `other`",
+        meaning: "applied decisions by `policy`, `shortened`, `bound` or `fallback`, as in the decision record; a policy's own class is `other`",
     },
     Metric {
         name: DECISION_SECONDS,
         kind: DECIDING,
         labels: &["queue"],
-        meaning: "how long asking the policy took",
+        meaning: "evaluation time of the policy",
     },
     Metric {
         name: DELAY_SECONDS,
         kind: WAITING,
         labels: &["queue"],
-        meaning: "how long retries are put off",
+        meaning: "delays of retries",
     },
     Metric {
         name: POLICY_INFO,
         kind: Kind::Gauge,
         labels: &["queue", "role", "policy", "digest"],
-        meaning: "1 for each part of the version that decides now, 0 for earlier ones; the role is `live` or `shadow`, the digest is cut to twelve digits",
+        meaning: "1 for each component of the active version, 0 for earlier ones; the role is `live` or `shadow`, and the digest has twelve digits",
     },
     Metric {
         name: SWAPS,
         kind: Kind::Counter,
         labels: &["policy"],
-        meaning: "new versions put in place",
+        meaning: "activated new versions",
     },
     Metric {
         name: REFUSALS,
         kind: Kind::Counter,
         labels: &["policy"],
-        meaning: "new versions that are no good: the one before stayed",
+        meaning: "rejected new versions; the one before stays active",
     },
     Metric {
         name: ROLLBACKS,
         kind: Kind::Counter,
         labels: &["policy"],
-        meaning: "versions taken back for the good one before them: by themselves, since they broke too often, or by the operator",
+        meaning: "rollbacks to the version before, automatic or by the operator",
     },
     Metric {
         name: UNREACHABLE,
         kind: Kind::Gauge,
         labels: &["policy"],
-        meaning: "1 while the policy's source can't be read, 0 when it can again",
+        meaning: "1 while the policy's source is unreachable, else 0",
     },
     Metric {
         name: SHADOW_COMPARISONS,
         kind: Kind::Counter,
         labels: &["queue", "result"],
-        meaning: "decisions put before the shadow too: it `agreed`, `differed`, or was `broken`; or it was `skipped`, since it could not keep up or the process ended",
+        meaning: "evaluations of the shadow: it `agreed`, `differed` or was `broken`, or it was `skipped` because it could not keep up or the process ended",
     },
     Metric {
         name: SHADOW_DIFFERENCES,
         kind: Kind::Counter,
         labels: &["queue", "in"],
-        meaning: "comparisons that differ in `class`, in `verdict`, in `delay` or in `reason`; one may differ in several. A reason alone is no disagreement",
+        meaning: "comparisons that differ in `class`, `verdict`, `delay` or `reason`; one can differ in several. A different reason alone is not a disagreement",
     },
     Metric {
         name: SHADOW_SECONDS,
         kind: DECIDING,
         labels: &["queue"],
-        meaning: "how long asking the shadow took",
+        meaning: "evaluation time of the shadow",
     },
 ];
 
@@ -324,34 +325,71 @@ impl Decisions {
     }
 }
 
-/// Creates the counters of the policy of this name at 0: an alert on an increase would miss a first one that begins at 1.
-pub(crate) fn create_policy_counters(policy: &str) {
-    for name in [SWAPS, REFUSALS, ROLLBACKS] {
-        counter!(name, "policy" => policy.to_owned()).increment(0);
-    }
-}
-
-/// Counts a new version of the policy of this name that was activated.
-pub(crate) fn swapped(policy: &str) {
+/// A new version of the policy of this name was put in place.
+pub fn swapped(policy: &str) {
     counter!(SWAPS, "policy" => policy.to_owned()).increment(1);
 }
 
-/// Counts a new version of the policy of this name that was rejected.
-pub(crate) fn refused(policy: &str) {
+/// A new version of the policy of this name was no good.
+pub fn refused(policy: &str) {
     counter!(REFUSALS, "policy" => policy.to_owned()).increment(1);
 }
 
-/// Whether the source of the policy of this name is unreachable.
-pub(crate) fn source_unreachable(policy: String) -> Gauge {
-    gauge!(UNREACHABLE, "policy" => policy)
+/// A version of the policy of this name was taken back, and the good one before it came back.
+pub fn rolled_back(policy: &str) {
+    counter!(ROLLBACKS, "policy" => policy.to_owned()).increment(1);
 }
 
-/// Whether a queue has this version of a policy; `role` is `live` or `shadow`.
-pub(crate) fn policy_info(
-    queue: String,
-    role: &'static str,
-    policy: String,
-    digest: String,
-) -> Gauge {
-    gauge!(POLICY_INFO, "queue" => queue, "role" => role, "policy" => policy, "digest" => digest)
+/// Which policy a queue has, and what for.
+#[derive(Debug, Clone)]
+pub(crate) struct PolicySlot {
+    /// The queue's name.
+    pub(crate) queue: String,
+    /// `live` or `shadow`.
+    pub(crate) role: &'static str,
+    /// The policy.
+    pub(crate) policy: Arc<LivePolicy>,
+}
+
+/// Tells which versions decide, and whether their sources can be read. Evaluation for each time that the metrics are read, so that it is true however a version came into its place.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    places: Vec<PolicySlot>,
+    /// By place, every version that was told.
+    told: Mutex<BTreeMap<(usize, String, String), bool>>,
+}
+
+impl Versions {
+    /// Those of these policies, whose counters are there from now on, at 0: an alert on an increase would miss a first one that begins at 1.
+    pub(crate) fn of(places: Vec<PolicySlot>) -> Self {
+        for PolicySlot { policy, .. } in &places {
+            for name in [SWAPS, REFUSALS, ROLLBACKS] {
+                counter!(name, "policy" => policy.spec().title()).increment(0);
+            }
+        }
+        Self {
+            places,
+            told: Mutex::default(),
+        }
+    }
+
+    /// Sets the metric to what is true now.
+    pub(crate) fn tell(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.values_mut().for_each(|is_live| *is_live = false);
+        for (index, place) in self.places.iter().enumerate() {
+            let source = place.policy.spec().title();
+            gauge!(UNREACHABLE, "policy" => source).set(u8::from(place.policy.is_unreachable()));
+            for PartName { name, digest, .. } in place.policy.current().parts() {
+                told.insert((index, name, digest.short()), true);
+            }
+        }
+        for ((index, name, digest), is_live) in told.iter() {
+            let Some(PolicySlot { queue, role, .. }) = self.places.get(*index) else {
+                continue;
+            };
+            gauge!(POLICY_INFO, "queue" => queue.clone(), "role" => *role, "policy" => name.clone(), "digest" => digest.clone())
+                .set(u8::from(*is_live));
+        }
+    }
 }
