@@ -248,21 +248,21 @@ async fn whatever_a_shadow_does_the_live_decisions_are_those_of_a_run_without_it
         ),
         ("traps", at_work("(unreachable)"), "unreachable"),
         ("floods its log", at_work(flood), "moved more than"),
-        ("takes all memory", at_work(grows), "told once"),
+        ("takes all memory", at_work(grows), "logged once"),
         (
             "recurses",
             at_work("(drop (call $recurse (i32.const 0)))"),
-            "told once",
+            "logged once",
         ),
         (
             "is no WebAssembly",
             "garbage".to_owned(),
-            "can't be asked until",
+            "can't be evaluated until",
         ),
         (
             "does not stand the probe",
             unfit.text(),
-            "can't be asked until",
+            "can't be evaluated until",
         ),
     ] {
         let shadow = write(folder.path(), "candidate.wat", &shadow);
@@ -298,7 +298,7 @@ async fn whatever_a_shadow_does_the_live_decisions_are_those_of_a_run_without_it
         (records.len(), &counts["shadow"]["broken"]),
         (25, &json!(25))
     );
-    assert!(log.contains("the shadow can't be asked until"), "{log}");
+    assert!(log.contains("the shadow can't be evaluated until"), "{log}");
 }
 
 #[tokio::test]

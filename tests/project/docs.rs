@@ -174,6 +174,7 @@ async fn every_field_of_a_decision_record_is_documented_and_no_other() {
     let rare = [
         "attributes",
         "broken",
+        "kind",
         "log",
         "payload",
         "payload-left-out",

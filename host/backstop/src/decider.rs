@@ -1,43 +1,38 @@
-//! From a failure to the decision that is applied: the live policy is asked, the fallback stands in where it is broken, the bounds are kept, and the whole is observed.
+//! From a failure to a decision: the live policy is evaluated, [`decide`] turns its answer into a decision, and the observers see it.
 
 use std::sync::Arc;
 
-use crate::clock;
-use crate::decision::{Bounds, DecidedBy, Decision};
+use crate::decision::{Answer, Bounds, Decision, FallbackCause, FallbackKind, decide};
 use crate::failure::{Failure, Milliseconds};
-use crate::fallback;
-use crate::policy::{Evaluation, EvaluationError, LivePolicy, Payload, Policy};
-use crate::record::{DecisionRecord, Observer};
-use crate::shadow::{Case, SETTLING, Shadow};
-use crate::telemetry::Decisions;
+use crate::observers::{Observed, Observers};
+use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
+use crate::record::Observer;
+use crate::shadow::{SETTLING, Shadow};
 
-/// What a policy may have read from a message, in bytes, for a break to be laid to its charge unseen.
-const SMALL: usize = 4 << 10;
+/// A policy that has read no more than this from the message is blamed for an error without another evaluation, in bytes.
+const SMALL_READ: usize = 4 << 10;
 
 /// Decides for one queue.
 #[derive(Clone)]
 pub struct Decider {
-    queue: String,
     policy: Arc<LivePolicy>,
     bounds: Bounds,
-    observers: Vec<Arc<dyn Observer>>,
-    shadow: Option<Arc<Shadow>>,
-    metrics: Decisions,
+    observers: Observers,
 }
 
-/// A decision, and which version of the policy it is of.
+/// A decision, and the version of the policy that it is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decided {
     /// What the host does.
     pub decision: Decision,
-    /// The digests of the policy that was asked, with commas between them.
+    /// The digests of the evaluated policy, separated by commas.
     pub policy: String,
 }
 
 impl std::fmt::Debug for Decider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Decider")
-            .field("queue", &self.queue)
+            .field("queue", &self.observers.queue())
             .field("policy", &self.policy)
             .field("bounds", &self.bounds)
             .finish_non_exhaustive()
@@ -45,46 +40,42 @@ impl std::fmt::Debug for Decider {
 }
 
 impl Decider {
-    /// Decides for the queue of this name with the version of the policy that is live at the time.
+    /// Decides for the queue with this name, with the version of the policy that is live at the time.
     pub fn new(queue: impl Into<String>, policy: Arc<LivePolicy>, bounds: Bounds) -> Self {
-        let queue = queue.into();
         Self {
-            metrics: Decisions::of(&queue),
-            queue,
             policy,
             bounds,
-            observers: Vec::new(),
-            shadow: None,
+            observers: Observers::of(queue.into()),
         }
     }
 
-    /// Tells this one too of every decision.
+    /// Passes every decision to this observer too.
     #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observers.push(observer);
+        self.observers.add(observer);
         self
     }
 
-    /// Puts every failure before this one too, once it is decided. Observers are told when the shadow has answered.
+    /// Compares every decision with this shadow. Observers receive the decision after the shadow has answered.
     #[must_use]
     pub fn shadowed_by(mut self, shadow: Option<Arc<Shadow>>) -> Self {
-        self.shadow = shadow;
+        self.observers.set_shadow(shadow);
         self
     }
 
-    /// What decides.
+    /// The live policy.
     pub(crate) fn policy(&self) -> &Arc<LivePolicy> {
         &self.policy
     }
 
-    /// What is asked beside the live policy.
+    /// The shadow, if the queue has one.
     pub fn shadow(&self) -> Option<&Arc<Shadow>> {
-        self.shadow.as_ref()
+        self.observers.shadow()
     }
 
-    /// Waits a moment for the shadow's last answers, and tells what is without one. For the end, before the records are closed.
+    /// Waits briefly for the shadow's last answers, then reports the decisions without one. Called before the records are closed.
     pub(crate) async fn settle(&self) {
-        let Some(shadow) = self.shadow.clone() else {
+        let Some(shadow) = self.shadow().cloned() else {
             return;
         };
         let settling = tokio::task::spawn_blocking(move || shadow.settle(SETTLING));
@@ -93,139 +84,91 @@ impl Decider {
         }
     }
 
-    /// The same with the retention of the queue among its bounds, unless the operator's are given one.
+    /// Adds the queue's retention to the bounds, unless the operator has set one.
     #[must_use]
     pub(crate) fn within_retention(mut self, retention: Milliseconds) -> Self {
         self.bounds.retention.get_or_insert(retention);
         self
     }
 
-    /// The decision on a failure. `room` is the longest delay that the queue allows for the message now.
+    /// The decision on a failure. `max_delay` is the longest delay that the queue allows for the message now.
     ///
-    /// Runs on a thread for blocking work, so that a policy which uses up its time holds up nothing but its own message.
+    /// Runs on a thread for blocking work, so that a slow policy delays only its own message.
     pub async fn decide(
         &self,
         failure: Failure,
         payload: Arc<Payload>,
-        room: Milliseconds,
+        max_delay: Milliseconds,
     ) -> Decided {
         let decider = self.clone();
-        let given = failure.clone();
+        let input = failure.clone();
         let decided =
-            tokio::task::spawn_blocking(move || decider.decide_now(&given, &payload, room)).await;
+            tokio::task::spawn_blocking(move || decider.decide_now(&input, &payload, max_delay))
+                .await;
         decided.unwrap_or_else(|panic| {
-            tracing::error!(%panic, "message-id" = failure.message_id, "deciding failed: the fallback decides");
-            let by = DecidedBy::Fallback("the host failed while it asked the policy".to_owned());
-            let decision = self.bounds.keep(&failure, fallback::decide(&failure), by, room);
-            Decided { decision, policy: digests(&self.policy.current()) }
+            tracing::error!(%panic, "message-id" = failure.message_id, "the evaluation failed: the fallback decides");
+            let cause = FallbackCause::new(
+                FallbackKind::HostFailed,
+                "the host failed while it evaluated the policy",
+            );
+            Decided {
+                decision: decide(&failure, Err(cause), &self.bounds, max_delay),
+                policy: digests(&self.policy.current()),
+            }
         })
     }
 
-    /// As [`Decider::decide`], on this thread.
+    /// Like [`Decider::decide`], on this thread.
     pub fn decide_now(
         &self,
         failure: &Failure,
         payload: &Arc<Payload>,
-        room: Milliseconds,
+        max_delay: Milliseconds,
     ) -> Decided {
-        // Here too, so that the record has what the policy was told.
+        // The policy applies these limits too. Here they make the record show the same failure.
         let failure = &*failure.within_bounds();
         let policy = self.policy.current();
-        let asked = policy.evaluate(failure, payload);
-        if asked.answer.is_err() && !is_explained_by_size(&policy, failure, &asked) {
+        let evaluation = policy.evaluate(failure, payload);
+        if evaluation.answer.is_err() && !is_caused_by_size(&policy, failure, &evaluation) {
             self.policy.record_failure(&policy, &failure.message_id);
         }
-        let decision = decide(&self.bounds, failure, &asked, room);
-        self.metrics.add(&decision, asked.took);
-        let record = self.tell(&policy, failure, asked, &decision);
-        if let Some(record) = record {
-            self.record(record, payload, room);
-        }
-        Decided {
-            decision,
-            policy: digests(&policy),
-        }
-    }
-
-    /// The policy's answer to a failure that did not happen, for checks before the first message.
-    pub(crate) fn rehearse(&self, failure: &Failure) -> Decision {
-        let asked = self.policy.current().evaluate(failure, &Arc::default());
-        decide(&self.bounds, failure, &asked, Milliseconds(u32::MAX))
-    }
-
-    /// Logs it; the record, where somebody wants one.
-    fn tell(
-        &self,
-        policy: &Policy,
-        failure: &Failure,
-        asked: Evaluation,
-        decision: &Decision,
-    ) -> Option<DecisionRecord> {
-        for line in &asked.log {
-            tracing::debug!(target: "backstop::policy", queue = self.queue, "message-id" = failure.message_id, level = line.level, "{}", line.message);
-        }
-        if let Err(broken) = &asked.answer {
-            warn_of(broken, &self.queue, failure, policy);
-        }
-        if self.observers.is_empty() && self.shadow.is_none() {
-            return None;
-        }
-        Some(DecisionRecord {
-            time: clock::now(),
-            queue: self.queue.clone(),
-            policy: policy.parts().collect(),
-            failure: failure.clone(),
-            payload: asked.looked_at.parts,
-            payload_left_out: asked.looked_at.left_out,
+        let decision = decide(failure, answer(&evaluation), &self.bounds, max_delay);
+        let decided = Decided {
             decision: decision.clone(),
-            log: asked.log,
-            fuel: asked.fuel,
-            took_us: u64::try_from(asked.took.as_micros()).unwrap_or(u64::MAX),
-            shadow: None,
-        })
+            policy: digests(&policy),
+        };
+        self.observers.decided(Observed {
+            policy: &policy,
+            failure,
+            payload,
+            bounds: self.bounds,
+            max_delay,
+            evaluation,
+            decision,
+        });
+        decided
     }
 
-    /// Tells the observers now, or once the shadow has answered.
-    fn record(&self, record: DecisionRecord, payload: &Arc<Payload>, room: Milliseconds) {
-        if let Some(shadow) = &self.shadow {
-            let observers = self.observers.clone();
-            shadow.compare(Case::new(record, payload, self.bounds, room, observers));
-            return;
-        }
-        for observer in &self.observers {
-            observer.decided(&record);
-        }
+    /// The decision on a made-up failure, for checks at startup. No observer sees it.
+    pub(crate) fn rehearse(&self, failure: &Failure) -> Decision {
+        let evaluation = self.policy.current().evaluate(failure, &Arc::default());
+        let max_delay = Milliseconds(u32::MAX);
+        decide(failure, answer(&evaluation), &self.bounds, max_delay)
     }
 }
 
-/// Whether a policy that broke did so on the size of what it read from the message: asked about the same failure of a message in which it finds nothing, it answers. That is no reason to take a version back, or any sender could have it taken back. The failure itself is never larger than what every version was tried with.
-fn is_explained_by_size(policy: &Policy, failure: &Failure, asked: &Evaluation) -> bool {
-    asked.looked_at.bytes_read > SMALL && policy.evaluate(failure, &Arc::default()).answer.is_ok()
+/// The policy's answer, or why the fallback decides.
+fn answer(evaluation: &Evaluation) -> Result<Answer, FallbackCause> {
+    evaluation.answer.clone().map_err(|error| error.cause())
+}
+
+/// Whether the policy broke because of the size of what it read from the message: for the same failure with an empty message it answers. Such an error does not count towards a rollback, or any sender could trigger one. The failure itself is never larger than those that every version was validated with.
+fn is_caused_by_size(policy: &Policy, failure: &Failure, evaluation: &Evaluation) -> bool {
+    evaluation.looked_at.bytes_read > SMALL_READ
+        && policy.evaluate(failure, &Arc::default()).answer.is_ok()
 }
 
 fn digests(policy: &Policy) -> String {
     let digests: Vec<_> = policy.digests().iter().map(ToString::to_string).collect();
     digests.join(",")
-}
-
-fn warn_of(broken: &EvaluationError, queue: &str, failure: &Failure, policy: &Policy) {
-    tracing::warn!(
-        queue,
-        "message-id" = failure.message_id,
-        attempt = failure.attempt.get(),
-        policy = policy.title(),
-        "the policy {broken}: the fallback decides"
-    );
-}
-
-/// The answer of the policy or of the fallback, within the bounds.
-fn decide(bounds: &Bounds, failure: &Failure, asked: &Evaluation, room: Milliseconds) -> Decision {
-    let (answer, by) = match &asked.answer {
-        Ok(answer) => (answer.clone(), DecidedBy::Policy),
-        Err(broken) => (
-            fallback::decide(failure),
-            DecidedBy::Fallback(format!("the policy {broken}")),
-        ),
-    };
-    bounds.keep(failure, answer, by, room)
 }

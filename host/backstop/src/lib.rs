@@ -11,6 +11,7 @@ pub mod exporter;
 pub mod handler;
 mod invocation;
 pub mod lambda;
+mod observers;
 pub mod policy;
 pub mod queue;
 pub mod record;

@@ -308,8 +308,8 @@ impl Decisions {
 
     /// One decision, and how long asking took.
     pub(crate) fn add(&self, decision: &Decision, took: Duration) {
-        let by = decision.decided_by.name();
-        let verdict = decision.action.verdict();
+        let by = decision.decided_by.as_str();
+        let verdict = decision.action.verdict().as_str();
         // Names that a policy makes up are as many as it likes: no labels.
         let class = match decision.class {
             ErrorClass::Transient => TRANSIENT,

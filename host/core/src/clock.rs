@@ -1,14 +1,11 @@
-//! The one place where the machine's clocks are read. Everything else is handed the time as a value.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this is the module that the lint sends everybody to"
-)]
+//! The only module that reads the machine's clocks. Other code receives the time as a value.
+#![expect(clippy::disallowed_methods, reason = "the lint points to this module")]
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::failure::Timestamp;
 
-/// The time of day; 1970 where the clock is set before it.
+/// The time of day; 1970 if the clock is set to an earlier time.
 pub fn now() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -16,12 +13,12 @@ pub fn now() -> Timestamp {
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The time of day as files are marked with it.
+/// The time of day in the type of file timestamps.
 pub fn system() -> SystemTime {
     SystemTime::now()
 }
 
-/// A point from which to measure how long something took.
+/// A point in time to measure a duration from.
 pub fn instant() -> Instant {
     Instant::now()
 }

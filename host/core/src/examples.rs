@@ -1,4 +1,4 @@
-//! Failures to try a policy with: the ordinary, the extreme, the odd and the largest.
+//! Failures to test a policy with: ordinary, extreme, unusual and as large as possible.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +9,7 @@ use crate::failure::{
 };
 use crate::text::cut;
 
-/// The most ordinary failure: a service that was away, at the first attempt.
+/// The most ordinary failure: the service was unavailable at the first attempt.
 pub fn ordinary_failure() -> Failure {
     Failure {
         message_id: "probe".to_owned(),
@@ -27,7 +27,7 @@ pub fn ordinary_failure() -> Failure {
     }
 }
 
-/// The largest failure that there can be: whatever a sender puts into a message, no policy at work is told of a larger one.
+/// The largest possible failure. Whatever a sender puts into a message, no policy receives a larger one.
 fn largest_failure() -> Failure {
     let text = |of: &str, bytes: usize| -> String {
         let mut text = of.repeat(bytes / of.len() + 1);
@@ -37,7 +37,7 @@ fn largest_failure() -> Failure {
     let pairs = |bytes: usize| -> Vec<_> {
         let pair = |number: usize| {
             let name = format!("x-{number:04}");
-            // What one language has to widen, and another to unescape.
+            // Text that some languages have to widen, and others to unescape.
             let of = ["v", "é\n\""].get(number % 2).copied().unwrap_or("v");
             let value = text(of, bytes / PAIRS - name.len());
             (name, value)
@@ -60,7 +60,7 @@ fn largest_failure() -> Failure {
     }
 }
 
-/// The ordinary, the extreme, the odd and the largest.
+/// Ordinary, extreme and unusual failures, and the largest possible one.
 pub fn failures() -> [Failure; 7] {
     let ordinary = ordinary_failure();
     let throttled = Error {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_failure_is_at_every_bound() {
+    fn the_largest_failure_reaches_every_limit() {
         let failure = largest_failure();
         assert_eq!(*failure.within_bounds(), failure);
         assert_eq!(failure.message_id.len(), ID_BYTES);

@@ -1,4 +1,4 @@
-//! What goes into a decision: one failed attempt of one message, as plain data.
+//! The input of a decision: one failed attempt of one message, as plain data.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,37 +11,37 @@ use sha2::{Digest, Sha256};
 
 use crate::text::cut;
 
-/// The longest error text that a policy is shown, in bytes; and the longest error code.
+/// The longest error text and the longest error code that a policy receives, in bytes.
 pub const MESSAGE_BYTES: usize = 4 * 1024;
 
-/// The most that the details of an error amount to, names and values together, in bytes.
+/// The largest total size of an error's details, names and values together, in bytes.
 pub const DETAIL_BYTES: usize = 4 * 1024;
 
-/// The most that the attributes of a message amount to, names and values together, in bytes.
+/// The largest total size of a message's attributes, names and values together, in bytes.
 pub const ATTRIBUTE_BYTES: usize = 16 * 1024;
 
-/// The most details, and the most attributes, that a policy is shown.
+/// The most details, and the most attributes, that a policy receives.
 pub const PAIRS: usize = 100;
 
-/// The longest id of a message that a policy is shown, in bytes.
+/// The longest message id that a policy receives, in bytes.
 pub const ID_BYTES: usize = 128;
 
-/// The longest source that a policy is shown, in bytes: no ARN of a queue, or of a function with its alias, is longer.
+/// The longest source that a policy receives, in bytes. No ARN of a queue, or of a function with its alias, is longer.
 pub const SOURCE_BYTES: usize = 256;
 
-/// A span in whole milliseconds, the unit of the contract; saturates at 49 days.
+/// A duration in whole milliseconds, the unit of the contract; saturates at 49 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Milliseconds(pub u32);
 
 impl Milliseconds {
-    /// Rounds up, so that no wait is shorter than asked for.
+    /// Rounds up, so that no wait is shorter than requested.
     pub fn from_duration(duration: Duration) -> Self {
         let milliseconds = duration.as_nanos().div_ceil(1_000_000);
         Self(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 
-    /// The same span as a [`Duration`].
+    /// The same duration as a [`Duration`].
     pub fn as_duration(self) -> Duration {
         Duration::from_millis(self.0.into())
     }
@@ -59,12 +59,12 @@ impl std::fmt::Display for Milliseconds {
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The span from `earlier` to this; none where `earlier` is later, as clocks of two machines may have it.
+    /// The duration from `earlier` to this; zero if `earlier` is later, which happens with the clocks of two machines.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// As RFC 3339 writes it, to the second.
+    /// In the format of RFC 3339, to the second.
     pub fn rfc3339(self) -> String {
         let milliseconds = i64::try_from(self.0).unwrap_or(i64::MAX);
         jiff::Timestamp::from_millisecond(milliseconds / 1_000 * 1_000)
@@ -72,11 +72,11 @@ impl Timestamp {
             .to_string()
     }
 
-    /// The point that is `span` later; saturates.
-    pub fn plus(self, span: Duration) -> Self {
+    /// The point in time that is `duration` later; saturates.
+    pub fn plus(self, duration: Duration) -> Self {
         Self(
             self.0
-                .saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+                .saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
         )
     }
 }
@@ -90,19 +90,19 @@ pub struct Error {
     /// The text, at most [`MESSAGE_BYTES`].
     #[serde(default)]
     pub message: String,
-    /// The HTTP status, where the source has one.
+    /// The HTTP status, if the source has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// How long the failing service asked to be left alone.
+    /// How long the failing service asked to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Milliseconds>,
-    /// What else the source reports, by name; at most [`DETAIL_BYTES`] in all, and [`PAIRS`].
+    /// Further details from the source, by name; at most [`DETAIL_BYTES`] in total, and [`PAIRS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<(String, String)>,
 }
 
 impl Error {
-    /// An error of this code and text, without a status.
+    /// An error with this code and text, without a status.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: code.into(),
@@ -111,7 +111,7 @@ impl Error {
         }
     }
 
-    /// The same error within the bounds of the contract: code and text cut, the largest details left out.
+    /// The same error within the limits of the contract: code and text cut, the largest details left out.
     pub fn within_bounds(mut self) -> Self {
         cut(&mut self.code, MESSAGE_BYTES);
         cut(&mut self.message, MESSAGE_BYTES);
@@ -126,7 +126,7 @@ impl Error {
     }
 }
 
-/// Whether names and values amount to so many bytes at most, and to [`PAIRS`] pairs.
+/// Whether names and values have at most `bytes` bytes in total, in at most [`PAIRS`] pairs.
 fn fits(pairs: &[(String, String)], bytes: usize) -> bool {
     pairs.len() <= PAIRS && pairs.iter().map(size).sum::<usize>() <= bytes
 }
@@ -135,7 +135,7 @@ fn size((name, value): &(String, String)) -> usize {
     name.len() + value.len()
 }
 
-/// Leaves whole pairs out until the others [fit](fits): the largest first, and of equal ones the last by name. So a long one takes no short one's place, in whatever order they come.
+/// Removes pairs until the others [fit](fits): the largest first, and among equally large ones the last by name. A long pair never displaces a short one, whatever their order.
 fn leave_out_largest(pairs: &mut Vec<(String, String)>, bytes: usize) {
     if fits(pairs, bytes) {
         return;
@@ -168,7 +168,7 @@ impl std::fmt::Display for Error {
     }
 }
 
-/// One failed attempt of one message: all that a policy is told. The fields are those of `failure` in `wit/policy.wit`.
+/// One failed attempt of one message: all that a policy receives. The fields are those of `failure` in `wit/policy.wit`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the contract documents each field")]
@@ -189,9 +189,9 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The same failure as a policy is told of it: its error [within bounds](Error::within_bounds); whole attributes left out, the largest first, until the others amount to [`ATTRIBUTE_BYTES`] and [`PAIRS`]; the source cut to [`SOURCE_BYTES`]; and in place of a message's id of more than [`ID_BYTES`] its digest, `sha256:` and 64 hexadecimal digits, which is as good at telling it from others.
+    /// The failure as a policy receives it: its error [within bounds](Error::within_bounds); the largest attributes removed until the others fit into [`ATTRIBUTE_BYTES`] and [`PAIRS`]; the source cut to [`SOURCE_BYTES`]; a message id of more than [`ID_BYTES`] replaced by its digest, `sha256:` and 64 hexadecimal digits, which identifies the message as well.
     ///
-    /// Whoever sends a message must not decide how much work a policy has with it.
+    /// The sender of a message must not control how much work a policy has with it.
     pub fn within_bounds(&self) -> Cow<'_, Self> {
         if self.is_within_bounds() {
             return Cow::Borrowed(self);
@@ -215,7 +215,7 @@ impl Failure {
     }
 }
 
-/// The number that was written, to the last bit: serde_json's own reading of a fraction may be one bit off, and a decision with it. Of JSON text alone.
+/// Reads the number exactly as it was written. serde_json's own parser may be one bit off, which would change a decision. Works for JSON text only.
 fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let digits = Box::<RawValue>::deserialize(deserializer)?;
     digits
@@ -224,7 +224,7 @@ fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
         .map_err(|_| serde::de::Error::custom(format!("`{digits}` is not a number")))
 }
 
-/// The random number of a failure: uniform in [0, 1), the same for the same message and attempt on every machine, independent for every other.
+/// The random number of a failure: uniform in [0, 1), the same for the same message and attempt on every machine, independent of all others.
 ///
 /// The first 53 bits of SHA-256 over the message's id, a zero byte and the attempt in four big-endian bytes, as a fraction.
 pub fn random(message_id: &str, attempt: NonZeroU32) -> f64 {
@@ -248,18 +248,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_is_fixed_by_message_and_attempt() {
+    fn random_depends_on_message_and_attempt_only() {
         let one = NonZeroU32::MIN;
         let two = one.saturating_add(1);
         assert_eq!(random("a", one), random("a", one));
         assert_ne!(random("a", one), random("a", two));
         assert_ne!(random("a", one), random("b", one));
-        // Pinned: another value here would change decisions that were already recorded.
+        // Pinned: another value here would change recorded decisions.
         assert_eq!(random("m-1", one), 0.391_248_108_205_947_6);
     }
 
     #[test]
-    fn random_is_read_back_to_the_last_bit() {
+    fn random_survives_json_exactly() {
         for message in 0..2_000 {
             let failure = Failure {
                 message_id: message.to_string(),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_cut_to_what_the_contract_allows() {
+    fn an_error_is_cut_to_the_limits_of_the_contract() {
         let detail = |size: usize| ("x".to_owned(), "y".repeat(size - 1));
         let error = Error {
             message: "é".repeat(MESSAGE_BYTES),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_can_neither_flood_a_policy_with_attributes_nor_push_one_out_with_another() {
+    fn a_sender_can_neither_flood_a_policy_with_attributes_nor_displace_one_with_another() {
         let attribute = |name: &str, size: usize| (name.to_owned(), "y".repeat(size - name.len()));
         let tenant = attribute("tenant", 20);
         let most = attribute("zz", ATTRIBUTE_BYTES - 20);
@@ -349,7 +349,7 @@ mod tests {
                 vec![attribute("zz", ATTRIBUTE_BYTES - 19), tenant.clone()],
                 vec![tenant.clone()],
             ),
-            // Of two that are as long, the one whose name comes first stays, wherever it stands.
+            // Of two equally long ones, the first by name stays, whatever their order.
             (
                 vec![attribute("b", 9_000), tenant.clone(), attribute("a", 9_000)],
                 vec![tenant.clone(), attribute("a", 9_000)],
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_id_is_told_by_its_digest_and_a_long_source_is_cut() {
+    fn a_long_id_becomes_its_digest_and_a_long_source_is_cut() {
         let of = |id: &str| Failure {
             message_id: id.to_owned(),
             source: "é".repeat(SOURCE_BYTES),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_bounds_is_passed_as_it_is() {
+    fn a_failure_within_bounds_is_borrowed() {
         assert!(matches!(
             failure(Vec::new()).within_bounds(),
             Cow::Borrowed(_)

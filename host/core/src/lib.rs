@@ -1,11 +1,13 @@
-//! What a retry decision is made of: the failure that is decided about, the decision, its bounds, and the fallback that decides when a policy cannot.
+//! The parts of a retry decision: the failure, the policy's answer, the bounds, the fallback, and the decision.
 //!
-//! Nothing here runs WebAssembly, waits or talks to anything. [`clock`] is the one place where the machine's clocks are read.
+//! This crate runs no WebAssembly and does no I/O. [`clock`] is the only module that reads the machine's clocks.
 
+pub mod backoff;
 pub mod clock;
 pub mod decision;
 pub mod examples;
 pub mod failure;
-pub mod fallback;
 pub mod settings;
 pub mod text;
+
+pub use decision::fallback;

@@ -1,32 +1,32 @@
-//! Cutting text without breaking it, showing it without harm, and telling an error with its causes.
+//! Text: cutting it at character boundaries, escaping it for terminals, and formatting an error with its causes.
 
 use std::fmt::{self, Write};
 
-/// Shortens `text` to at most `bytes` bytes, at the boundary of a character.
+/// Shortens `text` to at most `bytes` bytes, at a character boundary.
 pub fn cut(text: &mut String, bytes: usize) {
     text.truncate(text.floor_char_boundary(bytes));
 }
 
-/// The last `bytes` bytes of `text` at most, from the boundary of a character.
+/// At most the last `bytes` bytes of `text`, from a character boundary.
 pub fn tail(text: &str, bytes: usize) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(bytes));
     text.get(start..).unwrap_or_default()
 }
 
-/// A text as one line that does nothing to a terminal, whatever a message, a policy or a worker put into it: what would is written as an escape such as `\n` or `\u{1b}`.
+/// A text as one line that is safe to print on a terminal. Control characters from messages, policies and workers become escapes such as `\n` or `\u{1b}`.
 pub fn one_line(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let _ = Escaping(&mut escaped).write_str(text);
     escaped
 }
 
-/// As [`one_line`], for a text that has lines of its own: these stay.
+/// Like [`one_line`], but keeps line breaks.
 pub fn harmless(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(one_line).collect();
     lines.join("\n")
 }
 
-/// Writes on what it is given, as [`one_line`] has it.
+/// A writer that escapes like [`one_line`].
 pub struct Escaping<W>(pub W);
 
 impl<W: Write> Write for Escaping<W> {
@@ -41,13 +41,13 @@ impl<W: Write> Write for Escaping<W> {
     }
 }
 
-/// Whether a terminal obeys it (C0, DEL, C1), it ends a line, or it changes the direction of the text around it (the bidirectional controls of UAX #9).
+/// Whether the character controls a terminal (C0, DEL, C1), ends a line, or changes the direction of the text around it (the bidirectional controls of UAX #9).
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// An error and its causes, each once, for people: `{:#}` of an error that is no `anyhow::Error`.
+/// An error and its causes, each once: `{:#}` for an error that is not an `anyhow::Error`.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()) {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_shown_and_not_sent() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("plain: é, 漢, 👩\u{200d}🚀", "plain: é, 漢, 👩\u{200d}🚀"),
             ("a\r\nb\tc\0", "a\\r\\nb\\tc\\u{0}"),

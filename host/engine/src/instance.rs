@@ -10,7 +10,7 @@ use super::bindings::{backoff, classifier, dead_lettering, types};
 use super::component::Component;
 use super::host::{Host, StoppedClock};
 use super::payload::Payload;
-use backstop_core::decision::{InvalidAnswer, REASON_BYTES};
+use backstop_core::decision::{FallbackCause, FallbackKind, InvalidAnswer, REASON_BYTES};
 use backstop_core::settings::Settings;
 use backstop_core::text::cut;
 
@@ -41,6 +41,27 @@ pub enum EvaluationError {
     /// It answered what it can't mean.
     #[error("answered {0}")]
     InvalidAnswer(#[from] InvalidAnswer),
+}
+
+impl EvaluationError {
+    /// The kind of this error, for programs.
+    pub fn kind(&self) -> FallbackKind {
+        match self {
+            Self::OutOfFuel(..) => FallbackKind::OutOfFuel,
+            Self::OutOfTime(..) => FallbackKind::OutOfTime,
+            Self::OutOfBounds(..) => FallbackKind::OutOfBounds,
+            Self::Trapped(..) => FallbackKind::Trapped,
+            Self::Settings(_) => FallbackKind::RejectedSettings,
+            Self::NoSettings(_) => FallbackKind::NoSettings,
+            Self::NotLoaded(_) => FallbackKind::NotLoaded,
+            Self::InvalidAnswer(_) => FallbackKind::InvalidAnswer,
+        }
+    }
+
+    /// Why the fallback decides.
+    pub fn cause(&self) -> FallbackCause {
+        FallbackCause::new(self.kind(), format!("the policy {self}"))
+    }
 }
 
 /// What a policy was doing.

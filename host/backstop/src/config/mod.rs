@@ -25,6 +25,7 @@ use backstop_files::regular_file::{self, WRITTEN};
 
 use policy::policy;
 
+pub use crate::record::Destination;
 pub use backstop_core::settings::parse_pair;
 pub use backstop_files::values::{parse_number, parse_span};
 pub use lambda::{LambdaConfig, Variables, unknown_variables};
@@ -48,15 +49,6 @@ pub struct Config {
     pub queues: Vec<QueueConfig>,
     /// What the Lambda retry handler does; its defaults where the file has no `[lambda]`.
     pub lambda: Option<LambdaConfig>,
-}
-
-/// Where lines are written to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
-    /// Standard output.
-    Stdout,
-    /// Appended to a file.
-    File(PathBuf),
 }
 
 /// One queue to serve.

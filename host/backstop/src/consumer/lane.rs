@@ -203,7 +203,7 @@ pub(super) fn room(message: &Message) -> Milliseconds {
 }
 
 fn tell(failure: &Failure, decision: &Decision) {
-    let by = decision.decided_by.name();
+    let by = decision.decided_by.as_str();
     let (error, class) = (&failure.error.code, &decision.class);
     let verdict = decision.action.verdict();
     match &decision.action {

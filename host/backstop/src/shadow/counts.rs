@@ -1,13 +1,13 @@
-//! How often a shadow agreed, and in what it differed.
+//! How often a shadow agreed with the live policy, and where it differed.
 
 use metrics::Histogram;
 use serde::Serialize;
 
-use super::comparison::{Aspect, Outcome};
 use crate::queue::Count;
+use crate::record::{Aspect, ShadowOutcome};
 use crate::telemetry;
 
-/// The counts of one shadow; readable while it is at work.
+/// The counts of one shadow, readable while it runs.
 #[derive(Debug)]
 pub struct Counts {
     agreed: Count,
@@ -21,30 +21,30 @@ pub struct Counts {
     took: Histogram,
 }
 
-/// The counts of one shadow at one point.
+/// The counts of one shadow at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Tally {
-    /// Decisions on which the shadow would have done the same.
+    /// Decisions where the shadow would have done the same.
     pub agreed: u64,
-    /// Decisions on which it would not.
+    /// Decisions where it would not.
     pub differed: u64,
-    /// Those whose class is another.
+    /// Decisions with a different class.
     pub differed_in_class: u64,
-    /// Those whose verdict is another.
+    /// Decisions with a different verdict.
     pub differed_in_verdict: u64,
-    /// Those whose delay is another.
+    /// Decisions with a different delay.
     pub differed_in_delay: u64,
-    /// Decisions whose reason is another: those that agree otherwise are among `agreed`.
+    /// Decisions with a different reason. If nothing else differs they count as `agreed`.
     pub differed_in_reason: u64,
-    /// Decisions on which it broke.
+    /// Decisions where the shadow broke.
     pub broken: u64,
-    /// Decisions that it was not asked about, or not waited for.
+    /// Decisions for which it was not evaluated, or answered too late.
     pub skipped: u64,
 }
 
 impl Counts {
-    /// The counts of the shadow of this queue, which metrics show too.
+    /// The counts of the shadow of this queue, exported as metrics too.
     pub(super) fn of(queue: &str) -> Self {
         let queue = telemetry::Queue::named(queue);
         let result = |name| Count::shown_as(queue.comparisons(name));
@@ -62,17 +62,17 @@ impl Counts {
         }
     }
 
-    pub(super) fn add(&self, outcome: &Outcome) {
+    pub(super) fn add(&self, outcome: &ShadowOutcome) {
         let took_us = match outcome {
-            Outcome::Skipped { .. } => {
+            ShadowOutcome::Skipped { .. } => {
                 self.skipped.add(1);
                 return;
             }
-            Outcome::Broken { took_us, .. } => {
+            ShadowOutcome::Broken { took_us, .. } => {
                 self.broken.add(1);
                 *took_us
             }
-            Outcome::Compared {
+            ShadowOutcome::Compared {
                 agrees,
                 differs,
                 took_us,

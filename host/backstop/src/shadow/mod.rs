@@ -1,10 +1,9 @@
-//! Shadows: a policy that is asked about the same failures as the live one, to see what it would do. It acts on nothing.
+//! Shadows: a second policy that is evaluated for the same failures as the live one, for comparison only.
 //!
-//! The live decision is made, and its message goes its way; then the case is put in front of the shadow, whose answer is compared, counted and recorded. What a shadow costs or breaks is its own: it has a thread, a bounded line in front of it, and an engine apart from the live policies'.
+//! After the live decision, [`Shadow::compare`] adds the case to a bounded backlog. The shadow's own thread evaluates it, compares the decisions, counts the result and records it. A slow or crashing shadow cannot affect the live policy: it has its own thread and its own engine.
 
-mod comparison;
+mod backlog;
 mod counts;
-mod waiting;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,44 +11,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::decision::{DecidedBy, Decision};
+use crate::decision::{Decision, FallbackKind, decide};
 use crate::policy::{
     Catalog, Evaluation, Limits, LivePolicy, Policy, PolicyDigest, PolicySpec, Sandbox,
     SandboxError,
 };
+use crate::record::{ShadowOutcome, Shadowed, Skipped};
 use crate::text::chain;
-use waiting::{Next, Question, Waiting};
+use backlog::{Backlog, Input, Next};
 
-pub use comparison::{Aspect, Outcome, Shadowed, Skipped};
+pub(crate) use backlog::Case;
 pub use counts::{Counts, Tally};
-pub(crate) use waiting::Case;
 
-/// How long the end waits for a shadow's last answers.
+/// How long a shutdown waits for a shadow's last answers.
 pub const SETTLING: Duration = Duration::from_secs(1);
 
-/// After an answer that broke, a shadow rests for so many times what it took: an endless loop takes a tenth of a processor, and not all of one.
-const REST: u32 = 9;
+/// After a broken evaluation the shadow pauses for this many times its duration. So an endless loop takes a tenth of a processor.
+const PAUSE_FACTOR: u32 = 9;
 
-/// The longest rest.
-const LONGEST_REST: Duration = Duration::from_secs(5);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A policy beside the live one of a queue. Until it is dropped, it takes cases; every case's observers are told, with its answer or without.
+/// A policy that is compared with the live one of a queue. Every case is reported to its observers, with the shadow's answer or without.
 pub struct Shadow {
     shared: Arc<Shared>,
 }
 
-/// What the shadow's thread shares with whoever puts cases before it.
+/// The state that the shadow shares with its thread.
 struct Shared {
     queue: String,
     policy: Arc<LivePolicy>,
     counts: Arc<Counts>,
-    waiting: Waiting,
-    complaints: Mutex<Complaints>,
+    backlog: Backlog,
+    warnings: Mutex<Warnings>,
 }
 
-/// What was said of a version already: nothing is said for every message.
+/// The warnings that were logged for a version: each only once, and not for every message.
 #[derive(Default)]
-struct Complaints {
+struct Warnings {
     version: Vec<PolicyDigest>,
     is_broken: bool,
     is_slow: bool,
@@ -64,7 +63,7 @@ impl fmt::Debug for Shadow {
     }
 }
 
-/// Where shadows come from and run, beside the live policies of this catalog: an engine of their own, without a pool, so that none of the live policies' places, memory or instances can be taken by one. One decision at a time, whatever the number of shadows: they have one processor together at most. An instance without a pool costs some microseconds more, which nobody waits for. Nothing of a shadow is kept between two starts, where it could be taken for a live version.
+/// A catalog for shadows that shares nothing with the live policies of `live`. Shadows have their own engine without an instance pool, so they cannot take the live policies' slots, memory or instances. All shadows together evaluate one decision at a time and use at most one processor. Nothing of a shadow is stored, so a restart cannot mistake it for a live version.
 pub(crate) fn catalog(live: &Catalog, limits: Limits) -> Result<Catalog, SandboxError> {
     let sandbox = sandbox(limits)?.with_compiled(live.sandbox.compiled().clone());
     Ok(Catalog {
@@ -74,49 +73,49 @@ pub(crate) fn catalog(live: &Catalog, limits: Limits) -> Result<Catalog, Sandbox
     })
 }
 
-/// An engine for shadows: see `catalog`.
+/// An engine for shadows: without a pool, one decision at a time.
 pub fn sandbox(limits: Limits) -> Result<Sandbox, SandboxError> {
     Ok(Sandbox::on_demand(limits)?.deciding_at_once(1))
 }
 
 impl Shadow {
-    /// A shadow of the queue of this name; blocks while it is fetched and compiled. A policy that can't be loaded stops nothing: it is told, every case counts as broken, and a good version takes its place when there is one.
+    /// Loads a shadow for the queue with this name. Blocks while the policy is fetched and compiled. A policy that cannot be loaded is logged, and every case counts as broken until a valid version replaces it.
     pub fn load(queue: &str, catalog: impl Into<Catalog>, spec: PolicySpec) -> Arc<Self> {
         let (policy, refused) = LivePolicy::load_or_fall_back(catalog, spec, None);
         if let Some(error) = refused {
             tracing::error!(
                 queue,
-                "the shadow can't be asked until there is a version that is good: {}",
+                "the shadow can't be evaluated until it has a valid version: {}",
                 chain(&error)
             );
         }
-        Self::beside(queue, policy)
+        Self::new(queue, policy)
     }
 
-    /// A shadow of the queue of this name, of a policy whose sandbox is that of [`sandbox`].
-    pub fn beside(queue: &str, policy: Arc<LivePolicy>) -> Arc<Self> {
+    /// A shadow for the queue with this name. The policy's sandbox is that of [`sandbox`].
+    pub fn new(queue: &str, policy: Arc<LivePolicy>) -> Arc<Self> {
         let shared = Arc::new(Shared {
             queue: queue.to_owned(),
             policy,
             counts: Arc::new(Counts::of(queue)),
-            waiting: Waiting::new(),
-            complaints: Mutex::default(),
+            backlog: Backlog::new(),
+            warnings: Mutex::default(),
         });
         let worker = Arc::clone(&shared);
         let started = thread::Builder::new()
             .name("shadow".to_owned())
             .spawn(move || {
-                // What goes wrong here costs the case that it went wrong with.
-                while catch_unwind(AssertUnwindSafe(|| worker.work())).is_err() {}
+                // A panic affects only the case that caused it.
+                while catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {}
             });
         if let Err(error) = started {
-            tracing::error!(queue, %error, "there is no thread for the shadow: it is not asked");
-            shared.waiting.close();
+            tracing::error!(queue, %error, "can't start the shadow's thread: the shadow is not evaluated");
+            shared.backlog.close();
         }
         Arc::new(Self { shared })
     }
 
-    /// The policy, to be watched and to be told of.
+    /// The shadow's policy.
     pub fn policy(&self) -> &Arc<LivePolicy> {
         &self.shared.policy
     }
@@ -126,16 +125,16 @@ impl Shadow {
         &self.shared.counts
     }
 
-    /// Puts a case before the shadow, or tells at once that it was not. Never waits.
+    /// Passes a case to the shadow, or reports it as skipped at once if the backlog is full. Never blocks.
     pub(crate) fn compare(&self, case: Case) {
-        if let Some(case) = self.shared.waiting.offer(case) {
+        if let Some(case) = self.shared.backlog.push(case) {
             self.shared.skip(case, Skipped::Slow);
         }
     }
 
-    /// Waits until every case so far has its answer, for at most so long; tells what is without one then. Blocks.
-    pub fn settle(&self, within: Duration) {
-        for case in self.shared.waiting.take_all(within) {
+    /// Waits until every case has its answer, for at most `timeout`, then reports the others as skipped. Blocks.
+    pub fn settle(&self, timeout: Duration) {
+        for case in self.shared.backlog.take_all(timeout) {
             self.shared.skip(case, Skipped::Ended);
         }
     }
@@ -143,51 +142,58 @@ impl Shadow {
 
 impl Drop for Shadow {
     fn drop(&mut self) {
-        self.shared.waiting.close();
+        self.shared.backlog.close();
         self.settle(Duration::ZERO);
     }
 }
 
 impl Shared {
-    /// Asks, tells and rests, until the line is closed.
-    fn work(&self) {
-        if let Some(case) = self.waiting.answered() {
-            let broken = "failed: the host did while it asked".to_owned();
-            let broken = Outcome::Broken { broken, took_us: 0 };
-            self.tell(*case, &self.policy.current(), broken);
+    /// Evaluates, reports and pauses until the backlog is closed.
+    fn run(&self) {
+        // The case of a panic in the last run.
+        if let Some(case) = self.backlog.evaluated() {
+            let broken = ShadowOutcome::Broken {
+                broken: "failed: the host panicked during the evaluation".to_owned(),
+                kind: Some(FallbackKind::HostFailed),
+                took_us: 0,
+            };
+            self.report(*case, &self.policy.current(), broken);
         }
-        while let Some(next) = self.waiting.next() {
+        while let Some(next) = self.backlog.next() {
             match next {
-                Next::Late(case) => {
+                Next::Skip(case) => {
                     self.skip(*case, Skipped::Slow);
-                    self.waiting.rest(Duration::ZERO);
+                    self.backlog.pause(Duration::ZERO);
                 }
-                Next::Ask(question) => {
+                Next::Evaluate(input) => {
                     let policy = self.policy.current();
-                    let asked = policy.evaluate(&question.failure, &question.payload);
-                    let rest = match asked.answer {
+                    let evaluation = policy.evaluate(&input.failure, &input.payload);
+                    let pause = match evaluation.answer {
                         Ok(_) => Duration::ZERO,
-                        Err(_) => asked.took.saturating_mul(REST).min(LONGEST_REST),
+                        Err(_) => {
+                            let pause = evaluation.took.saturating_mul(PAUSE_FACTOR);
+                            pause.min(LONGEST_PAUSE)
+                        }
                     };
-                    if let Some(case) = self.waiting.answered() {
-                        let outcome = outcome(&case.record.decision, &question, asked);
-                        self.tell(*case, &policy, outcome);
+                    if let Some(case) = self.backlog.evaluated() {
+                        let outcome = outcome(&case.record.decision, &input, evaluation);
+                        self.report(*case, &policy, outcome);
                     }
-                    self.waiting.rest(rest);
+                    self.backlog.pause(pause);
                 }
             }
         }
     }
 
-    fn tell(&self, case: Case, policy: &Policy, outcome: Outcome) {
-        if let Outcome::Broken { broken, .. } = &outcome
-            && self.is_first(|complaints| &mut complaints.is_broken)
+    fn report(&self, case: Case, policy: &Policy, outcome: ShadowOutcome) {
+        if let ShadowOutcome::Broken { broken, .. } = &outcome
+            && self.is_first(|warnings| &mut warnings.is_broken)
         {
             tracing::warn!(
                 queue = self.queue,
                 "message-id" = case.record.failure.message_id,
                 policy = policy.title(),
-                "the shadow {broken}: told once for this version, and counted"
+                "the shadow {broken}: logged once for this version, and counted"
             );
         }
         let policy = policy.parts().collect();
@@ -195,15 +201,15 @@ impl Shared {
     }
 
     fn skip(&self, case: Case, skipped: Skipped) {
-        if skipped == Skipped::Slow && self.is_first(|complaints| &mut complaints.is_slow) {
+        if skipped == Skipped::Slow && self.is_first(|warnings| &mut warnings.is_slow) {
             tracing::warn!(
                 queue = self.queue,
-                "the shadow can't keep up: what it is not asked about is counted"
+                "the shadow can't keep up: skipped decisions are counted"
             );
         }
         let shadowed = Shadowed {
             policy: Vec::new(),
-            outcome: Outcome::Skipped { skipped },
+            outcome: ShadowOutcome::Skipped { skipped },
         };
         self.record(case, shadowed);
     }
@@ -216,39 +222,37 @@ impl Shared {
         }
     }
 
-    /// Whether this is the first complaint of its kind about the version that is asked now.
-    fn is_first(&self, kind: impl Fn(&mut Complaints) -> &mut bool) -> bool {
+    /// Whether this is the first warning of its kind for the current version.
+    fn is_first(&self, kind: impl Fn(&mut Warnings) -> &mut bool) -> bool {
         let version = self.policy.current().digests();
-        let mut complaints = self
-            .complaints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if complaints.version != version {
-            *complaints = Complaints {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if warnings.version != version {
+            *warnings = Warnings {
                 version,
-                ..Complaints::default()
+                ..Warnings::default()
             };
         }
-        !std::mem::replace(kind(&mut complaints), true)
+        !std::mem::replace(kind(&mut warnings), true)
     }
 }
 
-/// What the shadow's answer comes to within the bounds that the live one was held to.
-fn outcome(live: &Decision, question: &Question, asked: Evaluation) -> Outcome {
-    let took_us = u64::try_from(asked.took.as_micros()).unwrap_or(u64::MAX);
-    match asked.answer {
+/// The shadow's decision within the bounds of the live one, compared with it.
+fn outcome(live: &Decision, input: &Input, evaluation: Evaluation) -> ShadowOutcome {
+    let took_us = u64::try_from(evaluation.took.as_micros()).unwrap_or(u64::MAX);
+    match evaluation.answer {
         Ok(answer) => {
-            let Question {
+            let Input {
                 failure,
                 bounds,
-                room,
+                max_delay,
                 ..
-            } = question;
-            let decision = bounds.keep(failure, answer, DecidedBy::Policy, *room);
-            Outcome::compared(live, decision, took_us)
+            } = input;
+            let decision = decide(failure, Ok(answer), bounds, *max_delay);
+            ShadowOutcome::compared(live, decision, took_us)
         }
-        Err(broken) => Outcome::Broken {
-            broken: broken.to_string(),
+        Err(error) => ShadowOutcome::Broken {
+            broken: error.to_string(),
+            kind: Some(error.kind()),
             took_us,
         },
     }

@@ -1,45 +1,49 @@
-//! What a policy said of a failure: of the recorded one what its decision still tells.
+//! A policy's answer to a failure. For a recorded decision: as far as it can be reconstructed.
 
 use serde::Serialize;
 
 use backstop::policy::EvaluationError;
-use backstop_core::decision::{Action, Answer, DecidedBy, Decision, ErrorClass};
+use backstop_core::decision::{
+    Action, Answer, DecidedBy, Decision, ErrorClass, FallbackCause, FallbackKind, Verdict,
+};
 use backstop_core::failure::Milliseconds;
 
-/// What a policy said, before the bounds of the queue.
+/// A policy's answer, before the bounds of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum RecordedAnswer {
-    /// To try again.
+    /// Retry the message.
     Retry {
         /// The class of the error.
         class: ErrorClass,
-        /// After so long; not known where a bound of the queue's ended the message instead.
+        /// After this delay; unknown if a bound of the queue dead-lettered the message instead.
         delay: Option<Milliseconds>,
     },
-    /// To dead-letter the message.
+    /// Dead-letter the message.
     DeadLetter {
         /// The class of the error.
         class: ErrorClass,
         /// Why.
         reason: String,
     },
-    /// To drop the message.
+    /// Discard the message.
     Discard {
         /// The class of the error.
         class: ErrorClass,
         /// Why.
         reason: String,
     },
-    /// Nothing: it broke.
+    /// No answer: the policy broke.
     Broken {
-        /// How.
+        /// How, for people.
         cause: String,
+        /// How, for programs.
+        kind: FallbackKind,
     },
 }
 
 impl RecordedAnswer {
-    /// What a decision tells of the policy's answer: a delay that was cut is known as it was asked for, one that a bound came before is not.
+    /// The policy's answer that led to a decision. A shortened delay is known in full; a delay that a bound replaced is unknown.
     pub(super) fn recorded(decision: Decision) -> Self {
         if let Some(reason) = decision.kept_from_discarding() {
             return Self::Discard {
@@ -53,16 +57,14 @@ impl RecordedAnswer {
             decided_by,
         } = decision;
         match (decided_by, action) {
-            (DecidedBy::Fallback(cause), _) => Self::Broken {
-                cause: cause
-                    .strip_prefix("the policy ")
-                    .unwrap_or(&cause)
-                    .to_owned(),
+            (DecidedBy::Fallback(FallbackCause { kind, text }), _) => Self::Broken {
+                cause: text.strip_prefix("the policy ").unwrap_or(&text).to_owned(),
+                kind,
             },
             (DecidedBy::Bound(_), _) => Self::Retry { class, delay: None },
-            (DecidedBy::Shortened(asked), _) => Self::Retry {
+            (DecidedBy::Shortened(delay), _) => Self::Retry {
                 class,
-                delay: Some(asked),
+                delay: Some(delay),
             },
             (DecidedBy::Policy, action) => Self::of(class, action),
         }
@@ -79,7 +81,7 @@ impl RecordedAnswer {
         }
     }
 
-    /// The class; none of a policy that broke.
+    /// The class; `None` for a broken policy.
     pub fn class(&self) -> Option<&ErrorClass> {
         match self {
             Self::Retry { class, .. }
@@ -92,14 +94,14 @@ impl RecordedAnswer {
     /// `retry`, `dead-letter`, `discard`, or `broken`.
     pub fn verdict(&self) -> &'static str {
         match self {
-            Self::Retry { .. } => "retry",
-            Self::DeadLetter { .. } => "dead-letter",
-            Self::Discard { .. } => "discard",
+            Self::Retry { .. } => Verdict::Retry.as_str(),
+            Self::DeadLetter { .. } => Verdict::DeadLetter.as_str(),
+            Self::Discard { .. } => Verdict::Discard.as_str(),
             Self::Broken { .. } => "broken",
         }
     }
 
-    /// Why the message is given up, where it is.
+    /// The reason of a dead letter or a discard.
     pub(super) fn reason(&self) -> Option<&str> {
         match self {
             Self::DeadLetter { reason, .. } | Self::Discard { reason, .. } => Some(reason),
@@ -107,12 +109,12 @@ impl RecordedAnswer {
         }
     }
 
-    /// Whether it is known how long to wait, as far as there is a wait at all.
+    /// Whether the delay is known, or there is none.
     pub(super) fn has_known_delay(&self) -> bool {
         !matches!(self, Self::Retry { delay: None, .. })
     }
 
-    /// How long to wait, where that is said and known.
+    /// The delay of a retry, if it is known.
     pub(super) fn delay(&self) -> Option<Milliseconds> {
         match self {
             Self::Retry { delay, .. } => *delay,
@@ -125,8 +127,9 @@ impl From<Result<Answer, EvaluationError>> for RecordedAnswer {
     fn from(answer: Result<Answer, EvaluationError>) -> Self {
         match answer {
             Ok(Answer { class, action }) => Self::of(class, action),
-            Err(broken) => Self::Broken {
-                cause: broken.to_string(),
+            Err(error) => Self::Broken {
+                cause: error.to_string(),
+                kind: error.kind(),
             },
         }
     }
@@ -137,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_answer_of_a_recorded_policy_is_known_as_far_as_it_can_be() {
+    fn a_recorded_answer_is_reconstructed_as_far_as_possible() {
         let retry = |delay: u32| Action::Retry {
             delay: Milliseconds(delay),
         };
@@ -145,21 +148,25 @@ mod tests {
             reason: reason.to_owned(),
         };
         let class = || ErrorClass::Throttled;
-        let said = |delay| RecordedAnswer::Retry {
+        let retry_after = |delay| RecordedAnswer::Retry {
             class: class(),
             delay,
         };
         for (action, decided_by, expected) in [
-            (retry(5), DecidedBy::Policy, said(Some(Milliseconds(5)))),
+            (
+                retry(5),
+                DecidedBy::Policy,
+                retry_after(Some(Milliseconds(5))),
+            ),
             (
                 retry(5),
                 DecidedBy::Shortened(Milliseconds(9)),
-                said(Some(Milliseconds(9))),
+                retry_after(Some(Milliseconds(9))),
             ),
             (
                 letter("the queue's max-attempts of 3 reached"),
                 DecidedBy::Bound("the queue's max-attempts of 3 reached".to_owned()),
-                said(None),
+                retry_after(None),
             ),
             (
                 letter("the queue's allow-discard is false: enough"),
@@ -179,9 +186,13 @@ mod tests {
             ),
             (
                 retry(5),
-                DecidedBy::Fallback("the policy answered a verdict without a reason".to_owned()),
+                DecidedBy::Fallback(FallbackCause::new(
+                    FallbackKind::InvalidAnswer,
+                    "the policy answered a verdict without a reason",
+                )),
                 RecordedAnswer::Broken {
                     cause: "answered a verdict without a reason".to_owned(),
+                    kind: FallbackKind::InvalidAnswer,
                 },
             ),
         ] {

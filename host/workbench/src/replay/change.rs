@@ -114,6 +114,7 @@ impl fmt::Display for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backstop_core::decision::FallbackKind;
     use backstop_core::failure::Milliseconds;
 
     fn retry(class: &ErrorClass, delay: Option<u32>) -> RecordedAnswer {
@@ -133,6 +134,7 @@ mod tests {
     fn broken(cause: &str) -> RecordedAnswer {
         RecordedAnswer::Broken {
             cause: cause.to_owned(),
+            kind: FallbackKind::Trapped,
         }
     }
 

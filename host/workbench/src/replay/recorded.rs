@@ -1,37 +1,29 @@
-//! What a recorded decision tells of the policy that was asked, and what it does not.
-
-use std::time::Duration;
+//! What a recorded decision reveals about the policy that was evaluated.
 
 use super::NotComparable;
-use backstop::policy::{EvaluationError, Phase};
-use backstop_core::decision::{DecidedBy, Decision};
+use backstop_core::decision::{DecidedBy, Decision, FallbackKind};
 use backstop_core::failure::Failure;
 use backstop_core::fallback;
 
-/// Why the policy that was recorded may do otherwise when it is asked again, if it may.
+/// Why the recorded policy may answer differently when it is evaluated again, if it may.
 pub(super) fn unrepeatable(decided_by: &DecidedBy) -> Option<NotComparable> {
     let DecidedBy::Fallback(cause) = decided_by else {
         return None;
     };
-    // A record has the words of `EvaluationError` alone.
-    let Some(broken) = cause.strip_prefix("the policy ") else {
-        return Some(NotComparable::NoPolicy);
-    };
-    let words = |broken: EvaluationError| {
-        let words = broken.to_string();
-        words.split_inclusive(' ').take(3).collect::<String>()
-    };
-    let out_of_time = EvaluationError::OutOfTime(Duration::ZERO, Phase::Start);
-    if broken.starts_with(&words(out_of_time)) {
-        return Some(NotComparable::OutOfTime);
+    match cause.kind {
+        FallbackKind::OutOfTime => Some(NotComparable::OutOfTime),
+        FallbackKind::NotLoaded | FallbackKind::HostFailed => Some(NotComparable::NoPolicy),
+        FallbackKind::OutOfFuel
+        | FallbackKind::OutOfBounds
+        | FallbackKind::Trapped
+        | FallbackKind::RejectedSettings
+        | FallbackKind::NoSettings
+        | FallbackKind::InvalidAnswer => None,
     }
-    broken
-        .starts_with(&EvaluationError::NotLoaded(String::new()).to_string())
-        .then_some(NotComparable::NoPolicy)
 }
 
-/// Whether a record tells if its policy was broken. Where a bound decided it does not, unless the policy wanted to discard the message, which the fallback never does, or the class is another than the fallback's.
-pub(super) fn tells_of_breaking(decision: &Decision, failure: &Failure) -> bool {
+/// Whether a record reveals if its policy was broken. If a bound decided, it does so only when the policy wanted to discard the message, which the fallback never does, or when the class is not the fallback's.
+pub(super) fn reveals_broken_policy(decision: &Decision, failure: &Failure) -> bool {
     !matches!(decision.decided_by, DecidedBy::Bound(_))
         || decision.kept_from_discarding().is_some()
         || decision.class != fallback::class(&failure.error)
@@ -42,28 +34,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_clock_or_a_missing_policy_did_is_not_repeated() {
-        let stopped = EvaluationError::OutOfTime(Duration::from_secs(2), Phase::Delay);
-        let absent = EvaluationError::NotLoaded("can't read the policy".to_owned());
-        let fuel = EvaluationError::OutOfFuel(5, Phase::Delay);
-        for (cause, expected) in [
+    fn timeouts_and_missing_policies_are_not_comparable() {
+        for (record, expected) in [
             (
-                format!("the policy {stopped}"),
+                r#"{"by":"fallback","cause":"the policy took too long","kind":"out-of-time"}"#,
                 Some(NotComparable::OutOfTime),
             ),
             (
-                format!("the policy {absent}"),
+                r#"{"by":"fallback","cause":"the policy is missing","kind":"not-loaded"}"#,
                 Some(NotComparable::NoPolicy),
             ),
-            (format!("the policy {fuel}"), None),
             (
-                "the host failed while it asked the policy".to_owned(),
+                r#"{"by":"fallback","cause":"the policy ran out of fuel","kind":"out-of-fuel"}"#,
+                None,
+            ),
+            // Records of the first builds have no kind.
+            (
+                r#"{"by":"fallback","cause":"the policy was stopped after 2s in delay"}"#,
+                Some(NotComparable::OutOfTime),
+            ),
+            (
+                r#"{"by":"fallback","cause":"the policy is not at work: can't read the policy"}"#,
                 Some(NotComparable::NoPolicy),
             ),
+            (
+                r#"{"by":"fallback","cause":"the host failed while it asked the policy"}"#,
+                Some(NotComparable::NoPolicy),
+            ),
+            (
+                r#"{"by":"fallback","cause":"the policy ran out of fuel after 5 units in delay"}"#,
+                None,
+            ),
+            (r#"{"by":"policy"}"#, None),
         ] {
-            let found = unrepeatable(&DecidedBy::Fallback(cause.clone()));
-            assert_eq!(found, expected, "{cause}");
+            let decided_by: DecidedBy = serde_json::from_str(record).unwrap();
+            assert_eq!(unrepeatable(&decided_by), expected, "{record}");
         }
-        assert_eq!(unrepeatable(&DecidedBy::Policy), None);
     }
 }

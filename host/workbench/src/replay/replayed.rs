@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::change::Change;
 use super::lines::{Line, LineRef};
-use super::recorded::{tells_of_breaking, unrepeatable};
+use super::recorded::{reveals_broken_policy, unrepeatable};
 use super::{RecordedAnswer, Replay};
 use backstop::policy::{Evaluation, EvaluationError, PartName, Payload, Policy};
 use backstop::record::DecisionRecord;
@@ -126,7 +126,7 @@ fn since(decision: Decision, new: &Policy, failure: &Failure, payload: &Arc<Payl
     if let Some(apart) = incomparable(std::slice::from_ref(&asked)) {
         return apart;
     }
-    if asked.answer.is_err() && !tells_of_breaking(&decision, failure) {
+    if asked.answer.is_err() && !reveals_broken_policy(&decision, failure) {
         return Judged::NotComparable(NotComparable::Bound, BTreeSet::new());
     }
     compared(RecordedAnswer::recorded(decision), asked.answer.into(), new)

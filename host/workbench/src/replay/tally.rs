@@ -118,7 +118,7 @@ impl Tally {
             self.old_delays.extend(old.delay().map(|delay| delay.0));
             self.new_delays.extend(new.delay().map(|delay| delay.0));
         }
-        if let RecordedAnswer::Broken { cause } = new {
+        if let RecordedAnswer::Broken { cause, .. } = new {
             *self.report.broken.entry(cause.clone()).or_default() += 1;
         }
         let mut changes = changes.into_iter();

@@ -9,9 +9,8 @@ use serde::Serialize;
 use super::{Evaluation, Evaluator, Percentiles, how_to_ask};
 use crate::threads;
 use backstop::policy::{Payload, Policy};
-use backstop_core::decision::{Action, Bounds, DecidedBy, LONGEST_DELAY};
+use backstop_core::decision::{Action, Bounds, LONGEST_DELAY, decide};
 use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
-use backstop_core::fallback;
 
 /// When the first message is sent: 2026-01-01, so that a policy that looks at the date sees the same one in every simulation.
 const START: Timestamp = Timestamp(1_767_225_600_000);
@@ -155,18 +154,12 @@ impl Plan {
         let (mut now, mut previous_delay) = (0, None);
         for attempt in (1..self.horizon.get()).filter_map(NonZeroU32::new) {
             let failure = self.failure(id.clone(), attempt, now, previous_delay);
-            let (answer, decided_by) = match asker.evaluate(&failure) {
-                Ok(answer) => (answer, DecidedBy::Policy),
-                Err(broken) => {
-                    let cause = broken.to_string();
-                    walk.broken.push(cause.clone());
-                    (fallback::decide(&failure), DecidedBy::Fallback(cause))
-                }
-            };
-            let decision = self
-                .bounds
-                .keep(&failure, answer, decided_by, LONGEST_DELAY);
-            let verdict = decision.action.verdict();
+            let answer = asker.evaluate(&failure).map_err(|error| {
+                walk.broken.push(error.to_string());
+                error.cause()
+            });
+            let decision = decide(&failure, answer, &self.bounds, LONGEST_DELAY);
+            let verdict = decision.action.verdict().as_str();
             let reason = match decision.action {
                 Action::Retry { delay } => {
                     let starts = now + u64::from(delay.0);

@@ -56,7 +56,7 @@ fn words(said: &RecordedAnswer) -> String {
         }
         RecordedAnswer::DeadLetter { reason, .. } => format!("{class}, dead-letter: {reason}"),
         RecordedAnswer::Discard { reason, .. } => format!("{class}, discard: {reason}"),
-        RecordedAnswer::Broken { cause } => format!("broken: the policy {cause}"),
+        RecordedAnswer::Broken { cause, .. } => format!("broken: the policy {cause}"),
     };
     short(&text)
 }

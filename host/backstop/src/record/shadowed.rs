@@ -1,78 +1,81 @@
-//! What a shadow made of a failure, beside what the live policy did: the field `shadow` of a decision record.
+//! A shadow's result for a failure, compared with the live decision: the field `shadow` of a decision record.
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Action, Decision};
+use crate::decision::{Action, Decision, FallbackKind};
 use crate::policy::PartName;
 
-/// What came of putting one failure before a shadow too.
+/// A shadow's result for one failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shadowed {
-    /// The parts of the shadow that was asked; none where it was not asked, or could not be loaded.
+    /// The parts of the evaluated shadow; empty if it was not evaluated or could not be loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy: Vec<PartName>,
-    /// What it said.
+    /// The result.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: ShadowOutcome,
 }
 
-/// What a shadow said of one failure.
+/// The result of passing one failure to a shadow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, rename_all_fields = "kebab-case")]
-pub enum Outcome {
-    /// Its decision, and how that compares.
+pub enum ShadowOutcome {
+    /// Its decision, compared with the live one.
     Compared {
-        /// What would have been done, within the same bounds.
+        /// The shadow's decision, within the same bounds.
         #[serde(flatten)]
         decision: Decision,
-        /// Whether the same would have been done: a reason in other words is no disagreement.
+        /// Whether both decisions do the same. A different wording of the reason is no disagreement.
         agrees: bool,
         /// What differs.
         differs: Vec<Aspect>,
-        /// How long asking took, in microseconds.
+        /// How long the evaluation took, in microseconds.
         took_us: u64,
     },
-    /// It broke: the fallback would have decided.
+    /// It is broken: the fallback would have decided.
     Broken {
-        /// How.
+        /// How, for people.
         broken: String,
-        /// How long asking took, in microseconds.
+        /// How, for programs. Missing in older records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<FallbackKind>,
+        /// How long the evaluation took, in microseconds.
         took_us: u64,
     },
-    /// It was not asked, or not waited for.
+    /// It was not evaluated, or its answer came too late.
     Skipped {
         /// Why.
         skipped: Skipped,
     },
 }
 
-/// In what two decisions may differ.
+/// A part of a decision that may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
     /// The class of the error.
     Class,
-    /// Whether the message is tried again, dead-lettered or discarded.
+    /// Whether the message is retried, dead-lettered or discarded.
     Verdict,
-    /// When it is tried again, to the millisecond.
+    /// When it is retried, to the millisecond.
     Delay,
-    /// Why it is not.
+    /// Why it is not retried.
     Reason,
 }
 
-/// Why there is no comparison.
+/// Why the shadow was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Skipped {
     /// The shadow could not keep up.
     Slow,
-    /// The host ended, or was about to be frozen, before the shadow had answered.
+    /// The host ended, or was about to be frozen, before the shadow answered.
     Ended,
 }
 
-impl Outcome {
-    /// The shadow's decision beside the live one.
-    pub(super) fn compared(live: &Decision, decision: Decision, took_us: u64) -> Self {
+impl ShadowOutcome {
+    /// Compares the shadow's decision with the live one.
+    pub(crate) fn compared(live: &Decision, decision: Decision, took_us: u64) -> Self {
         let differs = differences(live, &decision);
         Self::Compared {
             agrees: differs.iter().all(|aspect| *aspect == Aspect::Reason),
@@ -83,7 +86,7 @@ impl Outcome {
     }
 }
 
-/// What is compared is what is done: both decisions are within the bounds of the queue already.
+/// Compares what the host would do: both decisions are within the bounds of the queue.
 fn differences(live: &Decision, shadow: &Decision) -> Vec<Aspect> {
     let class = (live.class != shadow.class).then_some(Aspect::Class);
     let action = match (&live.action, &shadow.action) {
@@ -163,13 +166,13 @@ mod tests {
             ),
             (
                 &dead,
-                decision(Permanent, dead_letter("in other words")),
+                decision(Permanent, dead_letter("in different words")),
                 vec![Aspect::Reason],
                 true,
             ),
         ] {
-            let compared = Outcome::compared(live, shadow.clone(), 7);
-            let expected = Outcome::Compared {
+            let compared = ShadowOutcome::compared(live, shadow.clone(), 7);
+            let expected = ShadowOutcome::Compared {
                 decision: shadow,
                 agrees,
                 differs: expected,
@@ -180,18 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_is_read_as_it_was_written() {
+    fn every_outcome_survives_json() {
         let outcomes = [
-            Outcome::compared(
+            ShadowOutcome::compared(
                 &decision(ErrorClass::Transient, retry(1)),
                 decision(ErrorClass::Other("cart".to_owned()), dead_letter("no")),
                 9,
             ),
-            Outcome::Broken {
+            ShadowOutcome::Broken {
                 broken: "trapped".to_owned(),
+                kind: Some(FallbackKind::Trapped),
                 took_us: 3,
             },
-            Outcome::Skipped {
+            ShadowOutcome::Skipped {
                 skipped: Skipped::Slow,
             },
         ];

@@ -1,8 +1,5 @@
-//! The decision record: one JSON line for every decision, with all that it takes to decide again.
-//!
-//! `host/docs/decision-record.md` documents it field by field.
+//! Writes decision records to a file or to standard output.
 
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -12,68 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use super::{DecisionRecord, Observer};
 
-use crate::config::Destination;
-use crate::decision::Decision;
-use crate::failure::{Failure, Timestamp};
-use crate::policy::{LogLine, PartName};
-use crate::shadow::Shadowed;
-
-/// One decision and everything that went into it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct DecisionRecord {
-    /// When it was decided.
-    pub time: Timestamp,
-    /// The queue's name in the configuration.
-    pub queue: String,
-    /// The parts of the policy that was asked, with their settings.
-    pub policy: Vec<PartName>,
-    /// What the policy was told.
-    #[serde(deserialize_with = "backstop_json::only_object")]
-    pub failure: Failure,
-    /// What it read of the payload, by pointer.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub payload: BTreeMap<String, Option<String>>,
-    /// How often it read something of the payload that is left out here, since the record would have grown too large.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub payload_left_out: u64,
-    /// What came of it.
-    #[serde(flatten)]
-    pub decision: Decision,
-    /// What the policy wrote to its log.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub log: Vec<LogLine>,
-    /// Fuel burnt.
-    pub fuel: u64,
-    /// How long asking took, in microseconds.
-    pub took_us: u64,
-    /// What a shadow made of the same failure, where the queue has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shadow: Option<Shadowed>,
-}
-
-impl DecisionRecord {
-    /// About how much it holds on to: the texts whose length a message decides.
-    pub(crate) fn size(&self) -> usize {
-        let pairs = self
-            .failure
-            .attributes
-            .iter()
-            .chain(&self.failure.error.details);
-        let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
-        let parts = self.payload.iter();
-        let parts: usize = parts
-            .map(|(pointer, text)| pointer.len() + text.as_ref().map_or(0, String::len))
-            .sum();
-        self.failure.error.code.len() + self.failure.error.message.len() + pairs + parts
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks it")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
+/// Where decision records are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// Appended to a file.
+    File(PathBuf),
 }
 
 /// Records can't be written.
@@ -87,22 +31,16 @@ pub struct RecordError {
     pub cause: io::Error,
 }
 
-/// Told of every decision. Must not block for long: it is called where messages are handled.
-pub trait Observer: Send + Sync {
-    /// One decision: before it is applied, or, where the queue has a shadow, once that has answered.
-    fn decided(&self, record: &DecisionRecord);
-}
-
-/// How many records may wait to be written.
+/// The most records in the buffer.
 const WAITING: usize = 10_000;
 
-/// How many bytes of them, together.
+/// The most bytes in the buffer.
 const WAITING_BYTES: usize = 64 << 20;
 
-/// How long the end waits for the last records to be written.
+/// How long a shutdown waits until the buffer is written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the writing thread is handed.
+/// An entry of the buffer.
 #[derive(Debug)]
 enum Entry {
     Line(Vec<u8>),
@@ -110,18 +48,18 @@ enum Entry {
     Flush(SyncSender<()>),
 }
 
-/// Writes each record as a line to a file or to standard output, on a thread of its own: a reader that has stopped reading costs records, and holds up nothing else.
+/// Writes each record as a line, on its own thread. If the reader stops reading, records are dropped and messages are unaffected.
 #[derive(Debug)]
 pub struct Recorder {
     lines: Option<SyncSender<Entry>>,
-    /// The bytes of the lines that wait.
+    /// The bytes in the buffer.
     waiting: Arc<AtomicUsize>,
     ended: Mutex<Receiver<()>>,
     dropping: AtomicBool,
 }
 
 impl Recorder {
-    /// Writes where the configuration says.
+    /// Writes to the configured destination.
     pub fn open(destination: &Destination) -> Result<Arc<Self>, RecordError> {
         let (path, opened) = match destination {
             Destination::Stdout => (PathBuf::from("standard output"), Self::to_stdout()),
@@ -130,19 +68,19 @@ impl Recorder {
         opened.map_err(|cause| RecordError { path, cause })
     }
 
-    /// Waits until what was recorded so far is written, for at most so long. Blocks.
-    pub fn flush(&self, within: Duration) {
+    /// Waits until the buffer is written, for at most `timeout`. Blocks.
+    pub fn flush(&self, timeout: Duration) {
         let (done, written) = sync_channel(1);
-        let asked = self
+        let is_queued = self
             .lines
             .as_ref()
             .is_some_and(|lines| lines.try_send(Entry::Flush(done)).is_ok());
-        if asked {
-            let _ = written.recv_timeout(within);
+        if is_queued {
+            let _ = written.recv_timeout(timeout);
         }
     }
 
-    /// Appends to a file, which is made where there is none. A line that a crash cut short is ended first.
+    /// Appends to a file, which is created if it does not exist. If a crash left an incomplete last line, a line break ends it first.
     pub fn to_file(path: &Path) -> io::Result<Arc<Self>> {
         let mut file = OpenOptions::new()
             .create(true)
@@ -180,15 +118,15 @@ impl Recorder {
         }))
     }
 
-    /// Puts a line at the end of those that wait to be written, if there is room for it.
+    /// Adds a line to the buffer, unless the buffer is full.
     fn add(&self, line: Vec<u8>) -> bool {
         let Some(lines) = &self.lines else {
             return false;
         };
         let size = line.len();
         let waiting = self.waiting.fetch_add(size, Ordering::Relaxed);
-        let has_room = waiting.saturating_add(size) <= WAITING_BYTES;
-        let taken = has_room && lines.try_send(Entry::Line(line)).is_ok();
+        let fits = waiting.saturating_add(size) <= WAITING_BYTES;
+        let taken = fits && lines.try_send(Entry::Line(line)).is_ok();
         if !taken {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
         }
@@ -209,7 +147,9 @@ impl Observer for Recorder {
         let taken = self.add(line);
         let was_dropping = self.dropping.swap(!taken, Ordering::Relaxed);
         if !taken && !was_dropping {
-            tracing::error!("decision records are not read: they are dropped until they are");
+            tracing::error!(
+                "nothing reads the decision records: records are dropped until something does"
+            );
         }
     }
 }
@@ -222,7 +162,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Writes whole lines, one at a time. A full disk or a closed pipe is said once, and the line that it cut short is ended before the next.
+/// Writes complete lines, one at a time. A full disk or a closed pipe is logged once, and an incomplete line is ended before the next one.
 fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>, waiting: &AtomicUsize) {
     let mut failing = false;
     for entry in entries {
@@ -245,7 +185,7 @@ fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>, wait
             Err(_) if failing => {}
             Err(error) => {
                 failing = true;
-                tracing::error!(%error, "decisions can't be recorded: they go on without a record");
+                tracing::error!(%error, "decision records can't be written: messages are handled without records");
             }
         }
     }
@@ -255,7 +195,7 @@ fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>, wait
 mod tests {
     use super::*;
 
-    /// A disk that is full for its second write and takes half of it.
+    /// A disk that is full at its second write and takes half of it.
     struct FullOnce(Arc<Mutex<Vec<u8>>>, u32);
 
     impl Write for FullOnce {
@@ -279,7 +219,7 @@ mod tests {
         }
     }
 
-    /// A reader that has stopped reading: until it is let go on.
+    /// A reader that has stopped reading until it is told to continue.
     struct Stalled(Receiver<()>, Arc<AtomicUsize>);
 
     impl Write for Stalled {
@@ -295,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_wait_for_a_reader_hold_so_many_bytes_at_most() {
+    fn the_buffer_is_limited_in_bytes() {
         let (go_on, stalled) = sync_channel(0);
         let written = Arc::<AtomicUsize>::default();
         let recorder = Recorder::to(Stalled(stalled, Arc::clone(&written)), false).unwrap();
@@ -304,7 +244,7 @@ mod tests {
         assert_eq!(taken, 64);
         assert!(!recorder.add(line(1)));
         assert_eq!(recorder.waiting.load(Ordering::Relaxed), WAITING_BYTES);
-        // Once it reads again there is room again.
+        // It accepts records again once the reader reads.
         drop(go_on);
         recorder.flush(SHUTDOWN_TIMEOUT);
         assert_eq!(written.load(Ordering::Relaxed), WAITING_BYTES);
@@ -312,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_a_full_disk_cut_short_spoils_no_other() {
+    fn a_line_that_a_full_disk_cut_off_damages_no_other() {
         let disk = Arc::new(Mutex::new(Vec::new()));
         let (lines, waiting) = sync_channel(3);
         for line in ["{\"a\":1}\n", "{\"b\":2}\n", "{\"c\":3}\n"] {

@@ -1,4 +1,4 @@
-//! Decisions whose record waits for what the shadow says. Bounded in number, in bytes and in time: whoever hands one over never waits, and no record waits for long.
+//! Decisions that wait for the shadow's answer before they are recorded. Limited in number, bytes and time: adding one never blocks, and no record waits for long.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -11,81 +11,81 @@ use crate::failure::{Failure, Milliseconds};
 use crate::policy::Payload;
 use crate::record::{DecisionRecord, Observer};
 
-/// How many decisions may wait.
+/// The most decisions that may wait.
 const CASES: usize = 1_000;
 
-/// What their messages' bodies and their records may hold on to, together, in bytes.
+/// The most memory that their message bodies and records may hold, in bytes.
 const BYTES: usize = 64 << 20;
 
-/// For how long a decision may wait before the shadow is asked about it.
+/// The longest that a decision may wait before the shadow is evaluated for it.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A live decision, and all that it takes to put the same before the shadow.
+/// A live decision, and everything that is needed to evaluate the shadow for the same failure.
 pub(crate) struct Case {
     pub(super) record: DecisionRecord,
     pub(super) payload: Arc<Payload>,
     pub(super) bounds: Bounds,
-    pub(super) room: Milliseconds,
+    pub(super) max_delay: Milliseconds,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     since: Instant,
 }
 
-/// What the shadow is asked.
-pub(super) struct Question {
+/// The input of the shadow's evaluation.
+pub(super) struct Input {
     pub(super) failure: Failure,
     pub(super) payload: Arc<Payload>,
     pub(super) bounds: Bounds,
-    pub(super) room: Milliseconds,
+    pub(super) max_delay: Milliseconds,
 }
 
 impl Case {
-    /// `observers` are told once the shadow has answered.
+    /// `observers` receive the record once the shadow has answered.
     pub(crate) fn new(
         record: DecisionRecord,
         payload: &Arc<Payload>,
         bounds: Bounds,
-        room: Milliseconds,
+        max_delay: Milliseconds,
         observers: Vec<Arc<dyn Observer>>,
     ) -> Self {
         Self {
             record,
             payload: Arc::clone(payload),
             bounds,
-            room,
+            max_delay,
             observers,
             since: clock::instant(),
         }
     }
 
-    /// How much it holds on to.
+    /// Its approximate size in memory.
     fn size(&self) -> usize {
         self.payload.size() + self.record.size()
     }
 
-    fn question(&self) -> Question {
-        Question {
+    fn input(&self) -> Input {
+        Input {
             failure: self.record.failure.clone(),
             payload: Arc::clone(&self.payload),
             bounds: self.bounds,
-            room: self.room,
+            max_delay: self.max_delay,
         }
     }
 }
 
-/// What the shadow's thread does next.
+/// The next step of the shadow's thread.
 pub(super) enum Next {
-    /// Ask, and fetch the case with [`Waiting::answered`].
-    Ask(Box<Question>),
-    /// Give up on a case that has waited for too long.
-    Late(Box<Case>),
+    /// Evaluate the shadow, then fetch the case with [`Backlog::evaluated`].
+    Evaluate(Box<Input>),
+    /// Skip a case that has waited for too long.
+    Skip(Box<Case>),
 }
 
-/// What the shadow's thread is doing.
+/// The state of the shadow's thread.
 enum Worker {
     Idle,
-    Asking(Box<Case>),
-    Telling,
-    Resting,
+    Evaluating(Box<Case>),
+    Reporting,
+    Pausing,
 }
 
 struct State {
@@ -95,13 +95,13 @@ struct State {
     is_closed: bool,
 }
 
-/// The line in front of a shadow.
-pub(super) struct Waiting {
+/// The cases that wait for a shadow.
+pub(super) struct Backlog {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Waiting {
+impl Backlog {
     pub(super) fn new() -> Self {
         Self {
             state: Mutex::new(State {
@@ -118,8 +118,8 @@ impl Waiting {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a case at the end of the line, or gives it back where there is no room.
-    pub(super) fn offer(&self, case: Case) -> Option<Case> {
+    /// Adds a case, or returns it if the backlog is full or closed.
+    pub(super) fn push(&self, case: Case) -> Option<Case> {
         let mut state = self.lock();
         let bytes = state.bytes + case.size();
         if state.is_closed || state.cases.len() >= CASES || bytes > BYTES {
@@ -131,7 +131,7 @@ impl Waiting {
         None
     }
 
-    /// Waits for the next case; none when the line is closed.
+    /// Waits for the next case; `None` once the backlog is closed.
     pub(super) fn next(&self) -> Option<Next> {
         let state = self.lock();
         let mut state = self
@@ -144,35 +144,35 @@ impl Waiting {
         let case = state.cases.pop_front()?;
         state.bytes -= case.size();
         if case.since.elapsed() >= WAIT_TIMEOUT {
-            state.worker = Worker::Telling;
-            return Some(Next::Late(Box::new(case)));
+            state.worker = Worker::Reporting;
+            return Some(Next::Skip(Box::new(case)));
         }
-        let question = case.question();
-        state.worker = Worker::Asking(Box::new(case));
-        Some(Next::Ask(Box::new(question)))
+        let input = case.input();
+        state.worker = Worker::Evaluating(Box::new(case));
+        Some(Next::Evaluate(Box::new(input)))
     }
 
-    /// The case that was asked about, to be told; none when nobody waits for the answer any more.
-    pub(super) fn answered(&self) -> Option<Box<Case>> {
+    /// The case that was evaluated; `None` if [`Backlog::take_all`] has taken it.
+    pub(super) fn evaluated(&self) -> Option<Box<Case>> {
         let mut state = self.lock();
         match mem::replace(&mut state.worker, Worker::Idle) {
-            Worker::Asking(case) => {
-                state.worker = Worker::Telling;
+            Worker::Evaluating(case) => {
+                state.worker = Worker::Reporting;
                 Some(case)
             }
-            Worker::Idle | Worker::Telling | Worker::Resting => None,
+            Worker::Idle | Worker::Reporting | Worker::Pausing => None,
         }
     }
 
-    /// Rests for this long, or until the line is closed.
-    pub(super) fn rest(&self, span: Duration) {
+    /// Ends the case under way, then pauses for this long or until the backlog is closed.
+    pub(super) fn pause(&self, duration: Duration) {
         let mut state = self.lock();
-        if !span.is_zero() {
-            state.worker = Worker::Resting;
+        if !duration.is_zero() {
+            state.worker = Worker::Pausing;
             self.changed.notify_all();
             state = self
                 .changed
-                .wait_timeout_while(state, span, |state| !state.is_closed)
+                .wait_timeout_while(state, duration, |state| !state.is_closed)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
@@ -180,29 +180,29 @@ impl Waiting {
         self.changed.notify_all();
     }
 
-    /// Lets the shadow answer for at most so long, and takes what is without an answer then.
-    pub(super) fn take_all(&self, within: Duration) -> Vec<Case> {
+    /// Waits until every case has its answer, for at most `timeout`, then takes the cases without one.
+    pub(super) fn take_all(&self, timeout: Duration) -> Vec<Case> {
         let is_busy = |state: &mut State| match state.worker {
             Worker::Idle => !state.cases.is_empty(),
-            Worker::Asking(_) | Worker::Telling => true,
-            Worker::Resting => false,
+            Worker::Evaluating(_) | Worker::Reporting => true,
+            Worker::Pausing => false,
         };
         let mut state = self
             .changed
-            .wait_timeout_while(self.lock(), within, is_busy)
+            .wait_timeout_while(self.lock(), timeout, is_busy)
             .unwrap_or_else(PoisonError::into_inner)
             .0;
         state.bytes = 0;
         let mut taken: Vec<Case> = state.cases.drain(..).collect();
-        if let Worker::Asking(_) = state.worker
-            && let Worker::Asking(case) = mem::replace(&mut state.worker, Worker::Idle)
+        if let Worker::Evaluating(_) = state.worker
+            && let Worker::Evaluating(case) = mem::replace(&mut state.worker, Worker::Idle)
         {
             taken.insert(0, *case);
         }
         taken
     }
 
-    /// Takes no more, and ends the shadow's thread when it has its answer.
+    /// Accepts no more cases, and ends the shadow's thread after its current evaluation.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
@@ -249,52 +249,52 @@ mod tests {
             shadow: None,
         };
         let payload = Arc::new(Payload::new("x".repeat(bytes)));
-        let room = Milliseconds(u32::MAX);
-        Case::new(record, &payload, Bounds::default(), room, Vec::new())
+        let max_delay = Milliseconds(u32::MAX);
+        Case::new(record, &payload, Bounds::default(), max_delay, Vec::new())
     }
 
     #[test]
-    fn a_line_takes_so_many_cases_and_so_many_bytes() {
-        let waiting = Waiting::new();
+    fn a_backlog_is_limited_in_cases_and_bytes() {
+        let backlog = Backlog::new();
         for _ in 0..CASES {
-            assert!(waiting.offer(case(0)).is_none());
+            assert!(backlog.push(case(0)).is_none());
         }
-        assert!(waiting.offer(case(0)).is_some());
-        assert_eq!(waiting.take_all(Duration::ZERO).len(), CASES);
+        assert!(backlog.push(case(0)).is_some());
+        assert_eq!(backlog.take_all(Duration::ZERO).len(), CASES);
         let empty = case(0).size();
-        assert!(waiting.offer(case(BYTES - empty)).is_none());
-        assert!(waiting.offer(case(0)).is_some());
+        assert!(backlog.push(case(BYTES - empty)).is_none());
+        assert!(backlog.push(case(0)).is_some());
     }
 
     #[test]
-    fn a_case_is_told_once_by_its_answer_or_by_the_end() {
-        let waiting = Waiting::new();
-        assert!(waiting.offer(case(0)).is_none());
-        assert!(matches!(waiting.next(), Some(Next::Ask(_))));
-        assert_eq!(waiting.take_all(Duration::ZERO).len(), 1);
-        assert!(waiting.answered().is_none());
-        assert!(waiting.offer(case(0)).is_none());
-        assert!(matches!(waiting.next(), Some(Next::Ask(_))));
-        assert!(waiting.answered().is_some());
-        assert!(waiting.take_all(Duration::ZERO).is_empty());
+    fn a_case_is_reported_once() {
+        let backlog = Backlog::new();
+        assert!(backlog.push(case(0)).is_none());
+        assert!(matches!(backlog.next(), Some(Next::Evaluate(_))));
+        assert_eq!(backlog.take_all(Duration::ZERO).len(), 1);
+        assert!(backlog.evaluated().is_none());
+        assert!(backlog.push(case(0)).is_none());
+        assert!(matches!(backlog.next(), Some(Next::Evaluate(_))));
+        assert!(backlog.evaluated().is_some());
+        assert!(backlog.take_all(Duration::ZERO).is_empty());
     }
 
     #[test]
-    fn a_case_that_waited_for_too_long_is_not_asked_about() {
-        let waiting = Waiting::new();
+    fn a_case_that_waited_for_too_long_is_skipped() {
+        let backlog = Backlog::new();
         let mut late = case(0);
         late.since -= WAIT_TIMEOUT;
-        assert!(waiting.offer(late).is_none());
-        assert!(matches!(waiting.next(), Some(Next::Late(_))));
+        assert!(backlog.push(late).is_none());
+        assert!(matches!(backlog.next(), Some(Next::Skip(_))));
     }
 
     #[test]
-    fn a_line_that_is_closed_takes_nothing_and_gives_what_it_has() {
-        let waiting = Waiting::new();
-        assert!(waiting.offer(case(0)).is_none());
-        waiting.close();
-        assert!(waiting.offer(case(0)).is_some());
-        assert!(waiting.next().is_none());
-        assert_eq!(waiting.take_all(Duration::ZERO).len(), 1);
+    fn a_closed_backlog_accepts_nothing_and_returns_what_it_has() {
+        let backlog = Backlog::new();
+        assert!(backlog.push(case(0)).is_none());
+        backlog.close();
+        assert!(backlog.push(case(0)).is_some());
+        assert!(backlog.next().is_none());
+        assert_eq!(backlog.take_all(Duration::ZERO).len(), 1);
     }
 }

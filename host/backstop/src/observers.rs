@@ -1,0 +1,131 @@
+//! Who sees a decision: metrics, the log, the decision record, and the shadow.
+
+use std::sync::Arc;
+
+use crate::clock;
+use crate::decision::{Bounds, Decision};
+use crate::failure::{Failure, Milliseconds};
+use crate::policy::{Evaluation, Payload, Policy};
+use crate::record::{DecisionRecord, Observer};
+use crate::shadow::{Case, Shadow};
+use crate::telemetry::Decisions;
+
+/// The observers of one queue's decisions.
+#[derive(Clone)]
+pub(crate) struct Observers {
+    queue: String,
+    metrics: Decisions,
+    shadow: Option<Arc<Shadow>>,
+    recorders: Vec<Arc<dyn Observer>>,
+}
+
+/// One decision and everything that it was made from.
+pub(crate) struct Observed<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) failure: &'a Failure,
+    pub(crate) payload: &'a Arc<Payload>,
+    pub(crate) bounds: Bounds,
+    pub(crate) max_delay: Milliseconds,
+    pub(crate) evaluation: Evaluation,
+    pub(crate) decision: Decision,
+}
+
+impl Observers {
+    /// Metrics and the log of the queue with this name.
+    pub(crate) fn of(queue: String) -> Self {
+        Self {
+            metrics: Decisions::of(&queue),
+            queue,
+            shadow: None,
+            recorders: Vec::new(),
+        }
+    }
+
+    /// Passes records to this observer too.
+    pub(crate) fn add(&mut self, recorder: Arc<dyn Observer>) {
+        self.recorders.push(recorder);
+    }
+
+    /// Compares every decision with this shadow.
+    pub(crate) fn set_shadow(&mut self, shadow: Option<Arc<Shadow>>) {
+        self.shadow = shadow;
+    }
+
+    /// The queue's name.
+    pub(crate) fn queue(&self) -> &str {
+        &self.queue
+    }
+
+    /// The shadow, if there is one.
+    pub(crate) fn shadow(&self) -> Option<&Arc<Shadow>> {
+        self.shadow.as_ref()
+    }
+
+    /// Counts, logs and records a decision. A record waits for the shadow's answer; this call does not.
+    pub(crate) fn decided(&self, observed: Observed<'_>) {
+        self.metrics
+            .add(&observed.decision, observed.evaluation.took);
+        self.log(&observed);
+        if self.recorders.is_empty() && self.shadow.is_none() {
+            return;
+        }
+        let Observed {
+            payload,
+            bounds,
+            max_delay,
+            ..
+        } = observed;
+        let record = self.record(observed);
+        match &self.shadow {
+            Some(shadow) => {
+                let recorders = self.recorders.clone();
+                shadow.compare(Case::new(record, payload, bounds, max_delay, recorders));
+            }
+            None => {
+                for recorder in &self.recorders {
+                    recorder.decided(&record);
+                }
+            }
+        }
+    }
+
+    /// The policy's own log lines, and how it broke.
+    fn log(&self, observed: &Observed<'_>) {
+        let failure = observed.failure;
+        for line in &observed.evaluation.log {
+            tracing::debug!(target: "backstop::policy", queue = self.queue, "message-id" = failure.message_id, level = line.level, "{}", line.message);
+        }
+        if let Err(error) = &observed.evaluation.answer {
+            tracing::warn!(
+                queue = self.queue,
+                "message-id" = failure.message_id,
+                attempt = failure.attempt.get(),
+                policy = observed.policy.title(),
+                "the policy {error}: the fallback decides"
+            );
+        }
+    }
+
+    fn record(&self, observed: Observed<'_>) -> DecisionRecord {
+        let Evaluation {
+            log,
+            looked_at,
+            fuel,
+            took,
+            ..
+        } = observed.evaluation;
+        DecisionRecord {
+            time: clock::now(),
+            queue: self.queue.clone(),
+            policy: observed.policy.parts().collect(),
+            failure: observed.failure.clone(),
+            payload: looked_at.parts,
+            payload_left_out: looked_at.left_out,
+            decision: observed.decision,
+            log,
+            fuel,
+            took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            shadow: None,
+        }
+    }
+}

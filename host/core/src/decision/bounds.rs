@@ -1,0 +1,267 @@
+//! The bounds that the host enforces on every answer.
+
+use std::num::NonZeroU32;
+
+use super::answer::{Action, Answer};
+use super::decided_by::{DecidedBy, Decision};
+use crate::failure::{Failure, Milliseconds};
+
+/// The bound that dead-letters a message which the policy wants to discard.
+const NO_DISCARD: &str = "the queue's allow-discard is false";
+
+impl Decision {
+    /// The policy's reason to discard a message that [`Bounds::allow_discard`] dead-letters instead.
+    pub fn kept_from_discarding(&self) -> Option<&str> {
+        match (&self.decided_by, &self.action) {
+            (DecidedBy::Bound(bound), Action::DeadLetter { reason }) if bound == NO_DISCARD => {
+                reason.strip_prefix(NO_DISCARD)?.strip_prefix(": ")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The limits of the operator and of the queue. By default nothing is limited, and a policy may discard messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// The most attempts of one message.
+    pub max_attempts: Option<NonZeroU32>,
+    /// A message that would be this old at its next attempt is not retried.
+    pub max_age: Option<Milliseconds>,
+    /// When the queue drops a message, counted from when it was sent. The message is dead-lettered earlier.
+    pub retention: Option<Milliseconds>,
+    /// Whether the policy may discard a message. Otherwise the message is dead-lettered.
+    pub allow_discard: bool,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            max_attempts: None,
+            max_age: None,
+            retention: None,
+            allow_discard: true,
+        }
+    }
+}
+
+impl Bounds {
+    /// The decision that `answer` leads to within the bounds. `max_delay` is the longest delay that the queue allows for this message now.
+    ///
+    /// A retry may become a shorter retry or a dead letter, and a discard may become a dead letter. Nothing that the policy gives up is retried.
+    pub(super) fn enforce(
+        &self,
+        failure: &Failure,
+        answer: Answer,
+        decided_by: DecidedBy,
+        max_delay: Milliseconds,
+    ) -> Decision {
+        let Answer { class, action } = answer;
+        let wanted = match action {
+            Action::Retry { delay } => delay,
+            Action::Discard { reason } if !self.allow_discard => {
+                return Decision {
+                    class,
+                    action: Action::DeadLetter {
+                        reason: format!("{NO_DISCARD}: {reason}"),
+                    },
+                    decided_by: DecidedBy::Bound(NO_DISCARD.to_owned()),
+                };
+            }
+            Action::DeadLetter { .. } | Action::Discard { .. } => {
+                return Decision {
+                    class,
+                    action,
+                    decided_by,
+                };
+            }
+        };
+        let delay = wanted.min(max_delay);
+        if let Some(bound) = self.crossed_by(failure, delay) {
+            let reason = format!("{bound}: {}", failure.error.code);
+            return Decision {
+                class,
+                action: Action::DeadLetter { reason },
+                decided_by: DecidedBy::Bound(bound),
+            };
+        }
+        let decided_by = match decided_by {
+            DecidedBy::Policy if delay < wanted => DecidedBy::Shortened(wanted),
+            DecidedBy::Policy
+            | DecidedBy::Shortened(_)
+            | DecidedBy::Bound(_)
+            | DecidedBy::Fallback(_) => decided_by,
+        };
+        Decision {
+            class,
+            action: Action::Retry { delay },
+            decided_by,
+        }
+    }
+
+    fn crossed_by(&self, failure: &Failure, delay: Milliseconds) -> Option<String> {
+        if let Some(most) = self.max_attempts
+            && failure.attempt >= most
+        {
+            return Some(format!("the queue's max-attempts of {most} reached"));
+        }
+        let next = failure.age.0.saturating_add(delay.0);
+        if let Some(oldest) = self.max_age
+            && next >= oldest.0
+        {
+            return Some(format!("the queue's max-age of {oldest} reached"));
+        }
+        if let Some(retention) = self.retention
+            && next >= retention.0.saturating_sub(retention_margin(retention))
+        {
+            return Some(format!(
+                "the next attempt would come after the queue's retention of {retention}"
+            ));
+        }
+        None
+    }
+}
+
+/// The part of the retention that is reserved to receive the next attempt, in milliseconds: five minutes, or a tenth of the retention if that is less.
+fn retention_margin(retention: Milliseconds) -> u32 {
+    (retention.0 / 10).min(5 * 60_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::ErrorClass;
+    use crate::failure::{Error, Timestamp};
+
+    fn failure(attempt: u32, age: u32) -> Failure {
+        Failure {
+            message_id: "m".to_owned(),
+            source: "local:q".to_owned(),
+            attempt: NonZeroU32::new(attempt).unwrap(),
+            age: Milliseconds(age),
+            failed_at: Timestamp(0),
+            previous_delay: None,
+            error: Error::new("HTTP 503", ""),
+            attributes: Vec::new(),
+            random: 0.0,
+        }
+    }
+
+    fn retry(delay: u32) -> Answer {
+        Answer {
+            class: ErrorClass::Transient,
+            action: Action::Retry {
+                delay: Milliseconds(delay),
+            },
+        }
+    }
+
+    fn dead_letter(reason: &str) -> Answer {
+        Answer {
+            class: ErrorClass::Permanent,
+            action: Action::DeadLetter {
+                reason: reason.to_owned(),
+            },
+        }
+    }
+
+    #[test]
+    fn the_host_keeps_its_bounds_whatever_the_policy_says() {
+        let bounds = Bounds {
+            max_attempts: NonZeroU32::new(5),
+            max_age: Some(Milliseconds(60_000)),
+            retention: Some(Milliseconds(60_000)),
+            ..Bounds::default()
+        };
+        let max_delay = Milliseconds(40_000);
+        for (attempt, age, wanted, expected) in [
+            (1, 0, 1_000, Ok((1_000, DecidedBy::Policy))),
+            (
+                1,
+                0,
+                50_000,
+                Ok((40_000, DecidedBy::Shortened(Milliseconds(50_000)))),
+            ),
+            (4, 52_999, 1_000, Ok((1_000, DecidedBy::Policy))),
+            (5, 0, 1_000, Err("the queue's max-attempts of 5 reached")),
+            (1, 59_000, 1_000, Err("the queue's max-age of 1m reached")),
+            (
+                1,
+                53_000,
+                1_000,
+                Err("the next attempt would come after the queue's retention of 1m"),
+            ),
+        ] {
+            let decision = bounds.enforce(
+                &failure(attempt, age),
+                retry(wanted),
+                DecidedBy::Policy,
+                max_delay,
+            );
+            let (action, decided_by) = match expected {
+                Ok((delay, by)) => (
+                    Action::Retry {
+                        delay: Milliseconds(delay),
+                    },
+                    by,
+                ),
+                Err(bound) => (
+                    Action::DeadLetter {
+                        reason: format!("{bound}: HTTP 503"),
+                    },
+                    DecidedBy::Bound(bound.to_owned()),
+                ),
+            };
+            assert_eq!(
+                decision,
+                Decision {
+                    class: ErrorClass::Transient,
+                    action,
+                    decided_by
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn a_discard_is_dead_lettered_if_the_operator_forbids_it() {
+        let discard = |allow_discard| {
+            let answer = Answer {
+                action: Action::Discard {
+                    reason: "too late".to_owned(),
+                },
+                ..retry(0)
+            };
+            let bounds = Bounds {
+                allow_discard,
+                ..Bounds::default()
+            };
+            bounds.enforce(&failure(1, 0), answer, DecidedBy::Policy, Milliseconds(0))
+        };
+        let allowed = discard(true);
+        assert!(matches!(allowed.action, Action::Discard { .. }));
+        assert_eq!(allowed.decided_by, DecidedBy::Policy);
+        assert_eq!(allowed.kept_from_discarding(), None);
+        let kept = discard(false);
+        let bound = "the queue's allow-discard is false";
+        assert_eq!(kept.decided_by, DecidedBy::Bound(bound.to_owned()));
+        assert_eq!(
+            kept.action,
+            Action::DeadLetter {
+                reason: format!("{bound}: too late")
+            }
+        );
+        assert_eq!(kept.kept_from_discarding(), Some("too late"));
+    }
+
+    #[test]
+    fn what_the_policy_gives_up_on_stays_given_up_on() {
+        let decision = Bounds::default().enforce(
+            &failure(1, 0),
+            dead_letter("because"),
+            DecidedBy::Policy,
+            Milliseconds(0),
+        );
+        assert_eq!(decision.action, dead_letter("because").action);
+    }
+}

@@ -1,0 +1,113 @@
+//! A decision on a failure: what the policy answers, and what the host makes of it.
+//!
+//! A policy gives an [`Answer`]. [`decide`] turns it into the [`Decision`] that the host applies: the fallback answers for a broken policy, and [`Bounds`] limits every answer.
+
+mod answer;
+mod bounds;
+mod decided_by;
+pub mod fallback;
+
+use crate::failure::{Failure, Milliseconds};
+
+pub use answer::{
+    Action, Answer, CLASS_BYTES, ErrorClass, InvalidAnswer, LONGEST_DELAY, REASON_BYTES, Verdict,
+};
+pub use bounds::Bounds;
+pub use decided_by::{DecidedBy, Decision, FallbackCause, FallbackKind};
+
+/// The decision on a failure: the policy's answer, or the fallback's for a broken policy, within the bounds.
+///
+/// `max_delay` is the longest delay that the queue allows for this message now. This is the only place where a delay is cut to it.
+pub fn decide(
+    failure: &Failure,
+    answer: Result<Answer, FallbackCause>,
+    bounds: &Bounds,
+    max_delay: Milliseconds,
+) -> Decision {
+    match answer {
+        Ok(answer) => bounds.enforce(failure, answer, DecidedBy::Policy, max_delay),
+        Err(cause) => bounds.enforce(
+            failure,
+            fallback::decide(failure),
+            DecidedBy::Fallback(cause),
+            max_delay,
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retry(delay: u32) -> Answer {
+        Answer {
+            class: ErrorClass::Transient,
+            action: Action::Retry {
+                delay: Milliseconds(delay),
+            },
+        }
+    }
+
+    fn dead_letter(reason: &str) -> Answer {
+        Answer {
+            class: ErrorClass::Permanent,
+            action: Action::DeadLetter {
+                reason: reason.to_owned(),
+            },
+        }
+    }
+
+    #[test]
+    fn logs_and_metrics_spell_a_decision_as_its_record_does() {
+        let reason = "because".to_owned();
+        let actions = [
+            retry(1).action,
+            dead_letter("because").action,
+            Action::Discard { reason },
+        ];
+        let deciders = [
+            DecidedBy::Policy,
+            DecidedBy::Shortened(Milliseconds(1)),
+            DecidedBy::Bound("b".to_owned()),
+            DecidedBy::Fallback(FallbackCause::new(FallbackKind::Trapped, "f")),
+        ];
+        let classes = [
+            ErrorClass::Transient,
+            ErrorClass::Throttled,
+            ErrorClass::Permanent,
+        ];
+        for action in &actions {
+            for decided_by in &deciders {
+                for class in &classes {
+                    let record = serde_json::to_value(Decision {
+                        class: class.clone(),
+                        action: action.clone(),
+                        decided_by: decided_by.clone(),
+                    })
+                    .unwrap();
+                    assert_eq!(record["verdict"], action.verdict().to_string());
+                    assert_eq!(
+                        serde_json::to_value(action.verdict()).unwrap(),
+                        record["verdict"]
+                    );
+                    assert_eq!(record["by"], decided_by.to_string());
+                    assert_eq!(record["class"], class.to_string());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_fallback_retries_for_a_broken_policy() {
+        let cause = FallbackCause::new(FallbackKind::OutOfFuel, "the policy ran out of fuel");
+        let failure = crate::examples::ordinary_failure();
+        let decision = decide(
+            &failure,
+            Err(cause.clone()),
+            &Bounds::default(),
+            LONGEST_DELAY,
+        );
+        assert_eq!(decision.decided_by, DecidedBy::Fallback(cause));
+        assert_eq!(decision.action.verdict(), Verdict::Retry);
+    }
+}
