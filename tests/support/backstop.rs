@@ -112,7 +112,7 @@ impl Running {
     /// Where its metrics are, if it was told to serve them.
     pub fn metrics(&self) -> String {
         let log = self.log();
-        let url = log.split("metrics are at ").nth(1).unwrap();
+        let url = log.split("serving metrics at ").nth(1).unwrap();
         url.split_whitespace().next().unwrap().to_owned()
     }
 

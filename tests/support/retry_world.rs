@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop::config::UNHINDERED_ATTEMPTS;
 use backstop::decider::Decider;
 use backstop::decision::{Bounds, LONGEST_DELAY};
 use backstop::failure::{Error, Timestamp};
-use backstop::lambda::{Allowed, Functions, Options, RetryHandler, UNHINDERED_ATTEMPTS};
+use backstop::lambda::{Allowed, Functions, Options, RetryHandler};
 use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
 use backstop::queue::{
     Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,

@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: kept in memory, and served as text on an address of the operator's.
+//! Metrics for Prometheus: recorded in memory, and served as text at an address that the operator names.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -19,47 +19,47 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::telemetry::{self, Kind, METRICS, Versions};
+use crate::telemetry::{self, Kind, METRICS};
 
-/// How often what was measured is folded into its buckets, where nobody reads it.
+/// How often recorded measurements are folded into their buckets when nobody reads them.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// The most connections at once.
 const CONNECTIONS: usize = 64;
 
-/// Within which a request's headers arrive.
+/// How long a request's headers may take to arrive.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most bytes of a request's headers. Its body is not read.
 const HEADER_BYTES: usize = 16 << 10;
 
-/// How long a connection may take in all.
+/// The longest duration of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long nothing is accepted after that has failed, such as for want of file descriptors.
+/// How long to wait after a failed accept, such as when the file descriptors are used up.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The text format, by its version.
+/// The content type of the text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Why metrics can't be had.
+/// Why metrics can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ExporterError {
-    /// Somebody else listens there, or it is no address of this machine's.
+    /// The address is in use, or not one of this machine.
     #[error("can't serve metrics at {address}")]
     Address {
-        /// Where they should have been.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         cause: io::Error,
     },
-    /// The program around this library keeps metrics in its own way.
+    /// The program has installed a recorder of metrics of its own.
     #[error("can't serve metrics: {0}")]
     Taken(String),
 }
 
-/// An address that is listened on, and the metrics to be served there. From its start on, what is counted is kept.
+/// A listening socket, and the metrics to be served on it. Counts are recorded from its start on.
 pub(crate) struct Exporter {
     listener: TcpListener,
     metrics: PrometheusHandle,
@@ -72,32 +72,32 @@ impl fmt::Debug for Exporter {
 }
 
 impl Exporter {
-    /// Listens, and begins to keep what is counted. Whoever asks already waits for [`Exporter::serve`].
+    /// Listens, and starts to record. Early requests wait for [`Exporter::serve`].
     pub(crate) async fn start(address: SocketAddr) -> Result<Self, ExporterError> {
         let refused = |cause| ExporterError::Address { address, cause };
         let listener = TcpListener::bind(address).await.map_err(refused)?;
-        let metrics = keep().map_err(ExporterError::Taken)?;
+        let metrics = recorder().map_err(ExporterError::Taken)?;
         let address = listener.local_addr().map_err(refused)?;
-        tracing::info!("metrics are at http://{address}/metrics");
+        tracing::info!("serving metrics at http://{address}/metrics");
         Ok(Self { listener, metrics })
     }
 
-    /// Answers `GET /metrics` until the set is dropped.
-    pub(crate) fn serve(self, versions: Versions) -> JoinSet<()> {
+    /// Serves `GET /metrics` until the set is dropped. Each read calls `update` first.
+    pub(crate) fn serve(self, update: impl Fn() + Send + Sync + 'static) -> JoinSet<()> {
         let Self { listener, metrics } = self;
         let mut tasks = JoinSet::new();
-        let kept = metrics.clone();
+        let upkeep = metrics.clone();
         tasks.spawn(async move {
             let mut ticks = interval(UPKEEP);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                kept.run_upkeep();
+                upkeep.run_upkeep();
             }
         });
         let pages = move |path: &str| {
             (path == "/metrics").then(|| {
-                versions.tell();
+                update();
                 metrics.render()
             })
         };
@@ -106,7 +106,7 @@ impl Exporter {
     }
 }
 
-/// The text at a path, if there is one.
+/// Returns the text at a path, if there is one.
 type Pages = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 fn answer(request: &Request<Incoming>, pages: &Pages) -> Response<Full<Bytes>> {
@@ -132,7 +132,7 @@ fn answer(request: &Request<Incoming>, pages: &Pages) -> Response<Full<Bytes>> {
     response
 }
 
-/// Answers one request on each connection, for ever. Whoever connects costs a bounded number of connections, of bytes and of seconds; one connection too many waits until another has ended.
+/// Answers one request on each connection, forever. Clients cost a bounded number of connections, bytes and seconds; at the limit, a new connection waits until another has ended.
 async fn accept(listener: TcpListener, pages: Pages) {
     let mut connections = JoinSet::new();
     loop {
@@ -146,7 +146,7 @@ async fn accept(listener: TcpListener, pages: Pages) {
                 connections.spawn(timeout(CONNECTION_TIMEOUT, connection));
             }
             Err(error) => {
-                tracing::debug!(%error, "a connection for metrics was not accepted");
+                tracing::debug!(%error, "failed to accept a connection for metrics");
                 sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
@@ -166,15 +166,15 @@ async fn answer_once(stream: TcpStream, pages: Pages) {
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = ended {
-        tracing::debug!(%error, "a request for metrics was not answered");
+        tracing::debug!(%error, "failed to answer a request for metrics");
     }
 }
 
-/// The metrics of this process: one set, however often it is asked for.
-fn keep() -> Result<PrometheusHandle, String> {
-    static KEPT: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(metrics) = kept.as_ref() {
+/// The recorder of this process, installed at the first call.
+fn recorder() -> Result<PrometheusHandle, String> {
+    static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(metrics) = installed.as_ref() {
         return Ok(metrics.clone());
     }
     let mut builder = PrometheusBuilder::new();
@@ -190,7 +190,7 @@ fn keep() -> Result<PrometheusHandle, String> {
     let metrics = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|error| error.to_string())?;
     telemetry::describe();
-    *kept = Some(metrics.clone());
+    *installed = Some(metrics.clone());
     Ok(metrics)
 }
 
@@ -202,7 +202,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n";
 
-    /// A server with a short answer and one that no socket holds.
+    /// A server with a short answer and one that is larger than any socket buffer.
     async fn start() -> (SocketAddr, JoinSet<()>) {
         let pages = |path: &str| match path {
             "/metrics" => Some("up 1\n".to_owned()),

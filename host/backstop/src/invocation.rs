@@ -11,7 +11,7 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 
 use crate::failure::{Error, Milliseconds};
-use crate::handler::parse_retry_after;
+use crate::retry_after::parse_retry_after;
 use crate::text::chain;
 use backstop_aws::AnswerLimit;
 use backstop_aws::{Endpoint, NoAnswer};

@@ -1,15 +1,15 @@
-//! Every metric by name, and what counts it: [`METRICS`] is the whole list, `host/docs/metrics.md` documents it.
+//! The metrics by name: [`METRICS`] lists them all, and `host/docs/metrics.md` documents them.
 //!
-//! Nothing is kept unless an exporter was started ([`crate::exporter`]): without one, a count is a test of a pointer. So the exporter has to be started before what counts is made.
+//! Without a running exporter nothing is recorded, and a count costs the test of a pointer. Counters are bound to the exporter when they are created, so the exporter has to start first.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, SharedString, Unit, counter, gauge, histogram};
 
+use backstop_versions::ROLLBACKS;
+
 use crate::decision::{Action, Decision, ErrorClass};
-use crate::policy::{LivePolicy, PartName};
 
 /// One metric: its name and what is said of it.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +47,6 @@ const DELAY_SECONDS: &str = "backstop_delay_seconds";
 const POLICY_INFO: &str = "backstop_policy_info";
 const SWAPS: &str = "backstop_policy_swaps_total";
 const REFUSALS: &str = "backstop_policy_refusals_total";
-const ROLLBACKS: &str = "backstop_policy_rollbacks_total";
 const UNREACHABLE: &str = "backstop_policy_source_unreachable";
 const SHADOW_COMPARISONS: &str = "backstop_shadow_comparisons_total";
 const SHADOW_DIFFERENCES: &str = "backstop_shadow_differences_total";
@@ -325,71 +324,34 @@ impl Decisions {
     }
 }
 
-/// A new version of the policy of this name was put in place.
-pub fn swapped(policy: &str) {
+/// Creates the counters of the policy of this name at 0: an alert on an increase would miss a first one that begins at 1.
+pub(crate) fn create_policy_counters(policy: &str) {
+    for name in [SWAPS, REFUSALS, ROLLBACKS] {
+        counter!(name, "policy" => policy.to_owned()).increment(0);
+    }
+}
+
+/// Counts a new version of the policy of this name that was activated.
+pub(crate) fn swapped(policy: &str) {
     counter!(SWAPS, "policy" => policy.to_owned()).increment(1);
 }
 
-/// A new version of the policy of this name was no good.
-pub fn refused(policy: &str) {
+/// Counts a new version of the policy of this name that was rejected.
+pub(crate) fn refused(policy: &str) {
     counter!(REFUSALS, "policy" => policy.to_owned()).increment(1);
 }
 
-/// A version of the policy of this name was taken back, and the good one before it came back.
-pub fn rolled_back(policy: &str) {
-    counter!(ROLLBACKS, "policy" => policy.to_owned()).increment(1);
+/// Whether the source of the policy of this name is unreachable.
+pub(crate) fn source_unreachable(policy: String) -> Gauge {
+    gauge!(UNREACHABLE, "policy" => policy)
 }
 
-/// Which policy a queue has, and what for.
-#[derive(Debug, Clone)]
-pub(crate) struct PolicySlot {
-    /// The queue's name.
-    pub(crate) queue: String,
-    /// `live` or `shadow`.
-    pub(crate) role: &'static str,
-    /// The policy.
-    pub(crate) policy: Arc<LivePolicy>,
-}
-
-/// Tells which versions decide, and whether their sources can be read. Evaluation for each time that the metrics are read, so that it is true however a version came into its place.
-#[derive(Debug)]
-pub(crate) struct Versions {
-    places: Vec<PolicySlot>,
-    /// By place, every version that was told.
-    told: Mutex<BTreeMap<(usize, String, String), bool>>,
-}
-
-impl Versions {
-    /// Those of these policies, whose counters are there from now on, at 0: an alert on an increase would miss a first one that begins at 1.
-    pub(crate) fn of(places: Vec<PolicySlot>) -> Self {
-        for PolicySlot { policy, .. } in &places {
-            for name in [SWAPS, REFUSALS, ROLLBACKS] {
-                counter!(name, "policy" => policy.spec().title()).increment(0);
-            }
-        }
-        Self {
-            places,
-            told: Mutex::default(),
-        }
-    }
-
-    /// Sets the metric to what is true now.
-    pub(crate) fn tell(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.values_mut().for_each(|is_live| *is_live = false);
-        for (index, place) in self.places.iter().enumerate() {
-            let source = place.policy.spec().title();
-            gauge!(UNREACHABLE, "policy" => source).set(u8::from(place.policy.is_unreachable()));
-            for PartName { name, digest, .. } in place.policy.current().parts() {
-                told.insert((index, name, digest.short()), true);
-            }
-        }
-        for ((index, name, digest), is_live) in told.iter() {
-            let Some(PolicySlot { queue, role, .. }) = self.places.get(*index) else {
-                continue;
-            };
-            gauge!(POLICY_INFO, "queue" => queue.clone(), "role" => *role, "policy" => name.clone(), "digest" => digest.clone())
-                .set(u8::from(*is_live));
-        }
-    }
+/// Whether a queue has this version of a policy; `role` is `live` or `shadow`.
+pub(crate) fn policy_info(
+    queue: String,
+    role: &'static str,
+    policy: String,
+    digest: String,
+) -> Gauge {
+    gauge!(POLICY_INFO, "queue" => queue, "role" => role, "policy" => policy, "digest" => digest)
 }

@@ -9,7 +9,6 @@ use super::{
     queue_url, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
-use crate::lambda::UNHINDERED_ATTEMPTS;
 use crate::policy::{Limits, Location, PolicySpec, Source};
 use raw::{Bytes, SettingsTable, Span};
 
@@ -55,6 +54,9 @@ const TIME: Duration = Duration::from_secs(10);
 
 /// What is kept of an invocation's time by default.
 const MARGIN: Duration = Duration::from_secs(5);
+
+/// How many invocations of one chain Lambda's recursion detection lets through for sure; it ends a chain at about 16.
+pub const UNHINDERED_ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(11);
 
 /// What the Lambda retry handler does.
 #[derive(Debug, Clone, PartialEq, Eq)]

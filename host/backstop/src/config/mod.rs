@@ -3,6 +3,7 @@
 //! `raw` is the file's shape, this is its meaning. `host/docs/configuration.md` documents every key.
 
 mod lambda;
+mod options;
 mod policies;
 mod policy;
 mod raw;
@@ -14,10 +15,9 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::consumer::{Options, longest_linger};
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
-use crate::lambda::is_function;
+use crate::function_name::is_function;
 use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 use backstop_files::mistake::Mistake;
@@ -28,7 +28,9 @@ use policy::policy;
 pub use crate::record::Destination;
 pub use backstop_core::settings::parse_pair;
 pub use backstop_files::values::{parse_number, parse_span};
-pub use lambda::{LambdaConfig, Variables, unknown_variables};
+pub use lambda::{LambdaConfig, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
+pub use options::Options;
+pub(crate) use options::longest_linger;
 pub use policies::{Cache, Policies, refresh, required_keys};
 pub use url::{parse_endpoint, queue_url};
 

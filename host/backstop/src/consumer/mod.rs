@@ -29,42 +29,14 @@ use budget::Budget;
 use held::Held;
 use history::History;
 
+pub use crate::config::Options;
+pub(crate) use crate::config::longest_linger;
 pub(crate) use startup::{Checked, fault};
 pub use startup::{Fault, Faults, Ready, Warning, check};
 pub use stats::{Stats, Summary};
 
 /// How long the end waits, after the grace time, for what is in hand to be handed back. With the default grace time that is 29 s: containers are killed after 30.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// How a consumer goes about its work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Messages in hand at once, from receive to the end of their handling.
-    pub max_in_flight: usize,
-    /// Bytes of the messages in hand, bodies and attributes together, at which no more are received; one receive may go beyond.
-    pub max_bytes_in_flight: usize,
-    /// How long a message stays invisible; a heartbeat renews it at each third of that. The queue's own by default.
-    pub visibility_timeout: Option<VisibilityTimeout>,
-    /// The longest that one attempt may take.
-    pub attempt_timeout: Duration,
-    /// How long a request waits for others to go with it; at most a third of the visibility timeout.
-    pub linger: Duration,
-    /// How long work under way may go on, and the last poll is waited for, after the consumer was told to stop. No poll is longer, so a short one takes more requests.
-    pub grace: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            max_in_flight: 100,
-            max_bytes_in_flight: 256 << 20,
-            visibility_timeout: None,
-            attempt_timeout: Duration::from_secs(15 * 60),
-            linger: Duration::from_millis(100),
-            grace: Duration::from_secs(25),
-        }
-    }
-}
 
 /// One queue, its policy and its handler, checked and ready to run.
 pub struct Consumer {
@@ -214,9 +186,4 @@ impl Consumer {
         shared.decider.settle().await;
         stats.summary()
     }
-}
-
-/// The longest `linger` that goes with a visibility timeout: a third. An outcome that waited for longer than a heartbeat does could come when the message is visible again.
-pub(crate) fn longest_linger(visibility: VisibilityTimeout) -> Duration {
-    visibility.as_duration() / 3
 }

@@ -3,8 +3,10 @@
 use super::observed::{Events, Function, Mapping, Seen};
 use super::{Finding, Findings, Verdict};
 use crate::config::LambdaConfig;
+use crate::config::UNHINDERED_ATTEMPTS;
 use crate::decision::LONGEST_DELAY;
-use crate::lambda::{STEP, UNHINDERED_ATTEMPTS, unqualified};
+use crate::function_name::unqualified;
+use crate::lambda::STEP;
 use crate::queue::{BATCH_BYTES, Description, short_name};
 
 use Verdict::{Unknown, Warning, Wrong};

@@ -8,9 +8,9 @@ use reqwest::{Client, ClientBuilder, Proxy, Response, Url};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Handler, error_payload, reach};
-use crate::clock;
 use crate::failure::{Error, MESSAGE_BYTES, Milliseconds};
 use crate::queue::{Message, short_name};
+use crate::retry_after::parse_retry_after;
 
 /// How much of an error's body is read, and for how long: the status and the headers say that the attempt failed, and a body that does not end must not make a timeout of it.
 const BODY_BYTES: usize = 64 << 10;
@@ -214,18 +214,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Milliseconds> {
     parse_retry_after(text("retry-after")?)
 }
 
-/// The wait that a `Retry-After` asks for: whole seconds, or until an HTTP date, none once that has passed.
-pub fn parse_retry_after(value: &str) -> Option<Milliseconds> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Milliseconds::from_duration(Duration::from_secs(seconds)));
-    }
-    let date = httpdate::parse_http_date(value).ok()?;
-    let date = date.duration_since(std::time::UNIX_EPOCH).ok()?;
-    let now = Duration::from_millis(clock::now().0);
-    Some(Milliseconds::from_duration(date.saturating_sub(now)))
-}
-
 /// An error on the way: the code is that of Node's errno where the operating system gives the reason, and `EPROTO` where what came is not HTTP, or not TLS that can be trusted.
 fn connection_error(error: &reqwest::Error) -> Error {
     let causes = || std::iter::successors(std::error::Error::source(error), |cause| cause.source());
@@ -341,29 +329,6 @@ mod tests {
             let error = answered(scheme, answer, false).await.unwrap_err();
             let text = String::from_utf8_lossy(answer);
             assert_eq!(error.code, code, "{text:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        let in_a_minute =
-            std::time::UNIX_EPOCH + Duration::from_millis(clock::now().0) + Duration::from_secs(60);
-        let date = parse_retry_after(&httpdate::fmt_http_date(in_a_minute)).unwrap();
-        assert!((58_000..=60_000).contains(&date.0), "{date}");
-        for (value, expected) in [
-            ("120", Some(120_000)),
-            (" 0 ", Some(0)),
-            ("99999999999", Some(u32::MAX)),
-            ("Wed, 21 Oct 2015 07:28:00 GMT", Some(0)),
-            ("soon", None),
-            ("-1", None),
-            ("", None),
-        ] {
-            assert_eq!(
-                parse_retry_after(value).map(|wait| wait.0),
-                expected,
-                "{value:?}"
-            );
         }
     }
 

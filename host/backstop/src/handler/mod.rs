@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 pub use exec::{Exec, HOST, host_mark};
 pub use function::{Function, function};
-pub use http::{Http, HttpError, parse_retry_after};
+pub use http::{Http, HttpError};
 pub use lambda::Lambda;
 
 use crate::failure::Error;

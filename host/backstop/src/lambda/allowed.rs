@@ -1,7 +1,6 @@
 //! Which functions may be invoked again. A record names its function, and whoever may send to the retry queue writes records: an operator's list says whose are meant.
 
-use super::invoke::unqualified;
-use crate::failure::SOURCE_BYTES;
+use crate::function_name::FunctionName;
 
 /// The functions of an operator's list; any function where there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,10 +14,11 @@ impl Allowed {
 
     /// Whether the function of a record may be invoked. What a name leaves out is that of the retry queue with the ARN `queue`: its region and its account.
     pub(super) fn allows(&self, function: &str, queue: &str) -> bool {
-        let is_of = |listed: &String| match (Name::parse(listed), Name::parse(function)) {
-            (Some(listed), Some(function)) => listed.at(queue).covers(&function.at(queue)),
-            _ => false,
-        };
+        let is_of =
+            |listed: &String| match (FunctionName::parse(listed), FunctionName::parse(function)) {
+                (Some(listed), Some(function)) => listed.at(queue).covers(&function.at(queue)),
+                _ => false,
+            };
         self.0.is_empty() || self.0.iter().any(is_of)
     }
 
@@ -34,78 +34,6 @@ impl Allowed {
                 "no other functions are invoked"
             );
         }
-    }
-}
-
-/// Whether a text can name a function, as Lambda's `Invoke` has it: a name, an ARN, or the end of one from the account on. At most as long as a record's may be.
-pub(crate) fn is_function(text: &str) -> bool {
-    text.len() <= SOURCE_BYTES && Name::parse(text).is_some()
-}
-
-/// A function's name in its parts. What is not said is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Name<'a> {
-    region: Option<&'a str>,
-    account: Option<&'a str>,
-    name: &'a str,
-    /// The version or alias.
-    qualifier: Option<&'a str>,
-}
-
-impl<'a> Name<'a> {
-    /// `arn:aws:lambda:REGION:ACCOUNT:function:NAME`, `ACCOUNT:function:NAME` or `NAME`, each with `:QUALIFIER` or without.
-    fn parse(text: &'a str) -> Option<Self> {
-        let plain = unqualified(text);
-        let qualifier = match text.strip_prefix(plain)? {
-            "" => None,
-            rest => Some(rest.strip_prefix(':')?),
-        };
-        let parts: Vec<_> = plain.split(':').collect();
-        let (region, account, name) = match parts[..] {
-            ["arn", _, "lambda", region, account, "function", name] => {
-                (Some(region), Some(account), name)
-            }
-            [account, "function", name] => (None, Some(account), name),
-            [name] => (None, None, name),
-            _ => return None,
-        };
-        let is_word = |word: &str| {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || "-_$.".contains(c);
-            !word.is_empty() && word.chars().all(is_part)
-        };
-        let mut words = [region, account, Some(name), qualifier]
-            .into_iter()
-            .flatten();
-        words.all(is_word).then_some(Self {
-            region,
-            account,
-            name,
-            qualifier,
-        })
-    }
-
-    /// The same with the region and the account of a queue for those that are not said. A queue in memory has none.
-    fn at(self, queue: &'a str) -> Self {
-        let mut parts = queue.split(':').skip(3);
-        let mut part = || parts.next().filter(|part| !part.is_empty());
-        let (region, account) = (part(), part());
-        Self {
-            region: self.region.or(region),
-            account: self.account.or(account),
-            ..self
-        }
-    }
-
-    /// Whether `function` is this one, at the version or alias that this one says: at any where it says none. One that is invoked without is at `$LATEST`.
-    fn covers(&self, function: &Self) -> bool {
-        let is_same = |ours: Option<&str>, other: Option<&str>| {
-            ours.zip(other).is_none_or(|(ours, other)| ours == other)
-        };
-        let qualifier = function.qualifier.unwrap_or("$LATEST");
-        self.name == function.name
-            && is_same(self.region, function.region)
-            && is_same(self.account, function.account)
-            && self.qualifier.is_none_or(|ours| ours == qualifier)
     }
 }
 

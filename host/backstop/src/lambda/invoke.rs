@@ -12,6 +12,7 @@ use aws_sdk_lambda::types::{InvocationType, RecursiveLoop};
 use backstop_backoff::{Class, classify, jitter};
 
 use crate::failure::{Error, Milliseconds};
+use crate::function_name::unqualified;
 use crate::invocation::{self, invocation_error};
 use crate::text::chain;
 use backstop_aws::{Endpoint, is_of_host};
@@ -111,20 +112,6 @@ impl Functions for LambdaApi {
                 Error::new("GetFunctionRecursionConfig", text)
             })?;
         Ok(answer.recursive_loop() != Some(&RecursiveLoop::Allow))
-    }
-}
-
-/// The function's ARN without a version or an alias; a name stays as it is.
-pub(crate) fn unqualified(function: &str) -> &str {
-    // arn:aws:lambda:REGION:ACCOUNT:function:NAME:ALIAS, ACCOUNT:function:NAME:ALIAS or NAME:ALIAS.
-    let parts = function.split(':').count();
-    let has_alias = match function.split(':').next() {
-        Some("arn") => parts > 7,
-        _ => parts == 2 || parts == 4,
-    };
-    match function.rsplit_once(':') {
-        Some((name, _)) if has_alias => name,
-        _ => function,
     }
 }
 
@@ -268,29 +255,5 @@ mod tests {
         };
         let wait = Refused::ForNow(Milliseconds(90_000));
         assert_eq!(refused(&asked, 1, 0.0), wait);
-    }
-
-    #[test]
-    fn a_function_is_known_by_its_arn_without_a_version() {
-        for (given, expected) in [
-            (
-                "arn:aws:lambda:eu-west-1:1:function:f:$LATEST",
-                "arn:aws:lambda:eu-west-1:1:function:f",
-            ),
-            (
-                "arn:aws:lambda:eu-west-1:1:function:f:live",
-                "arn:aws:lambda:eu-west-1:1:function:f",
-            ),
-            (
-                "arn:aws:lambda:eu-west-1:1:function:f",
-                "arn:aws:lambda:eu-west-1:1:function:f",
-            ),
-            ("f", "f"),
-            ("f:live", "f"),
-            ("1:function:f", "1:function:f"),
-            ("1:function:f:live", "1:function:f"),
-        ] {
-            assert_eq!(unqualified(given), expected);
-        }
     }
 }

@@ -17,7 +17,6 @@ pub mod start;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,9 +32,7 @@ use retry_queue::{RetryQueue, RetryQueues};
 use settle::Gone;
 
 pub use allowed::Allowed;
-pub(crate) use allowed::is_function;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
-pub(crate) use invoke::unqualified;
 pub use invoke::{Functions, LambdaApi};
 pub use record::{NoRecord, Record};
 pub use refresh::Refresh;
@@ -43,9 +40,6 @@ pub(crate) use settle::STEP;
 
 /// Messages in work at once.
 const CONCURRENT: usize = 32;
-
-/// How many invocations of one chain Lambda's recursion detection lets through for sure; it ends a chain at about 16.
-pub const UNHINDERED_ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(11);
 
 /// How the handler goes about its work.
 #[derive(Debug, Clone, PartialEq, Eq)]

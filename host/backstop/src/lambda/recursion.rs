@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Functions;
-use super::invoke::unqualified;
 use super::lookup::Lookup;
+use crate::function_name::unqualified;
 
 /// For how long an answer holds that somebody may be about to change: that a chain is cut off, or that nobody may ask.
 const AGAIN: Duration = Duration::from_secs(60);

@@ -11,11 +11,13 @@ use super::invoke::Refused;
 use super::record::{NoRecord, Record};
 use super::recursion::Chain;
 use super::retry_queue::RetryQueue;
-use super::{RetryHandler, UNHINDERED_ATTEMPTS, invoke};
+use super::{RetryHandler, invoke};
+use crate::config::UNHINDERED_ATTEMPTS;
 use crate::dead_letter::{Cause, dead_letter, is_redriven};
 use crate::decider::Decided;
 use crate::decision::Action;
 use crate::failure::{Failure, Milliseconds, Timestamp};
+use crate::function_name::unqualified;
 use crate::policy::Payload;
 use crate::queue::{BATCH_BYTES, GaveUp, Message, VisibilityTimeout};
 use backstop_aws::is_of_host;
@@ -169,7 +171,7 @@ impl RetryHandler {
             format!(
                 "attempt {} would be cut off by recursion detection: set RecursiveLoop to Allow on {}",
                 event.next_attempt(),
-                invoke::unqualified(function)
+                unqualified(function)
             )
         })
     }
@@ -207,10 +209,7 @@ impl RetryHandler {
             }
             Refused::Denied(_) | Refused::ForGood => {
                 tracing::warn!(event = event.id, function, %error, "the function can't be invoked: dead-letter");
-                let reason = format!(
-                    "{} can't be invoked: {error}",
-                    invoke::unqualified(function)
-                );
+                let reason = format!("{} can't be invoked: {error}", unqualified(function));
                 return case.dead_letter_event(event, &reason, decided).await;
             }
         };

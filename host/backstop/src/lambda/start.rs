@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refresh::Refresh;
-use super::{Allowed, Functions, LambdaApi, Options, RetryHandler, UNHINDERED_ATTEMPTS};
+use super::{Allowed, Functions, LambdaApi, Options, RetryHandler};
 use crate::clock;
-use crate::config::{Config, LambdaConfig};
+use crate::config::{Config, LambdaConfig, UNHINDERED_ATTEMPTS};
 use crate::decider::Decider;
 use crate::policy::{Compiled, LivePolicy, Sandbox, SandboxError, StoreError};
 use crate::queue::{Connections, short_name};

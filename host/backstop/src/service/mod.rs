@@ -1,5 +1,6 @@
 //! A configuration put to work: its policies loaded and watched, its queues checked, a consumer for each.
 
+mod gauges;
 mod loaded;
 
 use std::fmt;
@@ -22,10 +23,11 @@ use crate::policy::{
 use crate::queue::Connections;
 use crate::record::{Observer, RecordError, Recorder};
 use crate::shadow::{self, Shadow};
-use crate::telemetry::{self, PolicySlot, Versions};
+use crate::telemetry;
 use crate::text::chain;
 use backstop_versions::scenario::ScenarioError;
 
+use gauges::{PolicyGauges, PolicySlot};
 use loaded::Loaded;
 
 pub(crate) use loaded::{blocking, check};
@@ -152,8 +154,10 @@ impl Service {
             })?,
             _control: control(&catalog, by_queue),
             _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
-            _metrics: exporter
-                .map(|exporter| exporter.serve(Versions::of(places(&consumers).collect()))),
+            _metrics: exporter.map(|exporter| {
+                let gauges = PolicyGauges::new(slots(&consumers).collect());
+                exporter.serve(move || gauges.update())
+            }),
             consumers,
         })
     }
@@ -279,18 +283,18 @@ async fn handler(
     })
 }
 
-/// Which policies the queues have.
-fn places(consumers: &[(String, Consumer)]) -> impl Iterator<Item = PolicySlot> {
+/// The policies of the queues.
+fn slots(consumers: &[(String, Consumer)]) -> impl Iterator<Item = PolicySlot> {
     consumers.iter().flat_map(|(queue, consumer)| {
-        let place = |role, policy: &Arc<LivePolicy>| PolicySlot {
+        let slot = |role, policy: &Arc<LivePolicy>| PolicySlot {
             queue: queue.clone(),
             role,
             policy: Arc::clone(policy),
         };
         let decider = consumer.decider();
         let shadow = decider.shadow();
-        std::iter::once(place("live", decider.policy()))
-            .chain(shadow.map(|shadow| place("shadow", shadow.policy())))
+        std::iter::once(slot("live", decider.policy()))
+            .chain(shadow.map(|shadow| slot("shadow", shadow.policy())))
     })
 }
 

@@ -1,0 +1,40 @@
+//! How a consumer receives messages and ends.
+
+use std::time::Duration;
+
+use crate::queue::VisibilityTimeout;
+
+/// How a consumer receives messages and ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How many messages are in flight at once, from the receive to the end of their handling.
+    pub max_in_flight: usize,
+    /// The bytes of the messages in flight, bodies and attributes together, at which the consumer stops to receive. One receive may exceed it.
+    pub max_bytes_in_flight: usize,
+    /// How long a message stays invisible; a heartbeat renews it at each third of that. The queue's own by default.
+    pub visibility_timeout: Option<VisibilityTimeout>,
+    /// The longest duration of one attempt.
+    pub attempt_timeout: Duration,
+    /// How long a request waits for others to be batched with it; at most a third of the visibility timeout.
+    pub linger: Duration,
+    /// How long attempts may go on, and the last poll may take, after the consumer was stopped. No poll is longer, so a short grace time costs more requests.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_in_flight: 100,
+            max_bytes_in_flight: 256 << 20,
+            visibility_timeout: None,
+            attempt_timeout: Duration::from_secs(15 * 60),
+            linger: Duration::from_millis(100),
+            grace: Duration::from_secs(25),
+        }
+    }
+}
+
+/// The longest `linger` for a visibility timeout: a third. An outcome that waited longer than a heartbeat could arrive when the message is visible again.
+pub(crate) fn longest_linger(visibility: VisibilityTimeout) -> Duration {
+    visibility.as_duration() / 3
+}
