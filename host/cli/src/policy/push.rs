@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     println!("pushed     {}", args.place);
-    if matches!(args.place.0.place, Location::Registry(_)) {
+    if matches!(args.place.0.location, Location::Registry(_)) {
         println!("manifest   {pin}");
     }
     println!("file       {digest}, {:.1} KiB", bytes as f64 / 1_024.0);
@@ -123,7 +123,7 @@ async fn push(
     file: Vec<u8>,
     signature: Option<&str>,
 ) -> anyhow::Result<String> {
-    match &args.place.0.place {
+    match &args.place.0.location {
         Location::Registry(reference) => {
             let annotations: BTreeMap<_, _> = args.annotations.iter().cloned().collect();
             let package = Package::policy(file, annotations, created()?)

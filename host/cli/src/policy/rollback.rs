@@ -181,7 +181,7 @@ fn show(process: u32, queue: &QueueStatus) {
         &format!("{}, since {}", status.title, status.since.rfc3339()),
     );
     line("before", status.before.as_deref().unwrap_or("none"));
-    let looked = status.looked.rfc3339();
+    let looked = status.checked.rfc3339();
     line(
         "source",
         &format!("{}, looked at {looked}", status.sources.join(" + ")),
@@ -196,7 +196,7 @@ fn show(process: u32, queue: &QueueStatus) {
     if let Some(refused) = &status.refused {
         styled("refused", red, refused);
     }
-    if let Some(away) = &status.away {
+    if let Some(away) = &status.unreachable {
         styled("away", red, away);
     }
 }

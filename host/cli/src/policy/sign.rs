@@ -58,7 +58,7 @@ pub(super) fn signed(key: &Path, file: &[u8], name: &str) -> Result<String, Sign
 /// The path of a policy's file. A built-in policy has none.
 pub(super) fn file_of(policy: &str) -> anyhow::Result<PathBuf> {
     let source = source_of(policy)?;
-    match source.place {
+    match source.location {
         Location::Path(path) => Ok(path),
         Location::Builtin(name) => Err(UsageError(format!(
             "`{name}` is built in and has no file to sign; expected a file or a policy's folder"

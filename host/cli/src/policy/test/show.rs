@@ -59,7 +59,7 @@ impl<'a> Shown<'a> {
 
     /// Tells that a large file is being compiled, if somebody watches.
     pub(super) fn compiling(&mut self, source: &Source) {
-        let Location::Path(path) = &source.place else {
+        let Location::Path(path) = &source.location else {
             return;
         };
         let size = path.metadata().map_or(0, |file| file.len());
