@@ -1,12 +1,13 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
 # They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later.
-.PHONY: help build demo test check lint bench lambda toolchain services clean
+.PHONY: help build policies packages demo test check lint bench lambda toolchain services clean
 
 help:
 	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
 	@echo "make test    run every test, against emulators of SQS that it installs and starts itself"
 	@echo "make lambda  build the package of the Lambda retry handler, for arm64 and x86-64"
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
+	@echo "make policies  build the built-in policies again, after a change of policies/"
 	@echo "make bench   measure decisions, languages, requests, throughput, memory, swaps, and the start of the Lambda handler"
 
 demo: build
@@ -34,6 +35,14 @@ bench: toolchain services
 
 lambda: build
 	host/lambda/package.sh
+
+# The modules of the built-in policies, which are committed: after every change of their sources or toolchain.
+policies: toolchain
+	policies/build.sh
+
+# What would be published, and that each package compiles by itself.
+packages:
+	.ci/packages
 
 toolchain:
 	@rustc --print target-libdir --target wasm32-unknown-unknown | xargs test -d || rustup target add wasm32-unknown-unknown

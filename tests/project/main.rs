@@ -1,3 +1,5 @@
-//! The project itself: its documents.
+//! The project itself: its documents, its crates and the files that they carry.
 
+mod carried;
+mod crates;
 mod docs;

@@ -1,22 +1,16 @@
-//! The four policies of `policies/`, built from source by `build.rs` and carried by name.
+//! The four built-in policies, by name. `make policies` builds their modules from `policies/`.
 
 /// Name and core module of each.
 const POLICIES: [(&str, &[u8]); 4] = [
-    (
-        "full-jitter",
-        include_bytes!(concat!(env!("OUT_DIR"), "/full-jitter.wasm")),
-    ),
+    ("full-jitter", include_bytes!("../builtin/full-jitter.wasm")),
     (
         "equal-jitter",
-        include_bytes!(concat!(env!("OUT_DIR"), "/equal-jitter.wasm")),
+        include_bytes!("../builtin/equal-jitter.wasm"),
     ),
-    (
-        "linear",
-        include_bytes!(concat!(env!("OUT_DIR"), "/linear.wasm")),
-    ),
+    ("linear", include_bytes!("../builtin/linear.wasm")),
     (
         "decorrelated-jitter",
-        include_bytes!(concat!(env!("OUT_DIR"), "/decorrelated-jitter.wasm")),
+        include_bytes!("../builtin/decorrelated-jitter.wasm"),
     ),
 ];
 

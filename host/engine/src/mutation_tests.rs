@@ -18,7 +18,7 @@ const EDGES: [u8; 12] = [
 ];
 
 /// A policy by hand that uses what built-in ones do not.
-const BY_HAND: &str = include_str!("../../../examples/first-policy.wat");
+const BY_HAND: &str = include_str!("../first-policy.wat");
 
 /// Two components, one within the other, with types of every kind.
 const NESTED: &str = r#"(component

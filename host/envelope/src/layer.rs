@@ -109,7 +109,7 @@ mod tests {
     /// The table that the retry handler and the functions in Python and Node.js are tested by too.
     #[test]
     fn each_event_of_the_table_is_taken_for_what_it_is() {
-        let table = include_str!("../../../tests/corpus/envelopes.json");
+        let table = include_str!("../envelopes.json");
         let cases: Vec<Value> = serde_json::from_str(table).unwrap();
         for case in cases {
             let event = case["event"].as_str().unwrap();

@@ -10,12 +10,15 @@ use super::project::{PolicyName, Project, ProjectError};
 /// What the examples are called, and a new policy is not.
 const EXAMPLE: &str = "card-payments";
 
-const SCENARIOS: &str = include_str!("../../../examples/policies/scenarios.toml");
+const SCENARIOS: &str = include_str!("../templates/scenarios.toml");
 
-/// The files of an example, by their path in its folder.
+/// The files of an example, by their path in its folder. `templates/` links to `examples/policies`.
 macro_rules! files {
     ($folder:literal: $($path:literal)+) => {
-        &[$(($path, include_str!(concat!("../../../examples/policies/", $folder, "/", $path)))),+]
+        files!($folder: $($path = $path)+)
+    };
+    ($folder:literal: $($path:literal = $file:literal)+) => {
+        &[$(($path, include_str!(concat!("../templates/", $folder, "/", $file)))),+]
     };
 }
 
@@ -23,7 +26,8 @@ macro_rules! files {
 fn files(language: Language) -> &'static [(&'static str, &'static str)] {
     match language {
         Language::Rust => {
-            files!("rust": "README.md" "policy.toml" ".gitignore" "Cargo.toml" "rust-toolchain.toml" "src/lib.rs")
+            // `cargo package` leaves out folders that have a `Cargo.toml`.
+            files!("rust": "README.md" = "README.md" "policy.toml" = "policy.toml" ".gitignore" = "gitignore" "Cargo.toml" = "manifest.toml" "rust-toolchain.toml" = "rust-toolchain.toml" "src/lib.rs" = "src/lib.rs")
         }
         Language::JavaScript => {
             files!("javascript": "README.md" "policy.toml" ".gitignore" "package.json" "policy.js")

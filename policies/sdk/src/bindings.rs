@@ -13,7 +13,7 @@
 )]
 
 wit_bindgen::generate!({
-    path: "../../wit",
+    path: "wit",
     world: "policy",
     pub_export_macro: true,
     export_macro_name: "export_bindings",

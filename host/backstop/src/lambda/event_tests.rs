@@ -221,7 +221,7 @@ fn what_a_sender_writes_on_an_event_does_not_lift_the_bounds() {
 /// The table that the functions in Python, Node.js and Rust are tested by too.
 #[test]
 fn each_event_of_the_table_is_taken_for_what_it_is() {
-    let table = include_str!("../../../../tests/corpus/envelopes.json");
+    let table = include_str!("../../envelopes.json");
     let cases: Vec<Value> = serde_json::from_str(table).unwrap();
     for case in cases {
         let text = case["event"].as_str().unwrap();

@@ -25,7 +25,7 @@ use orders::{Orders, TOTAL};
 use timeline::Timeline;
 
 /// The policy that the demo starts with: written by hand, so that an edit is a line that everybody can read.
-const POLICY: &str = include_str!("../../../../examples/first-policy.wat");
+const POLICY: &str = include_str!("../../first-policy.wat");
 
 /// What the edit replaces, and by what.
 const SLOW: &str = "(i32.const 2000)";

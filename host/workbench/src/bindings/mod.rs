@@ -14,7 +14,7 @@ use super::language::Language;
 use super::project::Project;
 
 /// The contract.
-pub(super) const CONTRACT: &str = include_str!("../../../../wit/policy.wit");
+pub(super) const CONTRACT: &str = include_str!("../../wit/policy.wit");
 
 /// What TypeScript is told of the contract: what a policy exports, and what it may import.
 const TYPES: &str = include_str!("policy.d.ts");

@@ -5,13 +5,13 @@ use toml::{Table, Value};
 
 use super::{Written, generate_world};
 
-const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
+const WORKSPACE: &str = include_str!("../../sdk/workspace.toml");
 
 macro_rules! sources {
     ($crate_folder:literal: $($file:literal)+) => {
         [$((
             concat!("policies/", $crate_folder, "/src/", $file),
-            include_str!(concat!("../../../../policies/", $crate_folder, "/src/", $file)),
+            include_str!(concat!("../../sdk/", $crate_folder, "/", $file)),
         )),+]
     };
 }
@@ -30,11 +30,11 @@ pub(super) fn add(written: &mut Written) -> anyhow::Result<()> {
     let manifests = [
         (
             "policies/sdk/Cargo.toml",
-            include_str!("../../../../policies/sdk/Cargo.toml"),
+            include_str!("../../sdk/policy.toml"),
         ),
         (
             "policies/backoff/Cargo.toml",
-            include_str!("../../../../policies/backoff/Cargo.toml"),
+            include_str!("../../sdk/backoff.toml"),
         ),
     ];
     for (path, manifest) in manifests {
@@ -120,7 +120,7 @@ mod tests {
                 assert!(!manifest.contains("workspace"), "{path}: {manifest}");
             }
         }
-        let sdk = include_str!("../../../../policies/sdk/Cargo.toml");
+        let sdk = include_str!("../../sdk/policy.toml");
         let sdk: Table = alone(sdk).unwrap().parse().unwrap();
         let dependencies = sdk.get("dependencies").unwrap();
         let path = dependencies.get("backstop-backoff").unwrap().get("path");

@@ -1,0 +1,1 @@
+../../../../../examples/policies/rust/src/lib.rs

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds the built-in policies and puts their modules into a folder: policies/build.sh [FOLDER], by default host/engine/builtin.
+#
+# The same sources and toolchain make the same bytes on every machine: no path of the machine is in them. A test compares.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+output=${1:-host/engine/builtin}
+target=${CARGO_TARGET_DIR:-$PWD/target}/policies
+policies="full-jitter equal-jitter linear decorrelated-jitter"
+
+# What was set for the build of the host (flags, a wrapper for lints or coverage) is not meant for the policies.
+unset CARGO_BUILD_TARGET CARGO_ENCODED_RUSTFLAGS CARGO_INCREMENTAL CLIPPY_ARGS RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RUSTUP_TOOLCHAIN
+rust=$(rustc --print sysroot)
+export CARGO_ENCODED_RUSTFLAGS
+CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' \
+    "--remap-path-prefix=$PWD=/backstop" \
+    "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+    "--remap-path-prefix=$rust/lib/rustlib/src/rust=/rust")-Clink-arg=-zstack-size=32768
+
+# shellcheck disable=SC2046
+cargo build --quiet --locked --profile policy --target wasm32-unknown-unknown --target-dir "$target" \
+    $(printf -- '--package %s ' $policies)
+mkdir -p "$output"
+for policy in $policies; do
+    install -m 644 "$target/wasm32-unknown-unknown/policy/${policy//-/_}.wasm" "$output/$policy.wasm"
+done

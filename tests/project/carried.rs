@@ -1,0 +1,82 @@
+//! Files that the crates carry so that a user can build them: they are what they are copied from.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The files of a folder and of the folders in it, by their path.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in next.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), bytes);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_built_in_policies_are_built_from_their_sources() {
+    let built = tempfile::tempdir().unwrap();
+    let status = Command::new(top().join("policies/build.sh"))
+        .arg(built.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let built = files(built.path());
+    let carried = files(&top().join("host/engine/builtin"));
+    assert_eq!(built.len(), 4);
+    assert!(built.keys().eq(carried.keys()));
+    for (name, bytes) in &carried {
+        let name = name.display();
+        assert!(
+            *bytes == built[Path::new(&name.to_string())],
+            "{name} is not what `policies/` builds now: run `make policies`"
+        );
+        let text = String::from_utf8_lossy(bytes);
+        for machine in ["/home/", "/root/", "/Users/", ".cargo/", ".rustup/"] {
+            assert!(!text.contains(machine), "{name} has a path in {machine}");
+        }
+    }
+}
+
+#[test]
+fn the_runtime_of_policies_in_go_is_that_of_the_generator() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(top())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let generator = packages
+        .iter()
+        .find(|package| package["name"] == "wit-bindgen-go")
+        .unwrap();
+    let manifest = Path::new(generator["manifest_path"].as_str().unwrap());
+    let source = manifest.with_file_name("src").join("pkg/wit");
+    let mut carried = files(&top().join("host/workbench/go"));
+    carried.remove(Path::new("LICENSE")).unwrap();
+    for folder in ["async", "runtime", "types"] {
+        for (path, bytes) in files(&source.join(folder)) {
+            let path = Path::new(folder).join(path);
+            let copy = carried.remove(&path);
+            assert!(copy == Some(bytes), "copy {} again", path.display());
+        }
+    }
+    assert!(carried.is_empty(), "{:?}", carried.keys());
+}

@@ -1,0 +1,131 @@
+//! The crates of the workspace: how much each of them brings along, and which way the arrows
+//! between them point.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn cargo(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .args(["--locked", "--offline", "--color", "never"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The crates that a user of this package builds, itself included, as `name version`.
+fn closure(package: &str, features: &[&str]) -> BTreeSet<String> {
+    let tree = [
+        "tree", "--edges", "normal", "--prefix", "none", "--format", "{p}",
+    ];
+    cargo(&[&tree[..], &["--package", package], features].concat())
+        .lines()
+        .map(|line| {
+            line.split_whitespace()
+                .take(2)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+/// What authors and the command line need, and nothing that runs in production.
+const WORKBENCH_ONLY: [&str; 5] = [
+    "backstop-workbench ",
+    "clap ",
+    "plotters ",
+    "proptest ",
+    "wit-bindgen",
+];
+
+#[test]
+fn each_crate_brings_along_no_more_than_its_part_needs() {
+    let none = ["--no-default-features"].as_slice();
+    for (package, features, most) in [
+        ("backstop-core", [].as_slice(), 30),
+        ("backstop-engine", &[], 180),
+        ("backstop-versions", none, 220),
+        ("backstop", &[], 345),
+        ("backstop", none, 300),
+        ("backstop-lambda", &[], 380),
+    ] {
+        let crates = closure(package, features);
+        let count = crates.len();
+        assert!(count <= most, "{package} {features:?}: {count} crates");
+        let unwanted: Vec<_> = crates
+            .iter()
+            .filter(|name| WORKBENCH_ONLY.iter().any(|prefix| name.starts_with(prefix)))
+            .collect();
+        assert!(unwanted.is_empty(), "{package} {features:?}: {unwanted:?}");
+    }
+}
+
+/// The members of the workspace that each member depends on, for whatever purpose.
+fn members() -> BTreeMap<String, BTreeSet<String>> {
+    let text = cargo(&["metadata", "--format-version", "1", "--no-deps"]);
+    let metadata: Value = serde_json::from_str(&text).unwrap();
+    let names = |list: &Value| -> BTreeSet<String> {
+        let list = list.as_array().unwrap();
+        let named = list
+            .iter()
+            .map(|it| it["name"].as_str().unwrap().to_owned());
+        named.collect()
+    };
+    let all = names(&metadata["packages"]);
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages
+        .map(|package| {
+            let name = package["name"].as_str().unwrap().to_owned();
+            let dependencies = names(&package["dependencies"]);
+            (name, dependencies.intersection(&all).cloned().collect())
+        })
+        .collect()
+}
+
+/// Everything that `package` depends on, directly or not.
+fn reached(package: &str, members: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![package];
+    while let Some(package) = next.pop() {
+        for dependency in &members[package] {
+            if reached.insert(dependency.clone()) {
+                next.push(dependency);
+            }
+        }
+    }
+    reached
+}
+
+#[test]
+fn no_crate_depends_on_itself_through_others() {
+    let members = members();
+    for package in members.keys() {
+        assert!(!reached(package, &members).contains(package), "{package}");
+    }
+}
+
+#[test]
+fn an_edit_of_the_command_line_rebuilds_no_other_crate() {
+    for (package, dependencies) in members() {
+        assert!(!dependencies.contains("backstop-cli"), "{package}");
+    }
+}
+
+#[test]
+fn the_engine_knows_no_source_no_queue_and_no_workbench() {
+    let below = [
+        "backstop-backoff",
+        "backstop-core",
+        "backstop-files",
+        "backstop-json",
+    ];
+    let reached = reached("backstop-engine", &members());
+    assert_eq!(reached, below.map(str::to_owned).into());
+}
