@@ -32,9 +32,9 @@ async fn the_demo_loses_nothing_and_shows_a_swap_and_a_refusal() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
     for part in [
-        "decides from now on",
-        "refused: it ran out of fuel",
-        "stays",
+        "is active from now on",
+        "rejected: it ran out of fuel",
+        "stays active",
         "dead-lettered: permanent: ValidationException",
         "sent            100",
         "Nothing was lost.",

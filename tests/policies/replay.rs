@@ -367,7 +367,7 @@ async fn the_command_for_a_closer_look_gives_the_answer_of_the_replay() {
     ];
     let output = replay(&arguments).await;
     let shown = text(&output.stdout);
-    let command = shown.lines().find_map(|line| line.strip_prefix("closer"));
+    let command = shown.lines().find_map(|line| line.strip_prefix("explain"));
     let backstop = backstop_tests::backstop::program("backstop");
     let command = command
         .unwrap_or_else(|| panic!("{shown}"))
@@ -481,7 +481,7 @@ async fn what_no_record_holds_is_counted_apart_and_told() {
     ];
     let output = replay(&arguments).await;
     let shown = text(&output.stdout);
-    let expected = "48 not compared: the policy looks at /tenant, which the records do not hold";
+    let expected = "48 not compared: the policy reads /tenant of the payload, which the records do not contain";
     assert!(shown.contains(expected), "{shown}");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("none of the 48 records could be compared"));
@@ -619,12 +619,12 @@ async fn a_mistake_is_answered_with_what_would_be_right() {
         (
             &["log.txt", "--policy", "linear"],
             2,
-            "1 of its lines are no decision records; log.txt:1 is no JSON",
+            "1 of its lines are not decision records; log.txt:1 is no JSON",
         ),
         (
             &[records, "--policy", "linear", "--queue", "odd"],
             2,
-            "its records are of the queues assembled, breaks, carts",
+            "its records are from the queues assembled, breaks, carts",
         ),
         (
             &[records, "--config", config, "--queue", "odd"],

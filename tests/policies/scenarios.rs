@@ -94,7 +94,7 @@ async fn what_was_expected_stands_beside_what_was_found() {
     for lines in [
         "✗ the class and the delay are others",
         "wrong.toml:4\n",
-        "asked about attempt 3, 0s old: HTTP 503: service unavailable (HTTP 503); random 0.500",
+        "evaluated with attempt 3, 0s old: HTTP 503: service unavailable (HTTP 503); random 0.500",
         "    ✗ class    throttled  transient\n      verdict  retry      retry\n    ✗ delay    9s         4s\n",
         "    ✗ delay  1s to 8s  0s with random 0; so 125 of 1000\n    ✗ mean   5s to 6s  3s999ms over 1000\n",
         "    ✗ attempt 2 delay  3s               2s\n    ✗ attempt 4        1 more after it  the last: dead-letter: max-attempts of 4 reached: HTTP 503\n",
@@ -180,7 +180,7 @@ async fn a_mistake_is_told_with_what_would_be_right() {
         (
             &["linear", "--filter", "no such thing"],
             2,
-            "no scenario and no check has `no such thing` in its name",
+            "no scenario or check has `no such thing` in its name",
         ),
         (&["linear", "--no-checks"], 2, "there is nothing to run"),
         (&["linear", "--watch"], 2, "there is nothing to watch"),

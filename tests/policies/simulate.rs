@@ -140,7 +140,7 @@ async fn a_policy_that_breaks_is_stood_in_for_by_the_fallback_and_that_is_told()
     };
     let (_folder, path) = policy(&breaks_once.text());
     let shown = simulated(&[&path, "--messages", "10", "--max-attempts", "3"]).await;
-    let expected = "the fallback made 10 decisions for it";
+    let expected = "the fallback made 10 decisions instead";
     assert!(
         shown.contains(expected) && shown.contains("failed in delay"),
         "{expected:?} is not in:\n{shown}"
@@ -334,7 +334,7 @@ async fn a_mistake_is_answered_with_what_would_be_right() {
             2,
             "compare them with --contention",
         ),
-        (&["none"], 2, "a timetable is that of a policy"),
+        (&["none"], 2, "a timetable needs a policy"),
         (
             &["ful-jitter"],
             4,

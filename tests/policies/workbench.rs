@@ -112,8 +112,8 @@ async fn a_file_is_looked_into() {
             .stdout,
     );
     for line in [
-        "answers    backstop:policy/backoff@0.1.0",
-        "default    backstop:policy/classifier@0.1.0: the host answers",
+        "exports    backstop:policy/backoff@0.1.0",
+        "default    backstop:policy/classifier@0.1.0: the host's own",
         "uses       123 of 50000000 fuel",
     ] {
         assert!(shown.contains(line), "{line:?} is not in:\n{shown}");
@@ -208,7 +208,7 @@ async fn costs_are_measured_and_a_policy_near_a_limit_is_warned_about() {
     assert!(shown.status.success(), "{err}");
     assert!(out.contains("linear "), "{out}");
     assert!(
-        err.contains("hungry.wat uses ") && err.contains(" % of its fuel"),
+        err.contains("hungry.wat uses ") && err.contains(" % of the fuel limit"),
         "{err}"
     );
     let shown = run(&[&arguments[..], &["--json"]].concat()).await;

@@ -386,7 +386,7 @@ async fn the_commands_for_registries_run_as_their_document_gives_them() {
     let registry = Registry::start();
     let text = document("host/docs/registries.md").replace("localhost:5000", &registry.address());
     let written = commands_in(&text).await;
-    let expected = ["answers    backstop:policy/backoff@0.1.0", ", verified\n"];
+    let expected = ["exports    backstop:policy/backoff@0.1.0", ", verified\n"];
     assert_eq!(written.len(), expected.len());
     for (told, expected) in written.iter().zip(expected) {
         assert!(told.contains(expected), "{expected:?} is not in:\n{told}");

@@ -118,7 +118,7 @@ async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
 
     let (code, told, _) = host.ask(&["rollback"]).await;
     assert_eq!(code, 0);
-    assert!(told.contains("back      from"), "{told}");
+    assert!(told.contains("rolled back from"), "{told}");
     assert_eq!(host.status().await["live"][0]["digest"], digest(1).as_str());
     // Not tried again, although it is there again; another one is.
     host.write(&waits(2));
@@ -127,7 +127,7 @@ async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
     assert_eq!(host.status().await["live"][0]["digest"], digest(3).as_str());
     let (code, told, _) = host.ask(&["status"]).await;
     assert!(
-        code == 0 && told.contains("live      ") && told.contains("source    "),
+        code == 0 && told.contains("active      ") && told.contains("source      "),
         "{told}"
     );
     // Nothing happens to one queue when another is misspelt.
@@ -144,7 +144,7 @@ async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
     let (code, _, error) = ask(&cache, &["status"]).await;
     assert_eq!(code, 5);
     assert!(
-        error.contains("no host runs that keeps its policies in"),
+        error.contains("no running host uses the cache folder"),
         "{error}"
     );
     assert_eq!(cache.join("running").read_dir().unwrap().count(), 0);

@@ -6,11 +6,14 @@
 )]
 
 use std::io::Cursor;
+use std::process::Stdio;
 
 use backstop::policy::Registry as Client;
-use backstop_tests::backstop::text;
+use backstop_tests::backstop::{program, text};
 use backstop_tests::bench::{Bench, component, module, package, reference};
 use backstop_tests::registry::Registry;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStdout, Command};
 
 #[tokio::test]
 async fn only_what_an_accepted_key_has_signed_is_pulled_where_that_is_required() {
@@ -160,4 +163,64 @@ async fn keys_are_made_once_and_kept_to_their_owner() {
     bench
         .fails(&["sign", "linear", "--key", "team.key"], 2, "is built in")
         .await;
+}
+
+/// Reads from a terminal until it shows `part`; all of it so far.
+async fn shown(terminal: &mut ChildStdout, so_far: &mut String, part: &str) {
+    let mut bytes = [0; 256];
+    while !so_far.contains(part) {
+        let read = terminal.read(&mut bytes).await.unwrap();
+        assert!(read > 0, "{part:?} does not come: {so_far}");
+        so_far.push_str(&text(&bytes[..read]));
+    }
+}
+
+/// Waits until a terminal echoes nothing.
+async fn echo_is_off(path: &str) {
+    loop {
+        let stty = Command::new("stty").args(["-a", "-F", path]).output().await;
+        let settings = text(&stty.unwrap().stdout);
+        if settings.split_whitespace().any(|word| word == "-echo") {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_typed_at_the_terminal_without_echo_wherever_the_streams_lead() {
+    let bench = Bench::new().await;
+    let line = format!(
+        "tty; exec {} policy keygen typed < /dev/null > output.txt",
+        program("backstop").display()
+    );
+    let mut session = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(bench.path(""))
+        .env("SHELL", "/bin/sh")
+        .env_remove("BACKSTOP_KEY_PASSWORD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let (mut keyboard, mut terminal) = (
+        session.stdin.take().unwrap(),
+        session.stdout.take().unwrap(),
+    );
+    let mut screen = String::new();
+    for prompt in ["new password for typed.key: ", "repeat the password: "] {
+        shown(&mut terminal, &mut screen, prompt).await;
+        echo_is_off(screen.lines().next().unwrap().trim()).await;
+        keyboard.write_all(b"correct horse\n").await.unwrap();
+    }
+    assert!(session.wait().await.unwrap().success(), "{screen}");
+    terminal.read_to_string(&mut screen).await.unwrap();
+    assert!(!screen.contains("correct"), "{screen}");
+    let output = text(&bench.read("output.txt"));
+    assert!(output.contains("typed.pub"), "{output}");
+
+    let sign = ["sign", "orders.wasm", "--key", "typed.key"];
+    let mut signing = bench.command(&sign);
+    let signed = signing.env("BACKSTOP_KEY_PASSWORD", "correct horse");
+    assert!(signed.output().await.unwrap().status.success());
 }

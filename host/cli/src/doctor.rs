@@ -1,8 +1,7 @@
-//! `backstop doctor`: what will not work out, told before it does not.
+//! `backstop doctor`: finds problems with queues, functions and settings before they lose messages.
 
 use std::sync::Arc;
 
-use crate::output::println;
 use anstyle::{AnsiColor, Style};
 use clap::Parser;
 use clap::builder::Resettable;
@@ -12,24 +11,28 @@ use backstop::doctor::{Finding, Verdict, examine};
 use backstop::queue::Connections;
 use backstop_core::text::one_line;
 
+use crate::error::{CommandError, Result};
+use crate::output::println;
+use crate::run::{Args as RunArgs, config_of};
+
 const EXAMPLES: &str = "\
 Examples:
-  Look at everything that a configuration names:
+  Check everything in a configuration:
     backstop doctor --config backstop.toml
 
-  Look at one queue, with the flags that `backstop run` has for it:
+  Check one queue, with the flags of `backstop run`:
     backstop doctor --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders \\
       --http http://127.0.0.1:8080/ --max-attempts 8
 
-  Look at a Lambda retry handler, from its queue to the functions that it retries:
+  Check a Lambda retry handler, from its queue to the functions that it retries:
     backstop doctor --retry-queue https://sqs.eu-west-1.amazonaws.com/123456789012/retries \\
       --function orders --function invoices
 
-It takes sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings, lambda:GetFunction, lambda:GetFunctionEventInvokeConfig and lambda:GetFunctionRecursionConfig; for the consumer's queues, what `backstop run` takes. An HTTP handler is connected to and sent nothing.
+It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings, lambda:GetFunction, lambda:GetFunctionEventInvokeConfig and lambda:GetFunctionRecursionConfig; and for the queues of a consumer, the permissions of `backstop run`. It connects to HTTP handlers, but sends them nothing.
 
-Ends with 0 where nothing is wrong, and with 6 where something is; with --strict, where something is to think about, too.";
+Exits with 0 if nothing is wrong, and with 6 if something is, or with --strict if there is a warning.";
 
-/// The flags of one queue, which a configuration file says in its own words.
+/// The flags of one queue. A configuration file has its own keys for them.
 const OF_ONE_QUEUE: [&str; 18] = [
     "policy",
     "settings",
@@ -51,34 +54,34 @@ const OF_ONE_QUEUE: [&str; 18] = [
     "queue_url",
 ];
 
-/// Look at queues, functions and settings for what will not work out; change nothing
+/// Check queues, functions and settings for problems, without changing anything
 ///
-/// Each finding says what was found and, where it is not good, what to change: messages that SQS gives up while they wait, handlers that do not answer, functions that Lambda cuts off, records that a mapping would delete, retentions that are too short, and more. The flags of `backstop run` are taken as they are: put `doctor` in the place of `run`.
+/// Each finding describes what was checked and, if there is a problem, what to change: messages that SQS would drop while they are delayed, handlers that do not answer, functions whose retries Lambda would stop, records that an event source mapping would delete, retention periods that are too short, and more. It takes the flags of `backstop run`: replace `run` with `doctor`.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 #[group(skip)]
 #[command(mut_group("what", |group| group.arg("retry_queue")))]
 #[command(mut_arg("config", |arg| {
-    // Here, `--max-attempts` is that of the retry handler, too.
+    // `--max-attempts` applies to the retry handler too.
     arg.conflicts_with(Resettable::Reset)
         .conflicts_with_all(OF_ONE_QUEUE)
-        .help("The configuration: of the consumer's queues, of a Lambda retry handler, or of both")
+        .help("The configuration of a consumer, of a Lambda retry handler, or of both")
 }))]
-#[command(mut_arg("queue_url", |arg| arg.help("One queue of the consumer's, set by flags: its URL, or local:NAME for a queue in memory")))]
-#[command(mut_arg("max_attempts", |arg| arg.help("No message or event has more attempts, whatever the policy says [default: the configuration's; 12 for the retry handler]")))]
+#[command(mut_arg("queue_url", |arg| arg.help("One queue, configured by flags: its URL, or local:NAME for a queue in memory")))]
+#[command(mut_arg("max_attempts", |arg| arg.help("The maximum number of attempts, whatever the policy decides [default: the configuration's; 12 for the retry handler]")))]
 #[command(mut_arg("json", |arg| arg.help("Print the findings as JSON, one object a line")))]
 #[command(mut_arg("decisions", |arg| arg.hide(true)))]
 #[command(mut_arg("metrics", |arg| arg.hide(true)))]
 #[command(mut_arg("messages", |arg| arg.hide(true)))]
 pub(super) struct Args {
     #[command(flatten)]
-    run: super::run::Args,
+    run: RunArgs,
 
     /// The retry queue of a Lambda retry handler [default: the configuration's]
     #[arg(long, value_name = "URL", conflicts_with_all = OF_ONE_QUEUE)]
     retry_queue: Option<String>,
 
-    /// A function whose failures come to the retry queue; may be repeated [default: the configuration's]
+    /// A function whose failures go to the retry queue; may be repeated [default: the configuration's]
     #[arg(
         long = "function",
         value_name = "NAME|ARN",
@@ -86,23 +89,12 @@ pub(super) struct Args {
     )]
     functions: Vec<String>,
 
-    /// End with 6 where something is to think about, too, and not only where something is wrong
+    /// Exit with 6 for warnings too
     #[arg(long)]
     strict: bool,
 }
 
-/// Something is wrong with what was looked at; or to think about, where that is too much.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ProblemsFound {
-    #[error("{0} of {1} findings are wrong: see above for what to change")]
-    Wrong(usize, usize),
-    #[error(
-        "{0} of {1} findings are to think about, which --strict allows none: see above for what to change"
-    )]
-    Warnings(usize, usize),
-}
-
-pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+pub(super) async fn run(args: Args) -> Result<()> {
     let (json, strict) = (args.run.json, args.strict);
     let config = config(args)?;
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
@@ -122,55 +114,61 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let (wrong, warnings) = (count(Verdict::Wrong), count(Verdict::Warning));
     if wrong > 0 {
-        return Err(ProblemsFound::Wrong(wrong, findings.len()).into());
+        return Err(CommandError::ProblemsFound {
+            wrong,
+            findings: findings.len(),
+        });
     }
     if !json {
         println!(
-            "\n{} good, {warnings} to think about, {} unknown",
+            "\n{} good, {warnings} warnings, {} unknown",
             count(Verdict::Good),
             count(Verdict::Unknown)
         );
     }
     if strict && warnings > 0 {
-        return Err(ProblemsFound::Warnings(warnings, findings.len()).into());
+        return Err(CommandError::WarningsFound {
+            warnings,
+            findings: findings.len(),
+        });
     }
     Ok(())
 }
 
-/// What the file says, with what the flags say in its place.
-fn config(args: Args) -> anyhow::Result<Config> {
+/// The configuration, with the flags applied over the file.
+fn config(args: Args) -> Result<Config> {
     let Args {
-        run,
+        run: flags,
         retry_queue,
         functions,
         ..
     } = args;
-    if run.queue_url.is_some() {
-        return super::run::config_of(run);
+    if flags.queue_url.is_some() {
+        return config_of(flags);
     }
     let variable = |name: &str| match name {
         "BACKSTOP_RETRY_QUEUE_URL" => retry_queue.clone(),
-        "BACKSTOP_MAX_ATTEMPTS" => run.max_attempts.map(|most| most.to_string()),
+        "BACKSTOP_MAX_ATTEMPTS" => flags.max_attempts.map(|most| most.to_string()),
         "BACKSTOP_FUNCTIONS" => (!functions.is_empty()).then(|| functions.join(",")),
         _ => None,
     };
     let has_lambda_flags =
-        retry_queue.is_some() || run.max_attempts.is_some() || !functions.is_empty();
-    let mut config = match &run.config {
+        retry_queue.is_some() || flags.max_attempts.is_some() || !functions.is_empty();
+    let mut config = match &flags.config {
         Some(path) if !has_lambda_flags => Config::read(path)?,
         path => Config::with_lambda(path.as_deref(), &variable)?,
     };
-    config.endpoint_url = run.endpoint_url.or(config.endpoint_url);
+    config.endpoint_url = flags.endpoint_url.or(config.endpoint_url);
     Ok(config)
 }
 
 fn show(finding: &Finding) {
-    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
+    let foreground = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
     let (mark, style) = match finding.verdict {
-        Verdict::Good => ("good     ", colour(AnsiColor::Green)),
-        Verdict::Unknown => ("unknown  ", colour(AnsiColor::Cyan)),
-        Verdict::Warning => ("warning  ", colour(AnsiColor::Yellow)),
-        Verdict::Wrong => ("wrong    ", colour(AnsiColor::Red).bold()),
+        Verdict::Good => ("good     ", foreground(AnsiColor::Green)),
+        Verdict::Unknown => ("unknown  ", foreground(AnsiColor::Cyan)),
+        Verdict::Warning => ("warning  ", foreground(AnsiColor::Yellow)),
+        Verdict::Wrong => ("wrong    ", foreground(AnsiColor::Red).bold()),
     };
     println!("{style}{mark}{style:#} {}", one_line(&finding.to_string()));
 }

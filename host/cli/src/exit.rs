@@ -1,33 +1,27 @@
-//! How the command ends: its exit codes, and what it says of an error.
+//! Exit codes: the documented list, and the code of every error.
 
 use std::process::ExitCode;
 
-use super::doctor::ProblemsFound;
-use super::log;
-use super::policy::{BrokenPolicy, Differences, TestsFailed};
-use backstop::config::ConfigError;
-use backstop::policy::{
-    BucketError, CompileError, KeyError, PackageError, PolicyError, RegistryError, SignatureError,
-    SigningError, SourceError,
-};
+use backstop::policy::{BucketError, PolicyError, RegistryError, SourceError};
 use backstop::service::{QueueFault, StartError};
-use backstop_core::text::harmless;
-use backstop_workbench::scenario::ScenarioError;
-use backstop_workbench::{BuildError, ProjectError};
+use backstop_core::text::{chain, harmless};
+
+use crate::error::CommandError;
+use crate::log;
 
 /// The exit codes, as `--help` lists them.
 pub(super) const HELP: &str = "\
 Exit codes:
-  0    done
-  1    something unexpected went wrong, or standard output can't be written
-  2    the command line is wrong
-  3    the configuration is wrong, a file of scenarios, or a key
-  4    a policy is refused or its signature is, it does not build, or there is no version to go back to
-  5    a queue, a dead-letter queue, a handler, a registry, a bucket or a running host can't be used
-  6    `backstop doctor` found something that is wrong, or with --strict something to think about
+  0    success
+  1    unexpected error, or standard output can't be written
+  2    invalid command line
+  3    invalid configuration, scenarios file or key
+  4    a policy or its signature is rejected, a build failed, or there is no version to roll back to
+  5    a queue, handler, registry, bucket or running host can't be reached or used
+  6    `backstop doctor` found a problem, or a warning with --strict
   7    `backstop policy test`: a scenario or a check failed
-  8    `backstop policy replay`: a policy decides otherwise
-  130  ended at once by a second signal
+  8    `backstop policy replay`: a decision differs
+  130  stopped at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
 
@@ -52,139 +46,145 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A version is not taken back.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct RollbackRefused(pub(super) String);
-
-/// There is no running host to ask.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct NoHost(pub(super) String);
-
-/// The command line asks for something that does not go together.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct UsageError(pub(super) String);
-
-impl Exit {
-    fn of(error: &anyhow::Error) -> Self {
-        if error.is::<UsageError>() {
-            return Self::Usage;
-        }
-        if error.is::<ProblemsFound>() {
-            return Self::ProblemsFound;
-        }
-        if error.is::<TestsFailed>() {
-            return Self::TestsFailed;
-        }
-        if error.is::<Differences>() {
-            return Self::Differences;
-        }
-        if error.is::<NoHost>() {
-            return Self::Queue;
-        }
-        if error.is::<ConfigError>()
-            || error.is::<ScenarioError>()
-            || error.is::<KeyError>()
-            || error.is::<SigningError>()
-        {
-            return Self::Config;
-        }
-        if let Some(error) = error.downcast_ref::<PolicyError>() {
-            return Self::of_policy(error);
-        }
-        if let Some(error) = error.downcast_ref::<SourceError>() {
-            return Self::of_source(error);
-        }
-        if error.is::<CompileError>()
-            || error.is::<RollbackRefused>()
-            || error.is::<BrokenPolicy>()
-            || error.is::<BuildError>()
-            || error.is::<ProjectError>()
-            || error.is::<SignatureError>()
-            || error.is::<PackageError>()
-        {
-            return Self::Policy;
-        }
-        if let Some(error) = error.downcast_ref::<RegistryError>() {
-            return Self::of_registry(error);
-        }
-        if let Some(error) = error.downcast_ref::<BucketError>() {
-            return Self::of_bucket(error);
-        }
-        match error.downcast_ref::<StartError>() {
-            Some(StartError::Queues(faults)) => match faults.first() {
-                Some((_, QueueFault::Policy(error))) => Self::of_policy(error),
-                Some((_, QueueFault::Http(_) | QueueFault::Scenarios(_))) => Self::Config,
-                Some((_, QueueFault::Consumer(_))) | None => Self::Queue,
-            },
-            Some(StartError::Records(_) | StartError::Store(_) | StartError::Metrics(_)) => {
-                Self::Config
+impl From<&CommandError> for Exit {
+    fn from(error: &CommandError) -> Self {
+        match error {
+            CommandError::During { cause, .. } => Self::from(cause.as_ref()),
+            CommandError::Usage(_) | CommandError::Baseline(_) => Self::Usage,
+            CommandError::Config(_)
+            | CommandError::Scenarios(_)
+            | CommandError::Key(_)
+            | CommandError::Signing(_) => Self::Config,
+            CommandError::Policy(error) => of_policy(error),
+            CommandError::Source(error) => of_source(error),
+            CommandError::Registry(error) => of_registry(error),
+            CommandError::Bucket(error) => of_bucket(error),
+            CommandError::BrokenPolicy(_)
+            | CommandError::RollbackRefused { .. }
+            | CommandError::Compile(_)
+            | CommandError::Signature(_)
+            | CommandError::Package(_)
+            | CommandError::Project(_)
+            | CommandError::Build(_) => Self::Policy,
+            CommandError::Start(error) => of_start(error),
+            CommandError::NoHost(_) => Self::Queue,
+            CommandError::ProblemsFound { .. } | CommandError::WarningsFound { .. } => {
+                Self::ProblemsFound
             }
-            Some(StartError::Sandbox(_) | StartError::Watch(_)) | None => Self::Unexpected,
+            CommandError::TestsFailed { .. } => Self::TestsFailed,
+            CommandError::DecisionsDiffer { .. } | CommandError::NewlyBroken { .. } => {
+                Self::Differences
+            }
+            CommandError::Failed(_)
+            | CommandError::Store(_)
+            | CommandError::Sandbox(_)
+            | CommandError::PolicyWatch(_)
+            | CommandError::Consumer(_)
+            | CommandError::Queue(_)
+            | CommandError::Message(_)
+            | CommandError::New(_)
+            | CommandError::Records(_)
+            | CommandError::Chart(_)
+            | CommandError::Output(_)
+            | CommandError::Io(_)
+            | CommandError::Json(_)
+            | CommandError::Csv(_)
+            | CommandError::Junit(_)
+            | CommandError::FileWatch(_)
+            | CommandError::Task(_) => Self::Unexpected,
         }
     }
 }
 
-impl Exit {
-    fn of_policy(error: &PolicyError) -> Self {
-        match error {
-            PolicyError::Source(error) => Self::of_source(error),
-            PolicyError::Signature { .. }
-            | PolicyError::Component { .. }
-            | PolicyError::Role(_)
-            | PolicyError::Probe { .. }
-            | PolicyError::Remembered { .. }
-            | PolicyError::Panicked { .. }
-            | PolicyError::RolledBack { .. }
-            | PolicyError::Scenarios { .. } => Self::Policy,
-        }
-    }
-
-    fn of_source(error: &SourceError) -> Self {
-        match error {
-            SourceError::Registry { cause, .. } => Self::of_registry(cause),
-            SourceError::Bucket { cause, .. } => Self::of_bucket(cause),
-            SourceError::Unknown { .. }
-            | SourceError::Name { .. }
-            | SourceError::Unreadable { .. }
-            | SourceError::Empty { .. }
-            | SourceError::TooLarge { .. }
-            | SourceError::Pin { .. }
-            | SourceError::Asking { .. } => Self::Policy,
-            SourceError::Unsupported { .. } | SourceError::Slow { .. } => Self::Queue,
-        }
-    }
-
-    fn of_bucket(error: &BucketError) -> Self {
-        match error {
-            BucketError::TooLarge { .. } => Self::Policy,
-            BucketError::Away { .. }
-            | BucketError::NotFound { .. }
-            | BucketError::Denied { .. }
-            | BucketError::Refused { .. } => Self::Queue,
-        }
-    }
-
-    fn of_registry(error: &RegistryError) -> Self {
-        match error {
-            RegistryError::Unfit { .. }
-            | RegistryError::TooLarge { .. }
-            | RegistryError::Changed { .. } => Self::Policy,
-            RegistryError::Away { .. }
-            | RegistryError::Plain { .. }
-            | RegistryError::NotFound { .. }
-            | RegistryError::Denied { .. }
-            | RegistryError::Refused { .. } => Self::Queue,
-        }
+/// Several queues may be faulty: the first one's fault gives the code.
+fn of_start(error: &StartError) -> Exit {
+    match error {
+        StartError::Queues(faults) => match faults.first() {
+            Some((_, QueueFault::Policy(error))) => of_policy(error),
+            Some((_, QueueFault::Http(_) | QueueFault::Scenarios(_))) => Exit::Config,
+            Some((_, QueueFault::Consumer(_))) | None => Exit::Queue,
+        },
+        StartError::Records(_) | StartError::Store(_) | StartError::Metrics(_) => Exit::Config,
+        StartError::Sandbox(_) | StartError::Watch(_) => Exit::Unexpected,
     }
 }
 
-/// Writes the error to stderr, with all of its causes.
-pub(super) fn report(error: &anyhow::Error) -> ExitCode {
+fn of_policy(error: &PolicyError) -> Exit {
+    match error {
+        PolicyError::Source(error) => of_source(error),
+        PolicyError::Signature { .. }
+        | PolicyError::Component { .. }
+        | PolicyError::Role(_)
+        | PolicyError::Probe { .. }
+        | PolicyError::Remembered { .. }
+        | PolicyError::Panicked { .. }
+        | PolicyError::RolledBack { .. }
+        | PolicyError::Scenarios { .. } => Exit::Policy,
+    }
+}
+
+fn of_source(error: &SourceError) -> Exit {
+    match error {
+        SourceError::Registry { cause, .. } => of_registry(cause),
+        SourceError::Bucket { cause, .. } => of_bucket(cause),
+        SourceError::Unknown { .. }
+        | SourceError::Name { .. }
+        | SourceError::Unreadable { .. }
+        | SourceError::Empty { .. }
+        | SourceError::TooLarge { .. }
+        | SourceError::Pin { .. }
+        | SourceError::Asking { .. } => Exit::Policy,
+        SourceError::Unsupported { .. } | SourceError::Slow { .. } => Exit::Queue,
+    }
+}
+
+fn of_bucket(error: &BucketError) -> Exit {
+    match error {
+        BucketError::TooLarge { .. } => Exit::Policy,
+        BucketError::Away { .. }
+        | BucketError::NotFound { .. }
+        | BucketError::Denied { .. }
+        | BucketError::Refused { .. } => Exit::Queue,
+    }
+}
+
+fn of_registry(error: &RegistryError) -> Exit {
+    match error {
+        RegistryError::Unfit { .. }
+        | RegistryError::TooLarge { .. }
+        | RegistryError::Changed { .. } => Exit::Policy,
+        RegistryError::Away { .. }
+        | RegistryError::Plain { .. }
+        | RegistryError::NotFound { .. }
+        | RegistryError::Denied { .. }
+        | RegistryError::Refused { .. } => Exit::Queue,
+    }
+}
+
+/// Writes the error and all of its causes to stderr. Returns its exit code.
+pub(super) fn report(error: &CommandError) -> ExitCode {
     let red = anstyle::AnsiColor::Red.on_default().bold();
-    let text = harmless(&format!("{error:#}"));
-    log::say(&format!("{red}error:{red:#} {text}\n"));
-    Exit::of(error).into()
+    let text = chain(error);
+    let text = harmless(&text);
+    log::write(&format!("{red}error:{red:#} {text}\n"));
+    Exit::from(error).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Context, Result};
+
+    #[test]
+    fn the_code_is_that_of_the_cause_whatever_the_command_was_doing() {
+        let unknown = SourceError::Unknown {
+            name: "odd".to_owned(),
+        };
+        let error: Result<()> = Err(unknown).context("can't sign odd").context("odd");
+        let error = error.unwrap_err();
+        assert_eq!(Exit::from(&error), Exit::Policy);
+        assert!(chain(&error).starts_with("odd: can't sign odd: there is no built-in policy"));
+        let other: Result<()> = Err(std::io::Error::other("full")).context("can't write");
+        assert_eq!(Exit::from(&other.unwrap_err()), Exit::Unexpected);
+    }
 }

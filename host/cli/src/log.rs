@@ -1,24 +1,31 @@
-//! Log lines on stderr, coloured on a terminal only. Logging never waits and never fails: see [`BackgroundWriter`].
+//! Log lines on stderr, in colour only on a terminal. Logging never blocks and never fails: see [`BackgroundWriter`].
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, stderr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use backstop_logging::{BackgroundWriter, EscapedFields};
+use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-use super::LogFormat;
-use backstop_logging::BackgroundWriter;
-use backstop_logging::EscapedFields;
-
-/// How long the end waits for the last lines to be written.
+/// How long to wait for the last lines to be written at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
 
 static STDERR: OnceLock<BackgroundWriter> = OnceLock::new();
 
-/// Starts logging. A `quiet` command has lines of its own and leaves the log to warnings that nobody expects.
+/// Starts logging. A `quiet` command prints its own output and logs nothing unless `verbose` asks for it.
 pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<()> {
-    // What its verifier logs is in the error of the request, too.
+    // What the TLS verifier logs is also in the error of the request.
     let level = match (quiet, verbose) {
         (true, 0) => "off",
         (true, 1) | (false, 0) => {
@@ -31,7 +38,7 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
     let writer = BackgroundWriter::to(stderr(), |lines| {
         tracing::warn!(
             lines,
-            "log lines were lost: standard error could not be written"
+            "log lines were lost: standard error can't be written"
         );
     })?;
     let writer = STDERR.get_or_init(|| writer).clone();
@@ -52,8 +59,8 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
     Ok(())
 }
 
-/// Has panics logged in place of being written to stderr, where a reader that has stopped would hold up the thread.
-pub(super) fn panics() {
+/// Logs panics. Written to stderr directly, they would block the thread if the reader of stderr has stopped.
+pub(super) fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let backtrace = Backtrace::capture();
         if backtrace.status() == BacktraceStatus::Captured {
@@ -62,14 +69,14 @@ pub(super) fn panics() {
             tracing::error!("{panic}");
         }
         if std::thread::current().name() == Some("main") {
-            // The process ends.
+            // The process is about to end.
             flush();
         }
     }));
 }
 
-/// Writes a text to stderr after the log lines so far. Styles are left out where stderr is not a terminal that shows them.
-pub(super) fn say(text: &str) {
+/// Writes a text to stderr, after the log lines so far. Styles are removed unless stderr is a terminal.
+pub(super) fn write(text: &str) {
     let choice = anstream::AutoStream::choice(&stderr());
     let mut line = anstream::AutoStream::new(Vec::new(), choice);
     let line = match io::Write::write_all(&mut line, text.as_bytes()) {
@@ -78,12 +85,12 @@ pub(super) fn say(text: &str) {
     };
     match STDERR.get() {
         Some(writer) => writer.write(&line),
-        // Nothing was started yet that could be held up.
+        // Logging has not started: nothing else is running that this could block.
         None => drop(io::Write::write_all(&mut stderr(), &line)),
     }
 }
 
-/// Waits for the lines so far to be written, but not for a reader that has stopped.
+/// Waits until the lines so far are written, or until the timeout if the reader has stopped.
 pub(super) fn flush() {
     if let Some(writer) = STDERR.get() {
         writer.flush(FLUSH_TIMEOUT);

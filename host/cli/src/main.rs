@@ -1,7 +1,10 @@
-//! The `backstop` command: what can be typed, what is printed. Nothing else in the workspace prints.
+//! The `backstop` command. Nothing else in the workspace prints.
+//!
+//! `run`, `demo`, `doctor` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`output`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
 
 mod demo;
 mod doctor;
+mod error;
 mod exit;
 mod log;
 mod messages;
@@ -14,15 +17,16 @@ mod signals;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use backstop::policy::remove_marks;
+use error::{Context, Result};
 use exit::Exit;
+use log::LogFormat;
 
 /// Sandboxed WebAssembly policies decide every retry of an SQS queue.
 ///
-/// A failed message is put before a policy, a small WebAssembly file: it says what kind of failure it is, whether to try again, and when. Backstop carries that out on SQS, swaps the policy when its file changes, and never loses a message to a bad one.
+/// Backstop passes each failed message to a policy, a small WebAssembly file. The policy classifies the failure and decides whether and when to retry. Backstop applies the decision on SQS, reloads the policy when its file changes, and never loses a message because of a bad policy.
 #[derive(Debug, Parser)]
 #[command(
     name = "backstop",
@@ -35,7 +39,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// How log lines look on stderr
+    /// The format of log lines on stderr
     #[arg(
         long,
         global = true,
@@ -46,17 +50,9 @@ struct Cli {
     )]
     log_format: LogFormat,
 
-    /// Say more: -v shows what policies log, -vv every request's fate. RUST_LOG sets it in detail
+    /// Log more: -v for what policies log, -vv for every request. RUST_LOG sets the levels in detail
     #[arg(short, long, global = true, display_order = 101, action = clap::ArgAction::Count)]
     verbose: u8,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    /// For people
-    Text,
-    /// One JSON object a line
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -73,11 +69,11 @@ fn main() -> ExitCode {
     backstop::policy::compiler_process().unwrap_or_else(command_line)
 }
 
-/// Runs the command that was typed.
+/// Parses and runs the command line.
 fn command_line() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(answer) => return print(&answer),
+        Err(error) => return print(&error),
     };
     let quiet = matches!(cli.command, Command::Demo(_));
     let ended = log::start(cli.log_format, cli.verbose, quiet)
@@ -92,20 +88,20 @@ fn command_line() -> ExitCode {
     code
 }
 
-/// Prints the help or the version that was asked for, or what is wrong with the command line.
-fn print(answer: &clap::Error) -> ExitCode {
-    match answer.print() {
-        Err(error) if !answer.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
-            let error = anyhow::Error::new(error);
-            exit::report(&error.context("can't write to standard output"))
+/// Prints the help, the version, or what is wrong with the command line: clap returns all of them as errors.
+fn print(parsed: &clap::Error) -> ExitCode {
+    match parsed.print() {
+        Err(error) if !parsed.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            let failed: Result<()> = Err(error).context("can't write to standard output");
+            failed.map_or_else(|error| exit::report(&error), |()| Exit::Success.into())
         }
         Ok(()) | Err(_) => {
-            u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+            u8::try_from(parsed.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
         }
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+fn run(command: Command) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("can't start the async runtime")?;
     let ended = runtime.block_on(async {
         signals::survive_file_size_limit()?;
@@ -114,11 +110,11 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Run(args) => run::run(*args).await,
             Command::Doctor(args) => doctor::run(*args).await,
             Command::EndOrphans(args) => orphans::run(&args),
-            // On a thread that may block: what is asked of S3 and of registries is waited for.
+            // On a thread that may block: these commands wait for S3 and registries.
             Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,
         }
     });
-    // What still blocks (a policy that is being compiled or loaded) is not waited for.
+    // Does not wait for blocking work, such as a policy that is being compiled.
     remove_marks();
     runtime.shutdown_background();
     ended

@@ -1,37 +1,36 @@
-//! `backstop run --messages`: a local queue filled with the lines of a file.
+//! `backstop run --messages`: fills a local queue with the lines of a file.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::exit::UsageError;
 use backstop::config::Config;
 use backstop::queue::{BATCH_BYTES, BATCH_ENTRIES, Connections, LocalQueue, Outgoing, Queue};
 
-/// Sends the lines of a file to the local queue, and ends the run when it has become empty.
+use crate::error::{CommandError, Context, Result};
+
+/// Sends the lines of a file to the local queue, and stops the run once the queue is empty.
 pub(super) async fn fill(
     config: &Config,
     file: &Path,
     connections: &Connections,
     stop: &CancellationToken,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let local = config
         .queues
         .first()
         .and_then(|queue| queue.url.strip_prefix("local:"));
     let Some(name) = local else {
-        return Err(UsageError(
-            "--messages fills local queues only: give --queue-url local:NAME".to_owned(),
-        )
-        .into());
+        return Err(CommandError::Usage(
+            "--messages fills only local queues: use --queue-url local:NAME".to_owned(),
+        ));
     };
     let queue = connections.local.named(name);
     let (filled, path) = (Arc::clone(&queue), file.to_owned());
-    // On a thread that may wait: a pipe may have no writer yet.
+    // On a thread that may block: a pipe may have no writer yet.
     let filling = tokio::task::spawn_blocking(move || {
         let input: Box<dyn Read + Send> = match path == Path::new("-") {
             true => Box::new(std::io::stdin()),
@@ -53,7 +52,7 @@ pub(super) async fn fill(
     Ok(())
 }
 
-/// Lines that go with one request, each with its number, which counts from 1.
+/// The lines of one request, each with its number, from 1.
 #[derive(Default)]
 struct Batch {
     lines: Vec<(usize, Outgoing)>,
@@ -71,20 +70,20 @@ impl Batch {
         self.lines.push((number, message));
     }
 
-    async fn send(self, queue: &LocalQueue) -> anyhow::Result<()> {
+    async fn send(self, queue: &LocalQueue) -> Result<()> {
         if self.lines.is_empty() {
             return Ok(());
         }
         let (numbers, messages): (Vec<_>, Vec<_>) = self.lines.into_iter().unzip();
         for (number, sent) in numbers.into_iter().zip(queue.send(&messages).await?) {
-            sent.with_context(|| format!("line {number} is refused"))?;
+            sent.with_context(|| format!("line {number} is rejected"))?;
         }
         Ok(())
     }
 }
 
-/// Each line that is not blank is a message.
-async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> anyhow::Result<()> {
+/// Sends every line that is not blank as a message.
+async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> Result<()> {
     let fifo = queue.describe().await?.fifo;
     let mut input = BufReader::new(input);
     let mut batch = Batch::default();
@@ -108,12 +107,12 @@ async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> anyhow::Resu
     batch.send(queue).await
 }
 
-/// The next line without its end; none at the end of the file. No more is read than a message can have.
-fn line(input: &mut impl BufRead) -> anyhow::Result<Option<String>> {
-    let most = BATCH_BYTES + "\r\n".len();
+/// The next line without its line ending, or `None` at the end of the file. Reads no more than a message may have.
+fn line(input: &mut impl BufRead) -> Result<Option<String>> {
+    let limit = BATCH_BYTES + "\r\n".len();
     let mut line = Vec::new();
     let read = input
-        .take(u64::try_from(most).unwrap_or(u64::MAX))
+        .take(u64::try_from(limit).unwrap_or(u64::MAX))
         .read_until(b'\n', &mut line)?;
     if read == 0 {
         return Ok(None);
@@ -123,11 +122,13 @@ fn line(input: &mut impl BufRead) -> anyhow::Result<Option<String>> {
         line.pop();
         line.pop_if(|end| *end == b'\r');
     }
-    anyhow::ensure!(
-        line.len() <= BATCH_BYTES && (ended || read < most),
-        "longer than {BATCH_BYTES} bytes, the most that a message has"
-    );
-    Ok(Some(String::from_utf8(line).context("not text in UTF-8")?))
+    if line.len() > BATCH_BYTES || (!ended && read == limit) {
+        return Err(CommandError::Failed(format!(
+            "longer than {BATCH_BYTES} bytes, the size limit of a message"
+        )));
+    }
+    let text = String::from_utf8(line);
+    Ok(Some(text.map_err(io::Error::other).context("not UTF-8")?))
 }
 
 #[cfg(test)]
@@ -136,24 +137,24 @@ mod tests {
     use backstop::queue::LocalSettings;
     use std::time::Duration;
 
-    async fn filled(input: &str) -> anyhow::Result<usize> {
+    async fn filled(input: &str) -> Result<usize> {
         let queue = LocalQueue::new("try", LocalSettings::default());
         send_lines(&queue, input.as_bytes()).await?;
         Ok(queue.len())
     }
 
     #[tokio::test]
-    async fn lines_of_any_size_up_to_a_messages_go_in_requests_that_are_small_enough() {
+    async fn lines_up_to_the_size_limit_are_sent_in_requests_within_the_batch_limits() {
         let half = "x".repeat(BATCH_BYTES / 2 + 1);
-        let most = "x".repeat(BATCH_BYTES);
-        let lines = format!("{half}\n{half}\r\n\n{most}\r\n{}", "y\n".repeat(25));
+        let largest = "x".repeat(BATCH_BYTES);
+        let lines = format!("{half}\n{half}\r\n\n{largest}\r\n{}", "y\n".repeat(25));
         assert_eq!(filled(&lines).await.unwrap(), 28);
     }
 
     #[tokio::test]
-    async fn what_is_wrong_with_a_line_names_the_line() {
+    async fn an_error_names_the_line() {
         let long = "x".repeat(BATCH_BYTES + 1);
-        for (lines, said) in [
+        for (lines, expected) in [
             (
                 format!("a\n\n{long}\nb\n"),
                 "line 3: longer than 1048576 bytes",
@@ -161,16 +162,17 @@ mod tests {
             (format!("a\n{long}"), "line 2: longer than 1048576 bytes"),
             (
                 "a\nb\u{1}\n".to_owned(),
-                "line 2 is refused: InvalidMessageContents",
+                "line 2 is rejected: InvalidMessageContents",
             ),
         ] {
             let error = filled(&lines).await.unwrap_err();
-            assert!(format!("{error:#}").starts_with(said), "{error:#}");
+            let error = backstop_core::text::chain(&error);
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 
     #[tokio::test]
-    async fn a_line_is_a_message_without_its_end() {
+    async fn a_line_is_a_message_without_its_line_ending() {
         let queue = LocalQueue::new("try", LocalSettings::default());
         send_lines(&queue, &b"one\r\ntwo"[..]).await.unwrap();
         let taken = queue.receive(10, Duration::ZERO, Default::default()).await;

@@ -1,11 +1,10 @@
-//! The end of commands whose host was killed. A small process of its own waits for the host's end, however that comes, and then ends every process that bears the host's mark: a command must not be at work when its message comes again.
+//! Kills the commands of a host that was killed. A small guard process waits for the host to end, in whatever way, and then kills every process that carries the host's mark: a command must not still run when its message is delivered again.
 
 use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Parser;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::process::Command;
@@ -15,28 +14,38 @@ use tokio_util::sync::CancellationToken;
 
 use backstop::handler::{HOST, host_mark};
 
-/// This program, whatever has become of its file since.
+use crate::error::{Context, Result};
+
+/// This program, even if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// Between two looks for processes, and between two starts of the process that waits.
-const PAUSE: Duration = Duration::from_millis(20);
-const RESTART: Duration = Duration::from_secs(1);
-const LONGEST_RESTART: Duration = Duration::from_secs(300);
+/// The time between two scans for processes.
+const SCAN_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits for the end of standard input, then ends what bears the mark
+/// At most this many scans, so that the guard ends.
+const MAX_SCANS: u32 = 500;
+
+/// The guard ends after this many scans without a match. A process that is just starting is found by the next scan.
+const EMPTY_SCANS: u32 = 3;
+
+/// The time before the guard is started again, for each failed start.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+const MAX_RESTART_DELAY: Duration = Duration::from_secs(300);
+
+/// Waits for the end of standard input, then kills the processes that carry the mark
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     mark: String,
 }
 
-/// The process that waits, for as long as this host runs commands.
+/// The guard process, for as long as this host runs commands.
 pub(super) struct Guard {
     release: CancellationToken,
     guarding: JoinHandle<()>,
 }
 
 impl Guard {
-    /// Starts it, and again should it end. Only where processes can be looked at: on Linux.
+    /// Starts the guard, and restarts it if it ends. Only on Linux, where /proc shows processes.
     pub(super) fn start() -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
             return None;
@@ -44,32 +53,33 @@ impl Guard {
         let release = CancellationToken::new();
         let released = release.clone();
         let guarding = tokio::spawn(async move {
-            released.run_until_cancelled(guard()).await;
+            released.run_until_cancelled(keep_running()).await;
         });
         Some(Self { release, guarding })
     }
 
-    /// Ends it without a look: what a command has left behind on purpose stays after a clean end.
+    /// Stops the guard without killing anything: after a clean end, processes that a command left behind on purpose keep running.
     pub(super) async fn release(self) {
         self.release.cancel();
         let _ = self.guarding.await;
     }
 }
 
-async fn guard() {
+/// Runs the guard process, again and again.
+async fn keep_running() {
     for tries in 1.. {
-        let mut waiting = Command::new(PROGRAM);
-        waiting
+        let mut guard = Command::new(PROGRAM);
+        guard
             .args(["end-orphans", host_mark()])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Not ended by what a terminal sends to the host's group.
+            // A signal that the terminal sends to the host's group must not reach it.
             .process_group(0)
             .kill_on_drop(true);
-        let ended = match waiting.spawn() {
+        let ended = match guard.spawn() {
             Ok(mut child) => {
-                // Closed by the end of this process and by nothing else.
+                // Closed only when this process ends.
                 let _open = child.stdin.take();
                 child.wait().await.map(|status| status.to_string())
             }
@@ -78,16 +88,16 @@ async fn guard() {
         let ended = ended.unwrap_or_else(|error| error.to_string());
         tracing::warn!(
             ended,
-            "the process that ends commands after a crash of the host is not there: started again"
+            "the process that kills commands after a crash of the host ended; restarting it"
         );
-        // Where it can't live, as under a limit of processes, its starts are not to cost much.
-        tokio::time::sleep(RESTART.saturating_mul(tries).min(LONGEST_RESTART)).await;
+        // Where it can't run, for example because of a process limit, restarts must stay cheap.
+        tokio::time::sleep(RESTART_DELAY.saturating_mul(tries).min(MAX_RESTART_DELAY)).await;
     }
 }
 
-/// What that process does.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    // Whatever ends the host in an orderly way is not meant for this one, which outlives it.
+/// The guard process.
+pub(super) fn run(args: &Args) -> Result<()> {
+    // Signals that stop the host are not for the guard, which outlives it.
     for kind in [
         SignalKind::terminate(),
         SignalKind::interrupt(),
@@ -98,23 +108,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let mut nothing = [0; 64];
     while std::io::stdin().read(&mut nothing)? > 0 {}
     let variable = format!("{HOST}={}", args.mark);
-    // A process that is just being started is found the next time.
-    let mut looks_in_vain = 0;
-    for _ in 0..500 {
-        looks_in_vain = match end_all_with(variable.as_bytes()) {
-            0 => looks_in_vain + 1,
+    let mut empty_scans = 0;
+    for _ in 0..MAX_SCANS {
+        empty_scans = match kill_all_with(variable.as_bytes()) {
+            0 => empty_scans + 1,
             _ => 0,
         };
-        if looks_in_vain == 3 {
+        if empty_scans == EMPTY_SCANS {
             break;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(SCAN_INTERVAL);
     }
     Ok(())
 }
 
-/// Kills every process that has this in its environment; how many.
-fn end_all_with(variable: &[u8]) -> usize {
+/// Kills every process with this variable in its environment. Returns how many.
+fn kill_all_with(variable: &[u8]) -> usize {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter_map(Pid::from_raw)

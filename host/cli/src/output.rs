@@ -1,4 +1,4 @@
-//! Standard output. A write that fails stops no command in the middle of its work: the rest is not printed, and the command ends with an error. A reader that has gone is no error.
+//! Standard output. After a failed write, the command continues its work but prints nothing more, and fails at its end. A closed pipe is not an error.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write as _};
@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 /// The first write that failed.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
-/// Not all that was printed has been written.
+/// Not everything that was printed has been written.
 #[derive(Debug, thiserror::Error)]
 #[error("can't write to standard output")]
-pub(super) struct OutputError(#[source] &'static io::Error);
+pub(crate) struct OutputError(#[source] &'static io::Error);
 
 /// Prints to standard output, as `std::print` does.
 macro_rules! print {
@@ -29,17 +29,17 @@ macro_rules! println {
     };
 }
 
-/// Prints to standard error, as `std::eprint` does, or nothing where that fails.
+/// Prints to standard error, as `std::eprint` does, and ignores failures.
 macro_rules! eprint {
     ($($text:tt)*) => {
-        $crate::output::write_aside(format_args!($($text)*))
+        $crate::output::write_stderr(format_args!($($text)*))
     };
 }
 
-/// Prints a line to standard error, as `std::eprintln` does, or nothing where that fails.
+/// Prints a line to standard error, as `std::eprintln` does, and ignores failures.
 macro_rules! eprintln {
     ($($text:tt)*) => {
-        $crate::output::write_aside(format_args!("{}\n", format_args!($($text)*)))
+        $crate::output::write_stderr(format_args!("{}\n", format_args!($($text)*)))
     };
 }
 
@@ -64,18 +64,18 @@ pub(super) fn write(text: fmt::Arguments<'_>) {
     attempt(|| anstream::stdout().write_fmt(text));
 }
 
-pub(super) fn write_aside(text: fmt::Arguments<'_>) {
+pub(super) fn write_stderr(text: fmt::Arguments<'_>) {
     let _ = anstream::stderr().write_fmt(text);
 }
 
-/// Whether nothing is printed any more, since a write has failed.
+/// Whether a write has failed, so that nothing more is printed.
 pub(super) fn has_failed() -> bool {
     FAILURE.get().is_some()
 }
 
-/// The error of the first write that failed, unless the reader had gone.
+/// The error of the first failed write, unless the pipe was closed.
 ///
-/// Whole lines have been written by now. Flushing here would wait for whoever holds standard output: the decision records of `backstop run` do, where a reader has stopped.
+/// This does not flush: complete lines have been written already, and flushing would wait for the lock on standard output, which the decision records of `backstop run` hold while their reader is stopped.
 pub(super) fn finish() -> Result<(), OutputError> {
     match FAILURE.get() {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(OutputError(error)),

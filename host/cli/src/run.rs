@@ -1,17 +1,12 @@
-//! `backstop run`: the consumer.
+//! `backstop run`: consumes queues and applies the policies' decisions.
 
 use std::io::stdout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{ArgGroup, Parser};
 use tokio_util::sync::CancellationToken;
 
-use super::exit::UsageError;
-use super::orphans::Guard;
-use super::signals::stop_on_signal;
-use super::{log, messages};
 use backstop::config::{
     self, Cache, Config, Destination, HandlerConfig, Policies, QueueConfig, parse_endpoint,
     parse_number, parse_pair, parse_span,
@@ -23,41 +18,46 @@ use backstop::service::Service;
 use backstop_core::decision::Bounds;
 use backstop_logging::BackgroundWriter;
 
-/// How long the counts at the end may take to be printed.
+use crate::error::{CommandError, Context, Result};
+use crate::orphans::Guard;
+use crate::signals::stop_on_signal;
+use crate::{log, messages};
+
+/// How long to wait until the final counts are printed.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
-  Serve the queues of a configuration:
+  Consume the queues of a configuration:
     backstop run --config backstop.toml
 
-  Serve one queue, without a configuration:
+  Consume one queue, without a configuration:
     backstop run --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders \\
       --policy full-jitter --set base=2s --set max-attempts=8 --http http://127.0.0.1:8080/
 
-  Try a policy of your own without an account, on a queue in memory; each line is a message:
+  Try your own policy without an AWS account, on a queue in memory; each line is a message:
     printf 'one\\ntwo\\n' | backstop run --queue-url local:try --policy ./mine.wasm --exec ./work.sh --messages -
 
-Credentials, region and endpoint come from the AWS SDK's usual environment variables and profiles.
-SIGTERM, SIGINT and SIGHUP let what is in hand finish (see --grace) and hand the rest back; a second one ends at once.";
+Credentials, region and endpoint come from the usual environment variables and profiles of the AWS SDK.
+On SIGTERM, SIGINT and SIGHUP, messages in progress finish (see --grace) and the others return to the queue; a second signal stops at once.";
 
-/// Serve queues: receive, hand to the handler, put failures before the policy
+/// Consume queues: pass each message to a handler, and each failure to a policy
 ///
-/// Success deletes a message. Failure is put before the policy: the message is hidden for as long as the policy says, or moved to the dead-letter queue. A policy from a file is swapped when the file changes; a version that is no good leaves the old one at work.
+/// If the handler succeeds, the message is deleted. If it fails, the policy decides: the message is delayed and retried, moved to the dead-letter queue, or discarded. Policies are reloaded while messages flow; an invalid version is rejected, and the active one stays.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 #[command(group(ArgGroup::new("what").required(true).args(["config", "queue_url"])))]
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
-    /// Serve the queues that this file names (host/docs/configuration.md)
+    /// Consume the queues in this configuration (host/docs/configuration.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "messages"])]
     pub(super) config: Option<PathBuf>,
 
-    /// Serve this one queue, set by flags: its URL, or local:NAME for a queue in memory
+    /// Consume this queue, configured by flags: its URL, or local:NAME for a queue in memory
     #[arg(long, value_name = "URL", requires = "handler")]
     pub(super) queue_url: Option<String>,
 
-    /// What decides: full-jitter, equal-jitter, linear, decorrelated-jitter; the path of a .wasm or .wat file, or of a folder of them; s3://bucket/key; or oci://registry/repository:tag
+    /// The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter), the path of a .wasm or .wat file or of a folder of them, s3://bucket/key or oci://registry/repository:tag
     #[arg(long, value_name = "NAME|PATH|URL", default_value = "full-jitter")]
     policy: String,
 
@@ -65,31 +65,31 @@ pub(super) struct Args {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
     settings: Vec<(String, String)>,
 
-    /// Scenarios that every version of the policy has to pass before it is put to work (host/docs/scenarios.md)
+    /// Scenarios that every version of the policy must pass before it becomes active (host/docs/scenarios.md)
     #[arg(long, value_name = "FILE")]
     scenarios: Option<PathBuf>,
 
-    /// Where good versions and compiled code are kept between two starts: a folder, or off [default: the user's cache folder]
+    /// The folder that stores good versions and compiled code across restarts, or off [default: the user's cache folder]
     #[arg(long, value_name = "FOLDER|off", env = "BACKSTOP_CACHE")]
     cache: Option<String>,
 
-    /// How often S3 and registries are looked at for a new version [default: 1m]
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    /// How often to check S3 and registries for a new version [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     refresh: Option<Duration>,
 
-    /// Take no policy but those signed with this minisign key, given as text or as a .pub file; may be repeated
+    /// Reject policies that are not signed with this minisign key, given as text or as a .pub file; may be repeated
     #[arg(long, value_name = "KEY|FILE")]
     require_signature: Vec<String>,
 
-    /// A registry that is spoken to without TLS, such as registry.internal:5000; may be repeated
+    /// A registry to use without TLS, such as registry.internal:5000; may be repeated
     #[arg(long, value_name = "HOST")]
     plain_http: Vec<String>,
 
-    /// A policy that is asked beside the live one and acts on nothing: what it would do is compared, counted and recorded
+    /// A policy to evaluate in addition to the active one. Its decisions are compared, counted and recorded, but never applied
     #[arg(long, value_name = "NAME|FILE")]
     shadow: Option<String>,
 
-    /// A setting of the shadow; may be repeated [default: those of --set]
+    /// A setting of the shadow policy; may be repeated [default: those of --set]
     #[arg(long = "shadow-set", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "shadow")]
     shadow_settings: Vec<(String, String)>,
 
@@ -97,64 +97,64 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL")]
     http: Option<String>,
 
-    /// Send what --http posts through this proxy [default: none; HTTP_PROXY and the like are not heeded]
+    /// Send the requests of --http through this proxy [default: none; HTTP_PROXY and similar variables are ignored]
     #[arg(long, value_name = "URL", requires = "http")]
     http_proxy: Option<String>,
 
-    /// Run this command for each message, the body on its standard input; exit 0 is success. Quote it as one: --exec './work.sh --fast'
+    /// Run this command for each message, with the body on its standard input; exit status 0 is success. Quote the command: --exec './work.sh --fast'
     #[arg(long, value_name = "COMMAND", value_parser = parse_command)]
     exec: Option<Command>,
 
-    /// Invoke this function with each message and wait for its answer
+    /// Invoke this Lambda function with each message and wait for its response
     #[arg(long, value_name = "NAME|ARN")]
     lambda: Option<String>,
 
-    /// Where dead letters go [default: the one of the queue's redrive policy]
+    /// The dead-letter queue [default: the one in the queue's redrive policy]
     #[arg(long, value_name = "URL")]
     dead_letter_queue: Option<String>,
 
-    /// No message has more attempts, whatever the policy says
+    /// The maximum number of attempts, whatever the policy decides
     #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     pub(super) max_attempts: Option<u32>,
 
-    /// No message is tried again from this age, whatever the policy says (3d, 12h)
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    /// The maximum age of a message, such as 3d or 12h: older ones are not retried, whatever the policy decides
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     max_age: Option<Duration>,
 
-    /// Whether the policy may drop messages: where not, what it wants to discard is dead-lettered [default: true]
+    /// Whether the policy may discard messages; if not, they are dead-lettered instead [default: true]
     #[arg(long, value_name = "true|false", hide_possible_values = true)]
     allow_discard: Option<bool>,
 
-    /// Messages in hand at once
+    /// The maximum number of messages in progress
     #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     max_in_flight: Option<usize>,
 
-    /// How long work in hand may go on after the first SIGTERM or SIGINT [default: 25s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    /// How long messages in progress may take to finish after the first SIGTERM or SIGINT [default: 25s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     grace: Option<Duration>,
 
     /// Append a record of every decision to this file, or - for standard output (host/docs/decision-record.md)
     #[arg(long, value_name = "FILE|-")]
     decisions: Option<PathBuf>,
 
-    /// Serve metrics for Prometheus at http://ADDRESS/metrics, such as 127.0.0.1:9464 (host/docs/metrics.md)
+    /// Serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464 (host/docs/metrics.md)
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
 
-    /// SQS and Lambda at this URL in place of the region's own
+    /// Use the SQS and Lambda at this URL, instead of the region's
     #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     pub(super) endpoint_url: Option<String>,
 
-    /// Fill a local queue with the lines of this file, or - for standard input, and end when it is empty
+    /// Fill a local queue with the lines of this file, or - for standard input, and stop when it is empty
     #[arg(long, value_name = "FILE|-")]
     messages: Option<PathBuf>,
 
-    /// Print the counts at the end as JSON, on standard output
+    /// Print the final counts as JSON, on standard output
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// A command line, split into words as a shell does.
+/// A command line, split into words like a shell does.
 #[derive(Debug, Clone)]
 struct Command {
     program: String,
@@ -174,8 +174,8 @@ fn parse_command(line: &str) -> Result<Command, String> {
     })
 }
 
-pub(super) async fn run(args: Args) -> anyhow::Result<()> {
-    log::panics();
+pub(super) async fn run(args: Args) -> Result<()> {
+    log::log_panics();
     let json = args.json;
     let messages = args.messages.clone();
     let config = config_of(args)?;
@@ -186,7 +186,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         .any(|queue| matches!(queue.handler, HandlerConfig::Exec(..)));
     let guard = has_commands.then(Guard::start).flatten();
     let stop = signalled.child_token();
-    // NotComparable from this task: whatever a start waits for, a signal ends it.
+    // In a task of its own, so that a signal stops it whatever it waits for.
     let starting = tokio::spawn(start(config, messages, stop.clone()));
     let started = tokio::select! {
         started = starting => Some(started??),
@@ -195,7 +195,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let summaries = match started {
         Some((service, _connections)) => service.run(stop).await,
         None => {
-            tracing::info!("stopped before the start was done: no message was received");
+            tracing::info!("stopped during startup: no message was received");
             Vec::new()
         }
     };
@@ -209,7 +209,7 @@ async fn start(
     config: Config,
     messages: Option<PathBuf>,
     stop: CancellationToken,
-) -> anyhow::Result<(Service, Connections)> {
+) -> Result<(Service, Connections)> {
     let connections = Connections::new(config.endpoint_url.clone());
     if let Some(file) = messages {
         messages::fill(&config, &file, &connections, &stop).await?;
@@ -218,7 +218,7 @@ async fn start(
     Ok((service, connections))
 }
 
-pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
+pub(super) fn config_of(args: Args) -> Result<Config> {
     let decisions = args.decisions.map(|path| {
         if path == Path::new("-") {
             Destination::Stdout
@@ -233,11 +233,10 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
     if let Some(path) = &args.config {
         let mut config = Config::read(path)?;
         if config.queues.is_empty() {
-            return Err(UsageError(format!(
-                "{} names no queue to serve: add a table such as [queues.orders]; [lambda] is for the Lambda retry handler",
+            return Err(CommandError::Usage(format!(
+                "{} configures no queue: add a table such as [queues.orders]; [lambda] is for the Lambda retry handler",
                 path.display()
-            ))
-            .into());
+            )));
         }
         for queue in &mut config.queues {
             queue.options.grace = args.grace.unwrap_or(queue.options.grace);
@@ -254,7 +253,8 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
     }
     let url = config::queue_url("--queue-url", args.queue_url.unwrap_or_default())?;
     let source = |flag: &str, name: &str| {
-        Source::parse(name, Path::new("")).map_err(|error| UsageError(format!("{flag}: {error}")))
+        Source::parse(name, Path::new(""))
+            .map_err(|error| CommandError::Usage(format!("{flag}: {error}")))
     };
     let shadow = match &args.shadow {
         Some(name) => Some(PolicySpec::Single(PartSpec {
@@ -295,7 +295,7 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
         bounds: Bounds {
             max_attempts: args
                 .max_attempts
-                .map(|most| config::attempts("--max-attempts", most))
+                .map(|attempts| config::attempts("--max-attempts", attempts))
                 .transpose()?,
             max_age: args
                 .max_age
@@ -340,12 +340,12 @@ pub(super) fn config_of(args: Args) -> anyhow::Result<Config> {
     })
 }
 
-fn report(summaries: &[(String, Summary)], json: bool) -> anyhow::Result<()> {
+fn report(summaries: &[(String, Summary)], json: bool) -> Result<()> {
     if json {
         return print(summaries);
     }
     for (name, summary) in summaries {
-        // Spelled as in the JSON below.
+        // The same names as in the JSON below.
         tracing::info!(
             queue = name,
             received = summary.received,
@@ -369,10 +369,10 @@ fn report(summaries: &[(String, Summary)], json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line of JSON for each queue, on standard output. A reader that is gone or has stopped does not keep the process from ending.
-fn print(summaries: &[(String, Summary)]) -> anyhow::Result<()> {
+/// Prints a line of JSON for each queue. A closed or stopped reader does not keep the process from ending.
+fn print(summaries: &[(String, Summary)]) -> Result<()> {
     let writer = BackgroundWriter::to(stdout(), |_| {
-        tracing::warn!("the counts are not printed: standard output could not be written");
+        tracing::warn!("the final counts are lost: standard output can't be written");
     })
     .context("can't print the counts")?;
     for (name, summary) in summaries {
@@ -383,7 +383,7 @@ fn print(summaries: &[(String, Summary)]) -> anyhow::Result<()> {
         writer.write(format!("{object}\n").as_bytes());
     }
     if !writer.flush(PRINT_TIMEOUT) {
-        tracing::warn!("the counts are not printed: nobody reads standard output");
+        tracing::warn!("the final counts are lost: nobody reads standard output");
     }
     Ok(())
 }

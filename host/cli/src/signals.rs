@@ -1,26 +1,27 @@
-//! Signals: the first that asks for the end gets a clean one, a second SIGTERM or SIGINT ends at once. Others that would kill are survived.
+//! Signals: the first stops the command cleanly, a second SIGTERM or SIGINT stops it at once.
 
-use anyhow::Context;
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::exit::Exit;
-use super::log;
 use backstop::policy::remove_marks;
 
+use crate::error::{Context, Result};
+use crate::exit::Exit;
+use crate::log;
+
 /// A token that the first SIGTERM, SIGINT or SIGHUP cancels.
-pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
-    let mut signals = Ends::listen()?;
+pub(super) fn stop_on_signal() -> Result<CancellationToken> {
+    let mut signals = StopSignals::listen()?;
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     tokio::spawn(async move {
         signals.next().await;
         tracing::info!(
-            "stopping: what is in hand is finished first, and a poll that waits for messages comes back (20 s at most); a second signal ends at once"
+            "stopping: waiting for messages in progress and for open polls (20 s at most); a second signal stops at once"
         );
         stopped.cancel();
-        // A terminal that closes, and systemd with `SendSIGHUP`, send one more.
+        // A closing terminal, and systemd with `SendSIGHUP`, send SIGHUP after another signal.
         signals.hangup = None;
         signals.next().await;
         remove_marks();
@@ -30,31 +31,31 @@ pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
     Ok(stop)
 }
 
-/// Until the first of them.
-pub(super) async fn stopped() -> anyhow::Result<()> {
-    Ends::listen()?.next().await;
+/// Waits for the first SIGTERM, SIGINT or SIGHUP.
+pub(super) async fn stopped() -> Result<()> {
+    StopSignals::listen()?.next().await;
     Ok(())
 }
 
-/// Has a write beyond the limit of a file's size (`ulimit -f`) fail, which is logged, in place of killing the process.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail, and be logged, instead of killing the process.
 ///
-/// SIGPIPE needs no such care: Rust's runtime ignores it. A handler, and not to ignore the signal: programs that are run for messages would inherit that.
-pub(super) fn survive_file_size_limit() -> anyhow::Result<()> {
-    // The handler stays when what would hear of the signal is dropped.
+/// This installs a handler for SIGXFSZ. Ignoring the signal would be inherited by the commands that run for messages. SIGPIPE needs nothing: Rust's runtime ignores it.
+pub(super) fn survive_file_size_limit() -> Result<()> {
+    // The handler stays installed when the receiver is dropped.
     drop(signal(SignalKind::from_raw(Number::XFSZ.as_raw())).context("can't listen for SIGXFSZ")?);
     Ok(())
 }
 
-/// The signals that ask for the end.
-struct Ends {
+/// The signals that stop the command.
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
-    /// None where it is ignored, as `nohup` has it.
+    /// None if it is ignored, as under `nohup`.
     hangup: Option<Signal>,
 }
 
-impl Ends {
-    fn listen() -> anyhow::Result<Self> {
+impl StopSignals {
+    fn listen() -> Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("can't listen for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("can't listen for SIGINT")?,
@@ -79,13 +80,13 @@ impl Ends {
     }
 }
 
-/// Whether whoever started this process has it ignore a signal. Known on Linux alone.
+/// Whether this process was started with the signal ignored. Known only on Linux.
 fn is_ignored(signal: Number) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores(&status, signal)
 }
 
-/// From `/proc/PID/status`: a mask with a bit for each signal, the lowest for signal 1.
+/// Reads the mask in `/proc/PID/status`: one bit for each signal, the lowest for signal 1.
 fn ignores(status: &str, signal: Number) -> bool {
     let mask = status
         .lines()
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_ignored_where_its_bit_is_set() {
+    fn a_signal_is_ignored_if_its_bit_is_set() {
         let nohup = "Name:\tbackstop\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n";
         assert!(ignores(nohup, Number::HUP));
         assert!(!ignores(nohup, Number::INT));

@@ -1,49 +1,46 @@
-//! What the policies of a host share: the sandbox, the way to their sources, the store, and what a new version must pass.
+//! What the policies of a host have in common: where they run, how they are reached, what is kept of them, and what is asked of a new version.
 
 use std::time::Duration;
 
-use backstop_engine::Sandbox;
+use super::Sandbox;
+use super::remotes::Remotes;
+use super::signature::Keys;
+use super::source::FetchOptions;
+use super::store::Store;
 
-use crate::signature::Keys;
-use crate::source::{FetchOptions, Remotes};
-use crate::store::Store;
-
-/// The metric that counts roll-backs, by the policy's name.
-pub const ROLLBACKS: &str = "backstop_policy_rollbacks_total";
-
-/// How often S3 and registries are checked by default.
+/// How often S3 and registries are looked at by default.
 pub const REFRESH: Duration = Duration::from_secs(60);
 
-/// How often a file is checked whose folder does not report changes.
+/// How often a file is looked at whose folder tells of no changes.
 pub const POLL: Duration = Duration::from_secs(5);
 
 /// Shared by all policies of a host; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Catalog {
-    /// The sandbox that they run in.
+    /// Where they run.
     pub sandbox: Sandbox,
-    /// The clients of S3 and of registries.
+    /// The way to S3 and to registries.
     pub remotes: Remotes,
-    /// Where good versions are kept between two starts.
+    /// What is kept of good versions between two starts.
     pub store: Option<Store>,
-    /// Where it is kept which versions could not be compiled or loaded.
+    /// What is known of versions that could not be compiled or loaded, from earlier tries.
     pub refusals: Option<Store>,
-    /// The keys that may sign policies; without keys, no signature is required.
+    /// Who may sign policies; without keys, no signature is asked for.
     pub keys: Option<Keys>,
-    /// How often sources that report no changes are checked.
+    /// How often places that tell of no change are looked at.
     pub refresh: Duration,
-    /// How often files are checked, where their folders are not to be watched.
+    /// How often files are looked at, where their folders are not to be watched.
     pub poll: Option<Duration>,
-    /// When a failing version is rolled back.
+    /// When a version that breaks at work is taken back.
     pub roll_back: RollBack,
 }
 
-/// When a failing version is rolled back: after broken decisions on this many messages within the time window.
+/// When a version that breaks at work is taken back: at broken decisions on so many messages within the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollBack {
-    /// Messages with broken decisions; 0 disables automatic roll-back.
+    /// Messages with broken decisions; 0 is never.
     pub broken: u32,
-    /// The time window.
+    /// The time in which they happen.
     pub within: Duration,
 }
 
@@ -57,8 +54,8 @@ impl Default for RollBack {
 }
 
 impl Catalog {
-    /// `within` is the time limit for a source outside this machine, in addition to those of the clients.
-    pub(crate) fn options(&self, within: Option<Duration>) -> FetchOptions<'_> {
+    /// `within` bounds a look at a place outside this machine; without it, the time limits of the clients do.
+    pub(super) fn options(&self, within: Option<Duration>) -> FetchOptions<'_> {
         FetchOptions {
             remotes: &self.remotes,
             signature: self.keys.is_some(),
@@ -69,7 +66,7 @@ impl Catalog {
     }
 }
 
-/// Policies that need no signature, and of which nothing is kept.
+/// Policies of which nothing is kept, and which need no signature.
 impl From<&Sandbox> for Catalog {
     fn from(sandbox: &Sandbox) -> Self {
         Self {

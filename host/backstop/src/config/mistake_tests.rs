@@ -22,7 +22,7 @@ const TABLES: [(&str, &str); 9] = [
     ("[decisions]", ""),
     ("[limits]", ""),
     ("[policies]", ""),
-    ("[policies.roll-back]", ""),
+    ("[policies.rollback]", ""),
     ("[lambda]", ""),
     ("[lambda.policy]", ""),
     (
@@ -142,7 +142,7 @@ fn a_list_is_not_taken_for_a_table() {
         ("", "policies", "[\"off\", \"1m\"]", "a table of `cache`"),
         (
             "[policies]\n",
-            "policies.roll-back",
+            "policies.rollback",
             "[5, \"1m\"]",
             "a table of `broken`",
         ),

@@ -124,7 +124,7 @@ impl raw::Policies {
             .require_signature
             .map(|keys| required_keys(&at("require-signature"), &keys, folder))
             .transpose()?;
-        let roll_back = match self.roll_back {
+        let roll_back = match self.rollback {
             None => defaults.roll_back,
             Some(given) => RollBack {
                 broken: given.broken.unwrap_or(defaults.roll_back.broken),
@@ -135,7 +135,7 @@ impl raw::Policies {
         };
         if roll_back.broken > 1_000 || roll_back.within.is_zero() {
             return Err(value(
-                at("roll-back"),
+                at("rollback"),
                 "expected at most 1000 messages with broken decisions (0 for never) within more than 0s, such as { broken = 5, within = \"1m\" }",
             ));
         }

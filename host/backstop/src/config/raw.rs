@@ -33,12 +33,14 @@ pub(super) struct Policies {
     pub(super) require_signature: Option<Vec<String>>,
     #[serde(default)]
     pub(super) plain_http: Vec<String>,
-    pub(super) roll_back: Option<RollBack>,
+    /// `roll-back` is the key's former spelling.
+    #[serde(rename = "rollback", alias = "roll-back")]
+    pub(super) rollback: Option<Rollback>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct RollBack {
+pub(super) struct Rollback {
     pub(super) broken: Option<u32>,
     pub(super) within: Option<Span>,
 }
@@ -156,7 +158,7 @@ struct PartTable {
 only_tables! {
     Config: "the tables of a configuration";
     Policies: "a table of `cache`, `refresh` and the like, such as { refresh = \"1m\" }";
-    RollBack: "a table of `broken` and `within`, such as { broken = 5, within = \"1m\" }";
+    Rollback: "a table of `broken` and `within`, such as { broken = 5, within = \"1m\" }";
     Lambda: "a table, such as [lambda] with `retry-queue` and `policy`";
     Decisions: "a table with `record`, such as { record = \"decisions.jsonl\" }";
     Limits: "a table of limits, such as { fuel = 50000000, memory = \"64MiB\" }";

@@ -275,3 +275,13 @@ fn what_a_child_may_use_to_compile_is_set_one_by_one() {
     }
     assert!(with(r#"{ times = "9s" }"#).is_err());
 }
+
+#[test]
+fn the_former_spelling_of_rollback_is_accepted() {
+    for key in ["rollback", "roll-back"] {
+        let config = parse(&format!(
+            "policies = {{ {key} = {{ broken = 0 }} }}\n{ORDERS}"
+        ));
+        assert_eq!(config.unwrap().policies.roll_back.broken, 0, "{key}");
+    }
+}

@@ -1,4 +1,4 @@
-//! `backstop demo`: the main job on a queue in memory, with the policy edited, swapped and attacked on the way.
+//! `backstop demo`: consumes a queue in memory while its policy is edited and then replaced by a hostile one.
 
 mod orders;
 mod timeline;
@@ -7,59 +7,61 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
 use clap::Parser;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::signals::stop_on_signal;
-use crate::output::println;
 use backstop::consumer::{self, Consumer, Options, Summary};
 use backstop::decider::Decider;
 use backstop::policy::{LivePolicy, PolicySpec, Reload, Sandbox, Source, Watcher};
 use backstop::queue::{BATCH_ENTRIES, Connections, Queue};
 use backstop_core::decision::Bounds;
+use backstop_core::text::chain;
+
+use crate::error::{CommandError, Context, Result};
+use crate::output::println;
+use crate::signals::stop_on_signal;
 use orders::{Orders, TOTAL};
 use timeline::Timeline;
 
-/// The policy that the demo starts with: written by hand, so that an edit is a line that everybody can read.
+/// The policy that the demo starts with. It is hand-written text, so that the edit is one readable line.
 const POLICY: &str = include_str!("../../first-policy.wat");
 
-/// What the edit replaces, and by what.
+/// The edit replaces the first by the second.
 const SLOW: &str = "(i32.const 2000)";
 const FAST: &str = "(i32.const 500)";
 
-/// How long a new version may take to be noticed before the demo gives up.
-const NOTICE: Duration = Duration::from_secs(10);
+/// How long to wait until a new version is detected.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Show it at work: a hundred messages on a queue in memory, a policy swapped on the way
+/// Run a demo: a hundred messages on a queue in memory, while the policy is replaced
 ///
-/// A hundred orders fail for different reasons on a queue in this process's memory, with SQS's semantics. A policy decides what becomes of each. On the way its file is edited, then replaced by a hostile one: watch the first take over and the second be refused. Needs no account and no network.
+/// A hundred orders fail for different reasons on a queue in memory with the semantics of SQS. A policy decides about each failure. Meanwhile, its file is edited, and then replaced by a hostile policy: the edited version takes over, the hostile one is rejected. Needs no AWS account and no network.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Print nothing but the counts at the end, as JSON
+    /// Print only the final counts, as JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     let stop = stop_on_signal()?;
-    let folder = tempfile::tempdir().context("can't make a folder for the demo's policy")?;
+    let folder = tempfile::tempdir().context("can't create a folder for the demo's policy")?;
     let file = folder.path().join("orders.wat");
     std::fs::write(&file, POLICY)?;
     let connections = Connections::default();
     let queue = connections.local.named("orders");
     let dead_letters = connections.local.named("orders-dead-letters");
 
-    let timeline = Arc::new(Timeline::start(!args.json));
+    let timeline = Arc::new(Timeline::start(!args.json, TOTAL));
     let orders = Arc::new(Orders::new(Arc::clone(&timeline)));
     let sandbox = Sandbox::new(backstop::policy::Limits::default())?;
     let policy = LivePolicy::load(&sandbox, PolicySpec::from(Source::path(file.clone())))?;
-    let (told, mut reloads) = mpsc::unbounded_channel();
+    let (sender, mut reloads) = mpsc::unbounded_channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
-        let _ = told.send(reload);
+        let _ = sender.send(reload);
     })?;
     let bounds = Bounds {
         max_attempts: std::num::NonZeroU32::new(4),
@@ -89,7 +91,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     for batch in orders.messages().chunks(BATCH_ENTRIES) {
         queue.send(batch).await?;
     }
-    timeline.policy("decides", &policy.current().title());
+    timeline.policy("is active", &policy.current().title());
     let done = CancellationToken::new();
     let ticking = tokio::spawn(Arc::clone(&timeline).tick(orders.stats(&consumer), done.clone()));
     let running = tokio::spawn(consumer.run(done.clone()));
@@ -98,16 +100,16 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         edit(&file, &timeline, &mut reloads).await?;
         attack(&file, &timeline, &mut reloads).await?;
         queue.emptied().await;
-        anyhow::Ok(())
+        Ok::<_, CommandError>(())
     };
-    let told = tokio::select! {
-        told = script => told,
+    let scripted = tokio::select! {
+        result = script => result,
         () = stop.cancelled() => Ok(()),
     };
     done.cancel();
     ticking.await?;
     let summary = running.await?;
-    told?;
+    scripted?;
 
     let (left, dead) = (queue.len(), dead_letters.len());
     if args.json {
@@ -115,42 +117,43 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     } else {
         timeline.summary(&summary, &orders.versions(), left, dead);
     }
-    ensure!(
-        u64::try_from(left + dead).unwrap_or(u64::MAX) + summary.succeeded == u64::from(TOTAL),
-        "messages were lost: {TOTAL} sent, {} done, {dead} dead-lettered, {left} still there",
-        summary.succeeded,
-    );
+    let done = summary.succeeded;
+    if u64::try_from(left + dead).unwrap_or(u64::MAX) + done != u64::from(TOTAL) {
+        return Err(CommandError::Failed(format!(
+            "messages were lost: {TOTAL} sent, {done} done, {dead} dead-lettered, {left} left"
+        )));
+    }
     Ok(())
 }
 
-/// A person changes a number in the policy's file and saves it.
+/// Edits a number in the policy's file, as a person would.
 async fn edit(
     file: &Path,
     timeline: &Timeline,
     reloads: &mut mpsc::UnboundedReceiver<Reload>,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     timeline.until(Duration::from_millis(2_500)).await;
     timeline.note("the policy's file is edited while messages flow:");
     timeline.diff(SLOW, FAST);
     save(file, &POLICY.replace(SLOW, FAST))?;
     match next(reloads).await? {
-        Reload::Swapped { to, .. } => timeline.policy("decides from now on", &to),
+        Reload::Swapped { to, .. } => {
+            timeline.policy("is active from now on", &to);
+            Ok(())
+        }
         reload @ (Reload::Refused { .. }
         | Reload::Unchanged
         | Reload::SourceUnreachable { .. }
-        | Reload::SourceRecovered { .. }) => {
-            anyhow::bail!("the edited policy was not taken: {reload:?}")
-        }
+        | Reload::SourceRecovered { .. }) => Err(unexpected(&reload)),
     }
-    Ok(())
 }
 
-/// Somebody replaces the policy by one that never ends.
+/// Replaces the policy by one that loops forever.
 async fn attack(
     file: &Path,
     timeline: &Timeline,
     reloads: &mut mpsc::UnboundedReceiver<Reload>,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     timeline.until(Duration::from_millis(4_500)).await;
     timeline.note("the file is replaced by a hostile policy, an endless loop:");
     timeline.diff(
@@ -160,17 +163,17 @@ async fn attack(
     save(file, &hostile())?;
     match next(reloads).await? {
         Reload::Refused { kept, cause } => {
-            timeline.refused(&format!("{:#}", anyhow::Error::from(cause)));
-            timeline.policy("stays", &kept);
+            // The policy's name is in the line already.
+            let reason = std::error::Error::source(&cause).map_or_else(|| chain(&cause), chain);
+            timeline.rejected(&reason);
+            timeline.policy("stays active", &kept);
+            Ok(())
         }
         reload @ (Reload::Swapped { .. }
         | Reload::Unchanged
         | Reload::SourceUnreachable { .. }
-        | Reload::SourceRecovered { .. }) => {
-            anyhow::bail!("the hostile policy was not refused: {reload:?}")
-        }
+        | Reload::SourceRecovered { .. }) => Err(unexpected(&reload)),
     }
-    Ok(())
 }
 
 fn hostile() -> String {
@@ -181,19 +184,22 @@ fn hostile() -> String {
     )
 }
 
-/// As editors save: another file in place of the first, so that no half of it is ever seen.
+/// Saves as editors do: with a rename, so that an incomplete file is never visible.
 fn save(file: &Path, text: &str) -> std::io::Result<()> {
-    let whole = file.with_extension("new");
-    std::fs::write(&whole, text)?;
-    std::fs::rename(whole, file)
+    let complete = file.with_extension("new");
+    std::fs::write(&complete, text)?;
+    std::fs::rename(complete, file)
 }
 
-async fn next(reloads: &mut mpsc::UnboundedReceiver<Reload>) -> anyhow::Result<Reload> {
-    timeout(NOTICE, reloads.recv())
-        .await
-        .ok()
-        .flatten()
-        .context("the new version of the policy was not noticed")
+fn unexpected(reload: &Reload) -> CommandError {
+    CommandError::Failed(format!("unexpected reload of the policy: {reload:?}"))
+}
+
+async fn next(reloads: &mut mpsc::UnboundedReceiver<Reload>) -> Result<Reload> {
+    let reload = timeout(RELOAD_TIMEOUT, reloads.recv()).await.ok().flatten();
+    reload.ok_or_else(|| {
+        CommandError::Failed("the new version of the policy was not detected".to_owned())
+    })
 }
 
 fn report(summary: &Summary, left: usize, dead: usize) -> serde_json::Value {

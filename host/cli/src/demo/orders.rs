@@ -1,4 +1,4 @@
-//! The demo's hundred orders: why each fails, and what was decided about it.
+//! The demo's hundred orders: how each fails, and the decisions about it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,21 +13,21 @@ use backstop::queue::{Message, Outgoing};
 use backstop::record::{DecisionRecord, Observer};
 use backstop_core::failure::{Error, Milliseconds};
 
-/// How many orders there are.
+/// The number of orders.
 pub(super) const TOTAL: u32 = 100;
 
 /// Why an order fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// It does not.
+    /// It does not fail.
     None,
-    /// The network fails this often.
+    /// The network fails for this many attempts.
     Network(u32),
-    /// The payment service is busy this often, and says so.
+    /// The payment service throttles this many attempts.
     Throttled(u32),
-    /// It is wrong in itself.
+    /// The order itself is invalid.
     Invalid,
-    /// The service fails for ever.
+    /// The service fails every attempt.
     Outage,
 }
 
@@ -65,10 +65,10 @@ impl Cause {
     }
 }
 
-/// One order of each cause is followed in the timeline; all of them would be too much to read.
+/// The orders that the timeline shows: one of each cause.
 const FOLLOWED: [u32; 4] = [11, 14, 17, 19];
 
-/// The handler's side of the orders, and the observer of what is decided about them.
+/// Handles the orders, and observes the decisions about them.
 #[derive(Debug)]
 pub(super) struct Orders {
     timeline: Arc<Timeline>,
@@ -101,7 +101,7 @@ impl Orders {
         consumer.stats()
     }
 
-    /// How many decisions each version of the policy made, by the short form of its digest.
+    /// The number of decisions of each version of the policy, by its short digest.
     pub(super) fn versions(&self) -> BTreeMap<String, u32> {
         self.versions
             .lock()
@@ -110,7 +110,7 @@ impl Orders {
     }
 }
 
-/// The work on an order: a little time, then success or the order's error.
+/// Handles an order: waits a moment, then succeeds or fails with the order's error.
 #[derive(Debug)]
 struct Work(Arc<Orders>);
 

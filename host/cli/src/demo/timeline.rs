@@ -1,4 +1,4 @@
-//! What the demo prints: one line for each thing that happens to a followed order or to the policy, and a bar for all of them.
+//! The demo's output: one line for each event of a followed order or of the policy, and a bar for all orders.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -6,16 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::output::println;
 use anstyle::{AnsiColor, Style};
 use tokio::time::{Instant, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::orders::TOTAL;
 use backstop::consumer::{Stats, Summary};
 use backstop::record::DecisionRecord;
 use backstop_core::decision::Action;
 use backstop_core::text::one_line;
+
+use crate::output::println;
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
@@ -26,18 +26,21 @@ const DIM: Style = Style::new().dimmed();
 /// The width of the bar, in characters.
 const BAR: u64 = 40;
 
-/// Prints with the time since the start; or nothing.
+/// Prints events with the time since the start, or prints nothing.
 #[derive(Debug)]
 pub(super) struct Timeline {
     started: Instant,
     shown: bool,
+    /// The number of orders.
+    total: u32,
 }
 
 impl Timeline {
-    pub(super) fn start(shown: bool) -> Self {
+    pub(super) fn start(shown: bool, total: u32) -> Self {
         Self {
             started: Instant::now(),
             shown,
+            total,
         }
     }
 
@@ -58,13 +61,13 @@ impl Timeline {
     pub(super) fn title(&self, policy: &Path) {
         if self.shown {
             println!(
-                "A hundred orders on a queue in memory with SQS's semantics; failures are put before a policy:"
+                "A hundred orders on a queue in memory with the semantics of SQS. This policy decides about failures:"
             );
             println!("{DIM}{}{DIM:#}", policy.display());
             println!(
-                "45 are fine, 20 hit a flaky network, 20 are throttled, 10 are invalid, 5 fail for ever."
+                "45 succeed, 20 hit a flaky network, 20 are throttled, 10 are invalid, 5 always fail."
             );
-            println!("Four of them are followed here, one of each kind.\n");
+            println!("The timeline shows four of them, one of each kind.\n");
         }
     }
 
@@ -84,9 +87,11 @@ impl Timeline {
         }
     }
 
-    pub(super) fn refused(&self, why: &str) {
-        let why = why.split_once("is refused: ").map_or(why, |(_, why)| why);
-        self.line("policy", format!("{RED}refused: {}{RED:#}", one_line(why)));
+    pub(super) fn rejected(&self, reason: &str) {
+        self.line(
+            "policy",
+            format!("{RED}rejected: {}{RED:#}", one_line(reason)),
+        );
     }
 
     pub(super) fn succeeded(&self, order: u32, attempt: u32) {
@@ -99,7 +104,7 @@ impl Timeline {
     pub(super) fn decided(&self, order: u32, record: &DecisionRecord) {
         let failure = &record.failure;
         let outcome = match &record.decision.action {
-            Action::Retry { delay } => format!("{YELLOW}again in {delay}{YELLOW:#}"),
+            Action::Retry { delay } => format!("{YELLOW}retry in {delay}{YELLOW:#}"),
             Action::DeadLetter { reason } => {
                 format!("{RED}dead-lettered: {}{RED:#}", one_line(reason))
             }
@@ -114,7 +119,7 @@ impl Timeline {
         self.line(format!("order {order:02}"), what);
     }
 
-    /// Draws the bar twice a second until `done`.
+    /// Draws the bar every second until `done`.
     pub(super) async fn tick(self: Arc<Self>, stats: Arc<Stats>, done: CancellationToken) {
         let mut every = interval(Duration::from_millis(1_000));
         every.tick().await;
@@ -127,9 +132,9 @@ impl Timeline {
     }
 
     fn bar(&self, done: u64, dead: u64) {
-        let cells = |count: u64| usize::try_from(count * BAR / u64::from(TOTAL)).unwrap_or(0);
-        let waiting = u64::from(TOTAL).saturating_sub(done + dead);
-        let rest = cells(u64::from(TOTAL)).saturating_sub(cells(done) + cells(dead));
+        let cells = |count: u64| usize::try_from(count * BAR / u64::from(self.total)).unwrap_or(0);
+        let pending = u64::from(self.total).saturating_sub(done + dead);
+        let rest = cells(u64::from(self.total)).saturating_sub(cells(done) + cells(dead));
         let bar = format!(
             "{GREEN}{}{GREEN:#}{RED}{}{RED:#}{DIM}{}{DIM:#}",
             "█".repeat(cells(done)),
@@ -138,7 +143,7 @@ impl Timeline {
         );
         self.line(
             "all",
-            format!("{bar} {done} done, {dead} dead-lettered, {waiting} waiting"),
+            format!("{bar} {done} done, {dead} dead-lettered, {pending} pending"),
         );
     }
 
@@ -156,28 +161,28 @@ impl Timeline {
             .iter()
             .map(|(version, decisions)| format!("{decisions} by {version}"))
             .collect();
-        println!("\n  sent           {TOTAL:>4}");
+        println!("\n  sent           {:>4}", self.total);
         println!("  {GREEN}done           {:>4}{GREEN:#}", summary.succeeded);
         println!("  {RED}dead-lettered  {dead:>4}{RED:#}  each with its reason, class and attempt");
-        println!("  still there    {left:>4}");
+        println!("  left           {left:>4}");
         println!(
             "  decisions      {:>4}  {}",
             summary.retried + summary.dead_lettered,
             versions.join(", ")
         );
         println!(
-            "  requests       {:>4.2}  a message; one by one it would be {:.2}",
+            "  requests       {:>4.2}  per message; without batches it would be {:.2}",
             summary.requests_per_message,
-            one_by_one(summary)
+            without_batches(summary)
         );
         println!(
-            "\n{GREEN}Nothing was lost.{GREEN:#} The same file works in production: backstop run --help"
+            "\n{GREEN}Nothing was lost.{GREEN:#} The same policy works in production: see backstop run --help"
         );
     }
 }
 
-/// What the same work costs without batches: a receive and a request for each outcome of each message, two for a dead letter.
-fn one_by_one(summary: &Summary) -> f64 {
+/// The requests per message that the same work costs without batches: one to receive each message, one for its outcome, and two for a dead letter.
+fn without_batches(summary: &Summary) -> f64 {
     let requests =
         summary.received + summary.succeeded + summary.retried + 2 * summary.dead_lettered;
     let messages = summary.succeeded + summary.dead_lettered;

@@ -1,13 +1,15 @@
-//! `backstop policy bench`: what policies cost, side by side.
+//! `backstop policy bench`: measures what policies cost, side by side.
 
 use std::time::Duration;
 
-use crate::output::{eprintln, println};
 use anstyle::AnsiColor;
 use clap::Parser;
 use serde_json::json;
 
-use super::source_of;
+use super::size::Size;
+use super::{named_policy, sandbox};
+use crate::error::Result;
+use crate::output::{eprintln, println};
 use backstop::config::{parse_pair, parse_span};
 use backstop::policy::{Limits, PolicyError};
 use backstop_workbench::measure::{Costs, Spread};
@@ -18,9 +20,9 @@ Examples:
   backstop policy bench full-jitter ./mine
   backstop policy bench ./mine --for 5s --json";
 
-/// Measure what policies cost: a decision, fuel, memory, compiling
+/// Measure what policies cost: time, fuel and memory for a decision, and time to compile
 ///
-/// Each is compiled, probed as a host probes it, and asked about an ordinary failure again and again: as a host asks, in an instance of its own for each decision, and in a live one, to show what the instance costs. Fuel and memory are the most that any failure of the probe takes. Two policies are compared best in one run.
+/// Each policy is compiled, validated as a host does, and evaluated with an ordinary failure again and again: in a new instance for each decision, as a host does, and in one reused instance, to show what the instance costs. Fuel and memory are the maximum over the failures of the validation probe. To compare policies, name them in one run.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
@@ -28,35 +30,34 @@ pub(super) struct Args {
     #[arg(required = true, value_name = "NAME|FILE|FOLDER")]
     policies: Vec<String>,
 
-    /// A setting of all of them, such as base=2s; may be repeated
+    /// A setting for all of them, such as base=2s; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
     settings: Vec<(String, String)>,
 
     /// How long to measure each
-    #[arg(long = "for", value_name = "SPAN", value_parser = parse_span, default_value = "1s")]
-    lasting: Duration,
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_span, default_value = "1s")]
+    duration: Duration,
 
-    /// Print it as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args) -> Result<()> {
     let limits = Limits::default();
-    let sandbox = super::compiling_sandbox()?;
+    let sandbox = sandbox::compiling()?;
     if cfg!(debug_assertions) {
-        eprintln!("this program was built without optimisation: its times are not a host's");
+        eprintln!("this is a debug build: its times do not apply to a release build");
     }
     let mut measured = Vec::new();
     for name in &args.policies {
-        let source = source_of(name)?;
+        let source = named_policy::source(name)?;
         let subject = Subject::load(&sandbox, &source, name)?;
-        let costs = Costs::measure(&subject, &args.settings.clone().into(), args.lasting).map_err(
-            |cause| PolicyError::Probe {
+        let costs = Costs::measure(&subject, &args.settings.clone().into(), args.duration)
+            .map_err(|cause| PolicyError::Probe {
                 name: subject.title(),
                 cause,
-            },
-        )?;
+            })?;
         measured.push((name, costs));
     }
     if args.json {
@@ -81,23 +82,23 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             shown(costs.live.median),
             shown(costs.compiling),
             costs.fuel,
-            format!("{} KiB", costs.memory >> 10),
+            Size(costs.memory).to_string(),
         );
     }
     println!();
     println!(
-        "fresh: a whole decision, as a host makes it; live: in an instance that is there already; both medians"
+        "fresh: a decision in a new instance, as a host makes it; live: a decision in a reused instance; both are medians"
     );
     println!(
-        "limits: {} fuel and {} KiB for each decision",
+        "limits: {} fuel and {} for each decision",
         limits.fuel,
-        limits.memory >> 10
+        Size(limits.memory)
     );
     let yellow = AnsiColor::Yellow.on_default();
     for (name, costs) in &measured {
         for (limit, share) in costs.near(&limits) {
             eprintln!(
-                "{yellow}warning:{yellow:#} {name} uses {:.0} % of its {limit}: a larger payload or the next version may not fit",
+                "{yellow}warning:{yellow:#} {name} uses {:.0} % of the {limit} limit: a larger payload or the next version may exceed it",
                 share * 100.0
             );
         }
@@ -120,7 +121,7 @@ fn as_json(name: &str, costs: &Costs, limits: &Limits) -> serde_json::Value {
     })
 }
 
-/// Three digits or so, in the unit that suits.
+/// A time with about three digits, in the unit that fits.
 fn shown(time: Duration) -> String {
     let microseconds = time.as_secs_f64() * 1e6;
     match microseconds {

@@ -1,15 +1,14 @@
-//! The charts, written where the flags say.
+//! The flags that draw a chart into files.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use backstop_workbench::chart::{Chart, png, svg};
 use clap::Parser;
 
-use crate::exit::UsageError;
+use crate::error::{CommandError, Context, Result};
 use crate::output::println;
-use backstop_workbench::chart::{Chart, png, svg};
 
-/// Where to draw the chart.
+/// The files to draw a chart into.
 #[derive(Debug, Parser)]
 pub(super) struct Charts {
     /// Draw the chart into this file
@@ -22,8 +21,8 @@ pub(super) struct Charts {
 }
 
 impl Charts {
-    /// Refuses a place that no chart can be written to, before the work and not after it.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    /// Rejects a path that can't be written to, before the work starts.
+    pub(super) fn check(&self) -> Result<()> {
         for path in [&self.svg, &self.png].into_iter().flatten() {
             let folder = match path.parent() {
                 Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -31,28 +30,27 @@ impl Charts {
             };
             if !folder.is_dir() || path.is_dir() {
                 let path = path.display();
-                return Err(UsageError(format!(
+                return Err(CommandError::Usage(format!(
                     "no chart can be written to {path}: expected a file in a folder that exists"
-                ))
-                .into());
+                )));
             }
         }
         Ok(())
     }
 
-    /// Draws the chart into the files that are asked for, and says so where the result is `for_people`.
-    pub(super) fn write(&self, chart: &impl Chart, for_people: bool) -> anyhow::Result<()> {
+    /// Draws the chart into the files, and prints their paths if `for_people`.
+    pub(super) fn write(&self, chart: &impl Chart, for_people: bool) -> Result<()> {
         if let Some(path) = &self.svg {
-            written(path, svg(chart)?.as_bytes(), for_people)?;
+            write(path, svg(chart)?.as_bytes(), for_people)?;
         }
         if let Some(path) = &self.png {
-            written(path, &png(chart)?, for_people)?;
+            write(path, &png(chart)?, for_people)?;
         }
         Ok(())
     }
 }
 
-fn written(path: &Path, bytes: &[u8], for_people: bool) -> anyhow::Result<()> {
+fn write(path: &Path, bytes: &[u8], for_people: bool) -> Result<()> {
     std::fs::write(path, bytes)
         .with_context(|| format!("can't write the chart {}", path.display()))?;
     if for_people {

@@ -1,28 +1,28 @@
-//! `backstop policy compile`: machine code for the Lambda package of another processor.
+//! `backstop policy compile`: machine code for a Lambda package of another processor.
 
 use std::path::PathBuf;
 
-use crate::output::println;
-use anyhow::Context;
+use backstop::policy::{Architecture, Limits, PolicyDigest, compile_ahead};
 use clap::{Parser, ValueEnum};
 
-use super::source_of;
-use backstop::policy::{Architecture, Limits, PolicyDigest, compile_ahead};
+use super::named_policy;
+use crate::error::{Context, Result};
+use crate::output::println;
 
-/// Compile policies ahead of time, for the Lambda package of another processor
+/// Compile policies ahead of time, for a Lambda package of another processor
 ///
-/// The code goes into a folder that the package carries as `compiled/`, named by the digest of the policy's file: the handler takes it from there at a cold start in place of compiling. `make lambda` does this for every policy of a package.
+/// The package carries the folder as `compiled/`; each file is named by the digest of its policy. At a cold start, the handler loads the code from there and compiles nothing. `make lambda` runs this command for every policy of a package.
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     /// Built-in policies by name, paths of .wasm and .wat files, or policies' folders
     #[arg(required = true, value_name = "NAME|FILE|FOLDER")]
     policies: Vec<String>,
 
-    /// The processor that the code is for
+    /// The target processor
     #[arg(long, value_enum)]
     arch: Arch,
 
-    /// The folder that the code is written to
+    /// The folder to write the code to
     #[arg(long, value_name = "FOLDER")]
     output: PathBuf,
 }
@@ -36,13 +36,13 @@ enum Arch {
     X86_64,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args) -> Result<()> {
     let architecture = match args.arch {
         Arch::Arm64 => Architecture::Arm64,
         Arch::X86_64 => Architecture::X86_64,
     };
     for name in &args.policies {
-        let file = source_of(name)?.read()?;
+        let file = named_policy::source(name)?.read()?;
         let limit = Limits::default().component;
         let path = compile_ahead(&file, architecture, limit, &args.output).with_context(|| {
             format!(

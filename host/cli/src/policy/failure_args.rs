@@ -1,11 +1,8 @@
-//! What goes wrong with a message and what the message is, as flags tell it: shared by the commands that put a failure before a policy.
+//! The flags that describe a failure, shared by the commands that pass one to a policy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-use anyhow::Context;
-use clap::Parser;
 
 use backstop::config::{parse_pair, parse_span};
 use backstop::policy::Payload;
@@ -13,19 +10,22 @@ use backstop_core::failure::{Error, Milliseconds};
 use backstop_core::settings::merge_pairs;
 use backstop_files::regular_file::{self, GIVEN};
 use backstop_workbench::preset::{self, Preset};
+use clap::Parser;
 
-/// A failure's error, and its message.
+use crate::error::{Context, Result};
+
+/// An error, and the message whose processing failed with it.
 #[derive(Debug, Parser)]
 pub(super) struct FailureArgs {
-    /// A failure by its name, such as throttled; other flags change it. `backstop policy test --presets` lists them
+    /// A named failure, such as throttled; other flags change it. `backstop policy test --presets` lists the names
     #[arg(long, value_name = "NAME", value_parser = preset::find)]
     preset: Option<&'static Preset>,
 
-    /// The error's type or code [default: the preset's, or HTTP 503]
+    /// The type or code of the error [default: the preset's, or HTTP 503]
     #[arg(long)]
     code: Option<String>,
 
-    /// The error's text
+    /// The message of the error
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
 
@@ -33,11 +33,11 @@ pub(super) struct FailureArgs {
     #[arg(long, value_name = "NUMBER")]
     status: Option<u16>,
 
-    /// How long the failing service asked to be left alone
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    /// The delay that the failing service asked for, as in a Retry-After header
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     retry_after: Option<Duration>,
 
-    /// Something else that the source of the error reports; may be repeated
+    /// Another detail that the source of the error reports; may be repeated
     #[arg(long = "detail", value_name = "NAME=VALUE", value_parser = parse_pair)]
     details: Vec<(String, String)>,
 
@@ -49,30 +49,30 @@ pub(super) struct FailureArgs {
     #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(super) attributes: Vec<(String, String)>,
 
-    /// The message's body, for a policy that looks into it
+    /// The body of the message, for a policy that reads it
     #[arg(long, value_name = "FILE")]
     pub(super) payload: Option<PathBuf>,
 }
 
 impl FailureArgs {
-    /// The error, within the bounds of the contract.
+    /// The error, truncated to the limits of the contract.
     pub(super) fn error(&self) -> Error {
-        let named = self
+        let preset = self
             .preset
             .map_or_else(|| Error::new("HTTP 503", ""), Preset::error);
         let retry_after = self.retry_after.map(Milliseconds::from_duration);
         Error {
-            code: self.code.clone().unwrap_or(named.code),
-            message: self.message.clone().unwrap_or(named.message),
-            status: self.status.or(named.status),
-            retry_after: retry_after.or(named.retry_after),
-            details: merge_pairs(&named.details, &self.details),
+            code: self.code.clone().unwrap_or(preset.code),
+            message: self.message.clone().unwrap_or(preset.message),
+            status: self.status.or(preset.status),
+            retry_after: retry_after.or(preset.retry_after),
+            details: merge_pairs(&preset.details, &self.details),
         }
         .within_bounds()
     }
 
-    /// The message's body; empty where none is named.
-    pub(super) fn payload(&self) -> anyhow::Result<Arc<Payload>> {
+    /// The body of the message; empty if no flag names a file.
+    pub(super) fn payload(&self) -> Result<Arc<Payload>> {
         let body = match &self.payload {
             Some(path) => regular_file::read_text_of_any(path, GIVEN)
                 .with_context(|| format!("can't read the payload {}", path.display()))?,

@@ -1,86 +1,86 @@
-//! `backstop policy keygen`: the keys that policies are signed and verified with.
+//! `backstop policy keygen`: creates the keys that sign and verify policies.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::output::println;
-use anyhow::Context;
+use backstop::policy::{NewKeys, SigningError};
 use clap::Parser;
 
 use super::password;
-use crate::exit::UsageError;
-use backstop::policy::{NewKeys, SigningError};
+use crate::error::{CommandError, Context, Result};
+use crate::output::println;
 
 const EXAMPLES: &str = "\
 Examples:
   backstop policy keygen team
   backstop policy keygen ci --no-password
 
-The files are minisign's: `minisign -G` makes the same.";
+The files have minisign's format: `minisign -G` creates the same.";
 
-/// Make a key pair to sign policies with: NAME.key and NAME.pub
+/// Create a key pair for signing policies: NAME.key and NAME.pub
 ///
-/// NAME.key is secret, and encrypted with a password: BACKSTOP_KEY_PASSWORD, or asked for. NAME.pub goes to the hosts. Neither is written where there is one already.
+/// NAME.key is the secret key, encrypted with a password: BACKSTOP_KEY_PASSWORD, or typed at a prompt. NAME.pub is the public key, for the hosts. Existing files are never replaced.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
-    /// What the files are called, without their endings; may have a folder before it
+    /// The path of the files, without their extensions
     name: PathBuf,
 
-    /// Leave the secret key unencrypted, for a machine that keeps it otherwise
+    /// Do not encrypt the secret key, on a machine that protects it in another way
     #[arg(long)]
     no_password: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let (secret, public) = (named(&args.name, "key"), named(&args.name, "pub"));
+pub(super) fn run(args: &Args) -> Result<()> {
+    let secret = with_extension(&args.name, "key");
+    let public = with_extension(&args.name, "pub");
     for path in [&secret, &public] {
         if path.exists() {
             let path = path.display();
-            return Err(UsageError(format!(
-                "{path} is there already, and keys are never replaced"
-            ))
-            .into());
+            return Err(CommandError::Usage(format!(
+                "{path} already exists, and keys are never replaced"
+            )));
         }
     }
     let password = if args.no_password {
         None
     } else {
         let shown = secret.display().to_string();
-        let asked = password::new(&shown).map_err(|cause| SigningError::Password {
+        let password = password::for_new_key(&shown).map_err(|cause| SigningError::Password {
             path: secret.clone(),
             cause,
         })?;
-        Some(asked)
+        Some(password)
     };
-    let made = NewKeys::generate(password)?;
-    write(&secret, 0o600, &made.secret).with_context(|| refused(&secret))?;
-    write(&public, 0o644, &made.public).with_context(|| refused(&public))?;
-    println!("made {}: secret, signs policies", secret.display());
+    let keys = NewKeys::generate(password)?;
+    let unwritable = |path: &Path| format!("can't write {}", path.display());
+    write(&secret, 0o600, &keys.secret).with_context(|| unwritable(&secret))?;
+    write(&public, 0o644, &keys.public).with_context(|| unwritable(&public))?;
     println!(
-        "made {}: public, the key {} for the hosts",
+        "created {}: the secret key, signs policies",
+        secret.display()
+    );
+    println!(
+        "created {}: the public key {}, for the hosts",
         public.display(),
-        made.id
+        keys.id
     );
     println!();
-    println!("require-signature = [\"{}\"]", made.line);
+    println!("require-signature = [\"{}\"]", keys.line);
     Ok(())
 }
 
-fn named(name: &Path, ending: &str) -> PathBuf {
+/// The name may have dots of its own, so `Path::with_extension` will not do.
+fn with_extension(name: &Path, extension: &str) -> PathBuf {
     let mut path = name.as_os_str().to_owned();
     path.push(".");
-    path.push(ending);
+    path.push(extension);
     PathBuf::from(path)
 }
 
-fn refused(path: &Path) -> String {
-    format!("can't write {}", path.display())
-}
-
-/// A new file; never in place of another.
+/// Writes a new file. Fails if the file exists.
 fn write(path: &Path, mode: u32, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)

@@ -1,39 +1,42 @@
-//! `backstop policy`: what a policy's author and its operator do with a file.
+//! `backstop policy`: what policy authors and operators do with a policy.
+//!
+//! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: how a policy is named ([`named_policy`], [`remote`]), loaded ([`sandbox`], [`component`], [`keys`]) and tried ([`failure_args`], [`failure_line`]), how results are shown ([`charts`], [`progress`], [`size`], [`table`]), and how running hosts are reached ([`hosts`]).
 
 mod bench;
 mod build;
 mod charts;
 mod compile;
+mod component;
 mod failure_args;
+mod failure_line;
+mod hosts;
 mod inspect;
 mod keygen;
+mod keys;
+mod named_policy;
 mod new;
 mod password;
-mod place;
 mod progress;
 mod pull;
 mod push;
+mod remote;
 mod replay;
 mod rollback;
 mod run;
+mod sandbox;
 mod sign;
 mod simulate;
+mod size;
+mod status;
 mod table;
 mod test;
 mod verify;
 
-use std::path::{Path, PathBuf};
-
 use clap::{Parser, Subcommand};
 
-use backstop::config::{Cache, parse_pair};
-use backstop::policy::{
-    Compiled, EvaluationError, KeyError, Keys, Limits, PartSpec, Policy, PolicySpec, Sandbox,
-    Source, builtin,
-};
-use backstop_workbench::subject::Subject;
+use crate::error::Result;
 
-/// Make, test, measure and distribute policies: start one, build it, test it, ask it, simulate it, replay records, sign it, push it
+/// Create, build, test, simulate, sign and distribute policies
 #[derive(Debug, Parser)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -56,12 +59,12 @@ enum Command {
     Sign(sign::Args),
     Verify(verify::Args),
     Keygen(keygen::Args),
-    Status(rollback::StatusArgs),
-    Rollback(rollback::RollbackArgs),
+    Status(status::Args),
+    Rollback(rollback::Args),
 }
 
-/// Runs it. Blocks: to be called where blocking is allowed, within the runtime.
-pub(super) fn run(args: Args) -> anyhow::Result<()> {
+/// Runs the command. It blocks: call it within the runtime, on a thread that may block.
+pub(super) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::New(args) => new::run(args),
         Command::Build(args) => build::run(&args),
@@ -77,84 +80,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::Sign(args) => sign::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Keygen(args) => keygen::run(&args),
-        Command::Status(args) => rollback::status(&args),
-        Command::Rollback(args) => rollback::roll_back(args),
+        Command::Status(args) => status::run(&args),
+        Command::Rollback(args) => rollback::run(args),
     }
-}
-
-pub(super) use replay::Differences;
-pub(super) use test::TestsFailed;
-
-/// The policy broke on the failure that it was asked about.
-#[derive(Debug, thiserror::Error)]
-#[error("the policy {0}: a host would let the fallback decide")]
-pub(super) struct BrokenPolicy(EvaluationError);
-
-/// A policy and its settings, as flags name them.
-#[derive(Debug, Parser)]
-struct Named {
-    /// A built-in policy (full-jitter, equal-jitter, linear, decorrelated-jitter), the path of a .wasm or .wat file, a policy's folder, which is built where it has changed, s3://bucket/key or oci://registry/repository:tag
-    #[arg(value_name = "NAME|PATH|URL")]
-    policy: String,
-
-    /// A setting of the policy, such as base=2s; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
-    settings: Vec<(String, String)>,
-}
-
-impl Named {
-    /// The policy as a host loads it.
-    fn load(&self) -> anyhow::Result<Policy> {
-        let spec = PolicySpec::Single(PartSpec {
-            source: source_of(&self.policy)?,
-            settings: self.settings.clone().into(),
-        });
-        Ok(spec.load(&sandbox()?)?)
-    }
-
-    /// The policy as it is, whether or not a host would take it.
-    fn load_unprobed(&self) -> anyhow::Result<Policy> {
-        let subject = Subject::load(&sandbox()?, &source_of(&self.policy)?, &self.policy)?;
-        Ok(subject.policy(&self.settings.clone().into()))
-    }
-}
-
-/// A sandbox with the limits that a host has by default, which compiles whatever it is given.
-fn compiling_sandbox() -> anyhow::Result<Sandbox> {
-    Ok(Sandbox::new(Limits::default())?)
-}
-
-/// The same, with the code that hosts and earlier commands have compiled already.
-fn sandbox() -> anyhow::Result<Sandbox> {
-    let sandbox = compiling_sandbox()?;
-    Ok(sandbox
-        .with_compiled(Compiled::default().kept_in(cache().open()?.map(|store| store.code()))))
-}
-
-/// Where compiled code is kept: as `BACKSTOP_CACHE` says, or in the user's cache folder.
-fn cache() -> Cache {
-    std::env::var("BACKSTOP_CACHE").map_or(Cache::User, |cache| Cache::parse(&cache, Path::new("")))
-}
-
-/// What a name means: a built-in policy, a file, or a policy's folder, whose component is built where its sources have changed.
-fn source_of(name: &str) -> anyhow::Result<Source> {
-    match folder_named(name) {
-        Some(folder) => Ok(Source::path(build::component_of(&folder)?)),
-        None => Ok(Source::parse(name, Path::new(""))?),
-    }
-}
-
-/// The public keys that flags name; none where no flag does.
-fn keys_of(named: &[String]) -> Result<Option<Keys>, KeyError> {
-    let is_named = !named.is_empty();
-    is_named
-        .then(|| Keys::read(named, Path::new("")))
-        .transpose()
-}
-
-/// The folder that a name means, if it means one.
-fn folder_named(name: &str) -> Option<PathBuf> {
-    let is_builtin = builtin::names().any(|known| known == name);
-    let folder = PathBuf::from(name);
-    (!is_builtin && folder.is_dir()).then_some(folder)
 }

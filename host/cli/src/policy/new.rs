@@ -1,32 +1,33 @@
-//! `backstop policy new`: a folder to start from.
+//! `backstop policy new`: creates a policy's folder from a template.
 
 use std::path::PathBuf;
 
-use crate::output::println;
-use clap::{Parser, ValueEnum};
-
 use backstop::policy::builtin;
 use backstop_workbench::{Language, PolicyName};
+use clap::{Parser, ValueEnum};
+
+use crate::error::Result;
+use crate::output::println;
 
 const EXAMPLES: &str = "\
 Examples:
   backstop policy new card-payments --lang typescript
   backstop policy test card-payments";
 
-/// Start a policy of your own: a folder that builds and passes its tests as it stands
+/// Create a policy's folder that builds and passes its tests
 ///
-/// It holds a realistic policy (full jitter, with its own classification of one API's errors), scenarios that say what it has to answer, a README, and the versions of the toolchain that it was tried with. Where that toolchain is not there, the command that installs it is told.
+/// The folder contains a realistic policy (full jitter, with a classification of one API's errors), scenarios that test it, a README, and pinned versions of the toolchain. If the toolchain is not installed, the command prints how to install it.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
-    /// What the policy is called: lower-case words joined by hyphens
+    /// The policy's name: lower-case words joined by hyphens
     name: PolicyName,
 
-    /// The language that it is written in
+    /// The language to write the policy in
     #[arg(long, value_enum, value_name = "LANGUAGE")]
     lang: Lang,
 
-    /// The folder to make [default: the policy's name]
+    /// The folder to create [default: the policy's name]
     #[arg(long)]
     folder: Option<PathBuf>,
 }
@@ -35,17 +36,17 @@ pub(super) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
 enum Lang {
-    /// With the SDK in policies/sdk; cargo
+    /// With the SDK in policies/sdk; built by cargo
     Rust,
-    /// QuickJS in WebAssembly; npm's componentize-qjs
+    /// On QuickJS; built by componentize-qjs, from npm
     JavaScript,
-    /// JavaScript with the contract's types; npm's typescript
+    /// JavaScript with the contract's types; also needs typescript, from npm
     TypeScript,
-    /// CPython in WebAssembly; PyPI's componentize-py
+    /// On CPython; built by componentize-py, from PyPI
     Python,
-    /// Go itself, 1.27.1 or later
+    /// Built by Go itself, 1.27.1 or later
     Go,
-    /// Zig's C compiler; PyPI's ziglang
+    /// Built by Zig's C compiler: ziglang, from PyPI
     C,
 }
 
@@ -62,20 +63,20 @@ impl From<Lang> for Language {
     }
 }
 
-pub(super) fn run(args: Args) -> anyhow::Result<()> {
+pub(super) fn run(args: Args) -> Result<()> {
     let folder = args
         .folder
         .unwrap_or_else(|| PathBuf::from(args.name.to_string()));
     let project = backstop_workbench::create(&folder, &args.name, args.lang.into())?;
     let folder: PathBuf = folder.components().collect();
-    // A built-in policy's name would mean that one.
+    // On a command line, the plain name of a built-in policy refers to the built-in.
     let is_builtin = builtin::names().any(|name| folder.as_os_str() == name);
     let shown = if is_builtin {
         format!("./{}", folder.display())
     } else {
         folder.display().to_string()
     };
-    println!("made {shown}/, a policy in {}", project.language.title());
+    println!("created {shown}/, a policy in {}", project.language.title());
     println!();
     println!("  {}", folder.join(project.language.source()).display());
     println!("  {}", project.scenarios().display());

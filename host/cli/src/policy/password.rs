@@ -1,56 +1,42 @@
-//! The password of a secret key: from the environment, or asked for on the terminal without showing it.
+//! The password of a secret key: from the environment, or typed at the terminal without echo.
 
 use std::fs::OpenOptions;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-
-/// The variable that has the password where nobody can be asked.
+/// The variable that has the password where there is no terminal.
 const VARIABLE: &str = "BACKSTOP_KEY_PASSWORD";
 
-/// The password of a key that exists.
-pub(super) fn known(key: &str) -> io::Result<String> {
+/// The password of an existing key.
+pub(super) fn for_key(key: &str) -> io::Result<String> {
     match std::env::var(VARIABLE) {
         Ok(password) => Ok(password),
-        Err(_) => ask(&format!("password of {key}: ")),
+        Err(_) => prompt(&format!("password of {key}: ")),
     }
 }
 
-/// A password for a new key, typed twice.
-pub(super) fn new(key: &str) -> io::Result<String> {
+/// The password of a new key, typed twice. An empty one is rejected.
+pub(super) fn for_new_key(key: &str) -> io::Result<String> {
     if let Ok(password) = std::env::var(VARIABLE) {
         return Ok(password);
     }
-    let password = ask(&format!("new password for {key}: "))?;
-    if ask("once more: ")? != password {
-        return Err(io::Error::other("the two are not the same"));
+    let password = prompt(&format!("new password for {key}: "))?;
+    if prompt("repeat the password: ")? != password {
+        return Err(io::Error::other("the passwords do not match"));
     }
     if password.is_empty() {
         return Err(io::Error::other(
-            "it is empty; `--no-password` makes a key that needs none",
+            "the password is empty; `--no-password` creates a key without one",
         ));
     }
     Ok(password)
 }
 
-/// On the terminal itself, wherever the standard streams go.
-fn ask(question: &str) -> io::Result<String> {
+/// Prompts on the controlling terminal, wherever the standard streams lead.
+fn prompt(question: &str) -> io::Result<String> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
-    let mut terminal = terminal.map_err(|error| {
-        io::Error::new(
-            error.kind(),
-            format!("there is no terminal to ask on; set {VARIABLE}"),
-        )
+    terminal.map_err(|error| {
+        let message = format!("there is no terminal to prompt on: set {VARIABLE}");
+        io::Error::new(error.kind(), message)
     })?;
-    let shown = tcgetattr(&terminal)?;
-    let mut hidden = shown.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
-    terminal.write_all(question.as_bytes())?;
-    tcsetattr(&terminal, OptionalActions::Flush, &hidden)?;
-    let mut line = String::new();
-    let read = BufReader::new(&terminal).read_line(&mut line);
-    tcsetattr(&terminal, OptionalActions::Now, &shown)?;
-    terminal.write_all(b"\n")?;
-    read?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+    rpassword::prompt_password(question)
 }

@@ -1,17 +1,18 @@
-//! `backstop policy pull`: a policy out of a registry or a bucket, checked before it is written.
+//! `backstop policy pull`: downloads a policy from a registry or a bucket and verifies it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::output::println;
-use anyhow::Context;
+use backstop::policy::{Fetched, Limits, PolicyDigest, signature_path, signed_with};
+use backstop_files::atomic_write;
 use clap::Parser;
 use serde_json::json;
 
-use super::keys_of;
-use super::place::{Reached, Remote};
-use backstop::policy::{Fetched, Limits, PolicyDigest, signature_path, signed_with};
-use backstop_files::atomic_write;
+use super::keys;
+use super::remote::{Remote, RemoteArgs};
+use super::size::Size;
+use crate::error::{Context, Result};
+use crate::output::println;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,51 +20,51 @@ Examples:
   backstop policy pull oci://registry.example.com/acme/orders:1.4.0 --require-signature team.pub -o orders.wasm
   backstop policy pull s3://acme-policies/orders.wasm";
 
-/// Pull a policy from an OCI registry or an S3 bucket, with its signature
+/// Download a policy and its signature from an OCI registry or an S3 bucket
 ///
-/// Its digests are checked, and its signature where one is required; only then the file is written, whole or not at all. A signature that it has is put beside it as FILE.minisig, in place of one that is there.
+/// The digests are verified, and the signature if --require-signature is given, before the file is written. The file is written atomically. If the policy is signed, its signature is written to FILE.minisig and replaces an existing one.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
-    /// oci://REGISTRY/REPOSITORY:TAG or s3://BUCKET/KEY; with @sha256:DIGEST only that very one is taken
-    #[arg(value_name = "PLACE")]
-    place: Remote,
+    /// oci://REGISTRY/REPOSITORY:TAG or s3://BUCKET/KEY; with @sha256:DIGEST, any other content is rejected
+    #[arg(value_name = "ADDRESS")]
+    remote: Remote,
 
-    /// Where to write it [default: the last part of the repository's name with .wasm, or of the key]
+    /// The file to write [default: the last part of the repository's name with .wasm, or of the key]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Refuse it unless it is signed with this public key: its line in base64 or its file. With several, any of them will do
+    /// Reject the policy unless it is signed with this public key: its line in base64, or its file. May be repeated: any of the keys will do
     #[arg(long, value_name = "KEY|FILE.pub")]
     require_signature: Vec<String>,
 
     #[command(flatten)]
-    reached: Reached,
+    remotes: RemoteArgs,
 
-    /// Print what was pulled as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let keys = keys_of(&args.require_signature)?;
-    let most = Limits::default().component;
-    let pulled = args.place.0.fetch(&args.reached.remotes(), most)?;
+pub(super) fn run(args: &Args) -> Result<()> {
+    let keys = keys::read(&args.require_signature)?;
+    let limit = Limits::default().component;
+    let pulled = args.remote.0.fetch(&args.remotes.connect(), limit)?;
     if let Some(keys) = &keys {
         keys.verify(&pulled.file, pulled.signature.as_deref())
-            .with_context(|| format!("{} is refused", args.place))?;
+            .with_context(|| format!("{} is rejected", args.remote))?;
     }
     let path = match &args.output {
         Some(path) => path.clone(),
-        None => PathBuf::from(args.place.file_name()),
+        None => PathBuf::from(args.remote.file_name()),
     };
     write(&path, &pulled).with_context(|| format!("can't write {}", path.display()))?;
     let digest = PolicyDigest::of(&pulled.file);
     let signed_by = pulled.signature.as_deref().map(signed_with);
     if args.json {
-        let found = json!({
-            "place": args.place.to_string(),
-            "pinned": args.place.0.pinned(&pulled.pin),
+        let result = json!({
+            "place": args.remote.to_string(),
+            "pinned": args.remote.0.pinned(&pulled.pin),
             "pin": pulled.pin,
             "digest": digest,
             "bytes": pulled.file.len(),
@@ -71,24 +72,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             "signed-by": signed_by.and_then(Result::ok),
             "verified": keys.is_some(),
         });
-        println!("{found}");
+        println!("{result}");
         return Ok(());
     }
-    println!("pulled     {}", args.place.0.pinned(&pulled.pin));
-    let size = pulled.file.len() as f64 / 1_024.0;
-    println!("file       {}, {digest}, {size:.1} KiB", path.display());
+    println!("pulled     {}", args.remote.0.pinned(&pulled.pin));
+    let size = Size(pulled.file.len());
+    println!("file       {}, {digest}, {size}", path.display());
     match (signed_by, keys) {
         (None, _) => println!("signed     no"),
         (Some(Ok(id)), Some(_)) => println!("signed     with the key {id}, verified"),
-        (Some(Ok(id)), None) => println!(
-            "signed     with the key {id}, by its own account: `--require-signature` verifies it"
-        ),
+        (Some(Ok(id)), None) => {
+            println!("signed     with the key {id}, not verified: use `--require-signature`")
+        }
         (Some(Err(error)), _) => println!("signed     no: {error}"),
     }
     Ok(())
 }
 
-/// The signature first, so that a host that watches the file finds it signed. Without one, that of a former version goes.
+/// Writes the signature first, so that a host that watches the file finds it signed. Removes the signature of an earlier version if this one has none.
 fn write(path: &Path, pulled: &Fetched) -> io::Result<()> {
     let signature = signature_path(path);
     match &pulled.signature {

@@ -1,21 +1,22 @@
-//! `backstop policy push`: a policy to a registry or a bucket, signed on the way.
+//! `backstop policy push`: uploads a policy to a registry or a bucket, and optionally signs it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::output::println;
-use anyhow::Context;
-use clap::Parser;
-use serde_json::json;
-
-use super::place::{Reached, Remote};
-use super::{Named, sign, source_of};
-use crate::exit::UsageError;
 use backstop::config::parse_pair;
 use backstop::policy::{
     LONGEST_SIGNATURE, Location, Package, PolicyDigest, Remotes, SIGNATURE_SUFFIX, signed_with,
 };
 use backstop_files::regular_file;
+use clap::Parser;
+use serde_json::json;
+
+use super::named_policy::{self, NamedPolicy};
+use super::remote::{Remote, RemoteArgs};
+use super::sign;
+use super::size::Size;
+use crate::error::{CommandError, Context, Result};
+use crate::output::println;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,91 +24,93 @@ Examples:
   backstop policy push orders.wasm oci://registry.example.com/acme/orders:1.4.0 --sign team.key
   backstop policy push orders.wasm s3://acme-policies/orders.wasm --sign team.key
 
-Credentials for registries are those of `docker login`, those for S3 the AWS SDK's.
-The same file makes the same manifest: its time of creation is SOURCE_DATE_EPOCH, or 1970.";
+Registries use the credentials of `docker login`; S3 uses those of the AWS SDK.
+Pushing the same file again creates the same manifest: its creation time is SOURCE_DATE_EPOCH, or 1970.";
 
-/// Push a policy to an OCI registry or an S3 bucket
+/// Upload a policy to an OCI registry or an S3 bucket
 ///
-/// The policy is first loaded as a host loads it, and not pushed if a host would refuse it. In a registry it is an artifact of the WebAssembly OCI layout, which other tools read as well; its signature, if it has one, goes first. What is printed last goes into backstop.toml.
+/// The policy is loaded and validated first, as a host does; a policy that a host would reject is not uploaded. In a registry, it becomes an artifact in the WebAssembly OCI layout, which other tools can read. Its signature, if there is one, is uploaded before it. The last line of the output is the setting for backstop.toml.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    policy: Named,
+    policy: NamedPolicy,
 
     /// oci://REGISTRY/REPOSITORY:TAG or s3://BUCKET/KEY
-    #[arg(value_name = "PLACE")]
-    place: Remote,
+    #[arg(value_name = "ADDRESS")]
+    remote: Remote,
 
-    /// Sign it with this secret key; an encrypted key's password is BACKSTOP_KEY_PASSWORD, or asked for
+    /// Sign the policy with this secret key; the password of an encrypted key is BACKSTOP_KEY_PASSWORD, or typed at a prompt
     #[arg(long, value_name = "KEY", conflicts_with = "signature")]
     sign: Option<PathBuf>,
 
-    /// Push this signature with it, which was made before
+    /// Upload this existing signature with the policy
     #[arg(long, value_name = "FILE.minisig")]
     signature: Option<PathBuf>,
 
-    /// Say something of it in the registry, such as org.opencontainers.image.source=https://...; may be repeated. Its name, version, description, authors, licences, source and homepage are said where the file has them
+    /// An annotation of the manifest, such as org.opencontainers.image.source=https://...; may be repeated. The name, version, description, authors, licences, source and homepage in the policy's metadata become annotations too
     #[arg(long = "annotation", value_name = "NAME=VALUE", value_parser = parse_pair)]
     annotations: Vec<(String, String)>,
 
     #[command(flatten)]
-    reached: Reached,
+    remotes: RemoteArgs,
 
-    /// Print what was pushed as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    if args.place.0.is_pinned() {
-        return Err(UsageError(format!(
-            "{} is pinned to a digest, which is told after a push: leave out what follows the @",
-            args.place
-        ))
-        .into());
+pub(super) fn run(args: &Args) -> Result<()> {
+    if args.remote.0.is_pinned() {
+        return Err(CommandError::Usage(format!(
+            "{} is pinned to a digest, which is known only after a push: leave out the @ and what follows it",
+            args.remote
+        )));
     }
-    let file = source_of(&args.policy.policy)?.read()?;
+    let file = named_policy::source(&args.policy.policy)?.read()?;
     let digest = PolicyDigest::of(&file);
     if args.policy.load()?.digests() != [digest] {
-        anyhow::bail!("{} changed while it was looked at", args.policy.policy);
+        return Err(CommandError::Failed(format!(
+            "{} changed while it was being read",
+            args.policy.policy
+        )));
     }
     let signature = signature(args, &file)?;
     let signed_by = signature.as_deref().map(signed_with).transpose()?;
     let bytes = file.len();
-    let remotes = args.reached.remotes();
+    let remotes = args.remotes.connect();
     let pin = remotes.wait(push(args, &remotes, file, signature.as_deref()))??;
-    let pinned = args.place.0.pinned(&pin);
+    let pinned = args.remote.0.pinned(&pin);
     if args.json {
-        let pushed = json!({
-            "place": args.place.to_string(),
+        let result = json!({
+            "place": args.remote.to_string(),
             "pinned": pinned,
             "pin": pin,
             "digest": digest,
             "bytes": bytes,
             "signed-by": signed_by,
         });
-        println!("{pushed}");
+        println!("{result}");
         return Ok(());
     }
-    println!("pushed     {}", args.place);
-    if matches!(args.place.0.location, Location::Registry(_)) {
+    println!("pushed     {}", args.remote);
+    if matches!(args.remote.0.place, Location::Registry(_)) {
         println!("manifest   {pin}");
     }
-    println!("file       {digest}, {:.1} KiB", bytes as f64 / 1_024.0);
+    println!("file       {digest}, {}", Size(bytes));
     match signed_by {
         Some(id) => println!("signed     with the key {id}"),
-        None => println!("signed     no: a host with `require-signature` refuses it"),
+        None => println!("signed     no: a host with `require-signature` rejects it"),
     }
     println!();
     println!("policy = \"{pinned}\"");
     Ok(())
 }
 
-/// Made now, or read, or none.
-fn signature(args: &Args, file: &[u8]) -> anyhow::Result<Option<String>> {
+/// The signature: made now, read from a file, or none.
+fn signature(args: &Args, file: &[u8]) -> Result<Option<String>> {
     if let Some(key) = &args.sign {
-        return Ok(Some(sign::signed(key, file, &args.place.file_name())?));
+        return Ok(Some(sign::sign(key, file, &args.remote.file_name())?));
     }
     let read = |path: &PathBuf| {
         regular_file::read_text(path, LONGEST_SIGNATURE)
@@ -116,14 +119,14 @@ fn signature(args: &Args, file: &[u8]) -> anyhow::Result<Option<String>> {
     args.signature.as_ref().map(read).transpose()
 }
 
-/// Pushes, the signature first; what the place can be pinned to.
+/// Uploads the signature and then the policy. Returns what a host can pin the policy to.
 async fn push(
     args: &Args,
     remotes: &Remotes,
     file: Vec<u8>,
     signature: Option<&str>,
-) -> anyhow::Result<String> {
-    match &args.place.0.location {
+) -> Result<String> {
+    match &args.remote.0.place {
         Location::Registry(reference) => {
             let annotations: BTreeMap<_, _> = args.annotations.iter().cloned().collect();
             let package = Package::policy(file, annotations, created()?)
@@ -141,14 +144,15 @@ async fn push(
             s3.put(bucket, key, file).await?;
             Ok(pin)
         }
-        Location::Builtin(_) | Location::Path(_) => {
-            anyhow::bail!("{} is on this machine", args.place)
-        }
+        Location::Builtin(_) | Location::Path(_) => Err(CommandError::Usage(format!(
+            "{} is on this machine",
+            args.remote
+        ))),
     }
 }
 
-/// The time that the artifact says it was made at: never the clock's, so that pushing again changes nothing.
-fn created() -> anyhow::Result<jiff::Timestamp> {
+/// The creation time in the manifest. It is never the clock's, so that pushing again changes nothing.
+fn created() -> Result<jiff::Timestamp> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
         return Ok(jiff::Timestamp::UNIX_EPOCH);
     };
@@ -156,9 +160,8 @@ fn created() -> anyhow::Result<jiff::Timestamp> {
     let created = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     created.ok_or_else(|| {
         let text = Path::new(&text).display();
-        UsageError(format!(
+        CommandError::Usage(format!(
             "SOURCE_DATE_EPOCH is `{text}`; expected seconds since 1970"
         ))
-        .into()
     })
 }

@@ -1,16 +1,15 @@
-//! `backstop policy sign`: a signature beside a policy's file.
+//! `backstop policy sign`: writes a signature next to a policy's file.
 
 use std::path::{Path, PathBuf};
 
-use crate::output::println;
-use anyhow::Context;
-use clap::Parser;
-
-use super::{password, source_of};
-use crate::exit::UsageError;
 use backstop::policy::{Location, SecretKey, SigningError, Source, signature_path, signed_with};
 use backstop_core::clock;
 use backstop_files::atomic_write;
+use clap::Parser;
+
+use super::{named_policy, password};
+use crate::error::{CommandError, Context, Result};
+use crate::output::println;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,55 +17,53 @@ Examples:
   backstop policy sign orders.wasm --key team.key
   backstop policy verify orders.wasm --key team.pub
 
-The signature is minisign's: `minisign -S -s team.key -m orders.wasm` makes the same.";
+The signature has minisign's format: `minisign -S -s team.key -m orders.wasm` creates the same.";
 
-/// Sign a policy's file: FILE.minisig beside it says that it is from you
+/// Sign a policy's file: writes the signature to FILE.minisig
 ///
-/// What is signed is the file, byte for byte: the signature stays good wherever the file goes, and ends with the smallest change. `backstop policy push --sign` signs on the way.
+/// The signature covers the bytes of the file: it stays valid wherever the file is copied, and becomes invalid with any change. `backstop policy push --sign` signs and uploads in one step.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The path of a .wasm or .wat file, or a policy's folder, which is built where it has changed
+    /// The path of a .wasm or .wat file, or a policy's folder (built first if it changed)
     #[arg(value_name = "FILE|FOLDER")]
     policy: String,
 
-    /// The secret key; an encrypted one's password is BACKSTOP_KEY_PASSWORD, or asked for
+    /// The secret key; the password of an encrypted key is BACKSTOP_KEY_PASSWORD, or typed at a prompt
     #[arg(long, value_name = "KEY")]
     key: PathBuf,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args) -> Result<()> {
     let path = file_of(&args.policy)?;
     let file = Source::path(path.clone()).read()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let signature = signed(&args.key, &file, &name)?;
-    let beside = signature_path(&path);
-    atomic_write::write(&beside, signature.as_bytes(), 0o644)
-        .with_context(|| format!("can't write {}", beside.display()))?;
+    let signature = sign(&args.key, &file, &name)?;
+    let output = signature_path(&path);
+    atomic_write::write(&output, signature.as_bytes(), 0o644)
+        .with_context(|| format!("can't write {}", output.display()))?;
     let id = signed_with(&signature)?;
-    println!("{}: signed with the key {id}", beside.display());
+    println!("{}: signed with the key {id}", output.display());
     Ok(())
 }
 
-/// The signature of a file with the key in another.
-pub(super) fn signed(key: &Path, file: &[u8], name: &str) -> Result<String, SigningError> {
+/// Signs a file with the secret key at the path `key`.
+pub(super) fn sign(key: &Path, file: &[u8], name: &str) -> Result<String, SigningError> {
     let shown = key.display().to_string();
-    let key = SecretKey::read(key, || password::known(&shown))?;
+    let key = SecretKey::read(key, || password::for_key(&shown))?;
     key.sign(file, name, clock::now())
 }
 
-/// The path of a policy's file. A built-in policy has none.
-pub(super) fn file_of(policy: &str) -> anyhow::Result<PathBuf> {
-    let source = source_of(policy)?;
-    match source.location {
+/// The path of a policy's file. Built-in and remote policies are rejected: they have none.
+pub(super) fn file_of(policy: &str) -> Result<PathBuf> {
+    let source = named_policy::source(policy)?;
+    match source.place {
         Location::Path(path) => Ok(path),
-        Location::Builtin(name) => Err(UsageError(format!(
+        Location::Builtin(name) => Err(CommandError::Usage(format!(
             "`{name}` is built in and has no file to sign; expected a file or a policy's folder"
-        ))
-        .into()),
-        Location::S3 { .. } | Location::Registry(_) => Err(UsageError(format!(
-            "`{source}` is no file here: `backstop policy push --sign` signs on the way there"
-        ))
-        .into()),
+        ))),
+        Location::S3 { .. } | Location::Registry(_) => Err(CommandError::Usage(format!(
+            "`{source}` is not a local file; `backstop policy push --sign` signs a file as it uploads it"
+        ))),
     }
 }

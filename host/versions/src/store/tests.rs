@@ -4,9 +4,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::refusals::REMEMBERED;
+use super::super::{PartSpec, Source};
 use super::sweep::{FORGOTTEN, UNUSED, UNUSED_BYTES, entries};
 use super::*;
+
+fn spec(path: &str, base: &str) -> PolicySpec {
+    PolicySpec::Single(PartSpec {
+        source: Source::path(path),
+        settings: [("base", base)].into(),
+    })
+}
 
 fn found(bytes: &[u8]) -> Arc<FetchedFile> {
     Arc::new(FetchedFile::new(
@@ -20,19 +27,21 @@ fn found(bytes: &[u8]) -> Arc<FetchedFile> {
 fn what_is_kept_comes_back_for_the_same_policy_alone() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("store")).unwrap();
-    assert!(store.recall("one").is_none());
+    let (one, other) = (spec("/p.wasm", "1s"), spec("/p.wasm", "2s"));
+    assert!(store.recall(&one, "").is_none());
     let files = vec![found(b"one")];
     store.keep(&files);
     let known = PersistedState {
         live: files.iter().map(StoredFile::from).collect(),
         ..PersistedState::default()
     };
-    store.persist("one", &known);
+    store.remember(&one, "", &known);
     let again = Store::open(&folder.path().join("store")).unwrap();
-    let recalled = again.recall("one").unwrap();
+    let recalled = again.recall(&one, "").unwrap();
     assert_eq!(again.files_of(&recalled.live).unwrap(), files);
     assert!(again.files_of(&recalled.before).is_none());
-    assert!(again.recall("other").is_none());
+    assert!(again.recall(&other, "").is_none());
+    assert!(again.recall(&one, "another check").is_none());
 }
 
 #[test]
@@ -52,11 +61,12 @@ fn a_file_that_is_not_what_it_was_does_not_come_back() {
 fn knowledge_that_was_cut_short_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    store.persist("one", &PersistedState::default());
-    let path = store.known().join(file_name("one"));
+    let spec = spec("/p.wasm", "1s");
+    store.remember(&spec, "", &PersistedState::default());
+    let path = store.known().join(name_of(&spec, ""));
     let text = std::fs::read(&path).unwrap();
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
-    assert!(store.recall("one").is_none());
+    assert!(store.recall(&spec, "").is_none());
 }
 
 #[test]
@@ -105,7 +115,8 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
         live: vec![StoredFile::from(&needed)],
         ..PersistedState::default()
     };
-    store.persist("one", &known);
+    let spec = spec("/p.wasm", "1s");
+    store.remember(&spec, "", &known);
     let code = |file: &FetchedFile| {
         store
             .code()
@@ -127,12 +138,12 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
     assert!(store.file(needed.digest).exists() && code(&needed).exists());
     assert!(!store.file(other.digest).exists() && !code(&other).exists());
     // Forgotten, when nobody has served it for half a year; and then not needed any more.
-    age(&store.known().join(file_name("one")), FORGOTTEN * 2);
+    age(&store.known().join(name_of(&spec, "")), FORGOTTEN * 2);
     age(&store.file(needed.digest), UNUSED * 2);
     store.sweep();
     store.sweep();
     assert!(!store.file(needed.digest).exists());
-    assert!(store.recall("one").is_none());
+    assert!(store.recall(&spec, "").is_none());
 }
 
 #[test]

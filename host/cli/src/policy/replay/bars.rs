@@ -1,4 +1,4 @@
-//! Two spreads of delays beside one another, as bars in the terminal.
+//! Two distributions of delays side by side, as bars in the terminal.
 
 use backstop_workbench::replay::{Delays, STEPS};
 use backstop_workbench::simulate::Rounded;
@@ -6,10 +6,10 @@ use backstop_workbench::simulate::Rounded;
 /// The width of the longest bar, in characters.
 const BAR: usize = 28;
 
-/// Parts of a character, an eighth more each.
+/// Partial blocks, in eighths of a character.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// A line for each step of lengths from the first that has delays to the last: the step, and a bar with its number for each of the two. Nothing where there are no delays.
+/// One line for each range of delays, from the first range that has any to the last: the range, and the count and bar of both sides. Empty if there are no delays.
 pub(super) fn lines(old: &Delays, new: &Delays) -> Vec<String> {
     let pairs = || old.steps.into_iter().zip(new.steps);
     let has_any = |(old, new): (usize, usize)| old + new > 0;
@@ -33,15 +33,15 @@ pub(super) fn lines(old: &Delays, new: &Delays) -> Vec<String> {
         .collect()
 }
 
-/// Where the second of the two begins in a line of [`lines`], and what stands above the first.
-pub(super) fn heads(old: &Delays, new: &Delays, labels: [&str; 2]) -> String {
+/// The header of [`lines`], with the labels above the two sides.
+pub(super) fn header(old: &Delays, new: &Delays, labels: [&str; 2]) -> String {
     let most = old.steps.into_iter().chain(new.steps).max().unwrap_or(0);
     let width = most.to_string().len() + 1 + BAR;
     let [left, right] = labels;
     format!("{:<14} {left:<width$}  {right}", "")
 }
 
-/// As long as the number is of the largest; at least a trace of what is not nothing.
+/// A bar whose length is proportional to `count`. Any count above zero is visible.
 fn bar(count: usize, most: usize) -> String {
     let eighths = (count * BAR * 8).div_ceil(most.max(1));
     let rest = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();

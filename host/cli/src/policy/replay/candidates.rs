@@ -1,36 +1,46 @@
-//! The policies that the flags name, ready to be asked.
+//! The policies that the flags name, loaded.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Args;
-use crate::exit::UsageError;
-use crate::policy::{sandbox, source_of};
 use backstop::config::Config;
-use backstop::policy::{Catalog, LivePolicy, PartSpec, Policy, PolicySpec, Remotes, Sandbox};
+use backstop::policy::{Catalog, LivePolicy, Policy, Remotes, Sandbox};
 use backstop::queue::short_name;
 use backstop_workbench::replay::{Candidate, EvaluatedPolicy};
 use backstop_workbench::subject::Subject;
 
-/// What is asked, and what it is compared with.
+use super::args::Args;
+use crate::error::{CommandError, Result};
+use crate::policy::{named_policy, sandbox};
+
+/// The new policy, and what it is compared with.
 pub(super) struct Candidates {
     pub(super) new: Candidate,
-    /// The records where there is none.
+    /// Without it, the recorded decisions are compared.
     pub(super) old: Option<Candidate>,
 }
 
 impl Candidates {
-    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
+    /// Loads the policies.
+    pub(super) fn load(args: &Args) -> Result<Self> {
         let new = match (&args.policy, &args.config) {
             (Some(name), _) if args.settings.is_empty() => as_recorded(name)?,
-            (Some(name), _) => Candidate::Configured(configured(name, &args.settings)?),
+            (Some(name), _) => {
+                // Loaded as a host does, so that rejected settings fail once and not for each record.
+                let sandbox = sandbox::cached()?;
+                Candidate::Configured(named_policy::load(
+                    &sandbox,
+                    name,
+                    &args.settings.clone().into(),
+                )?)
+            }
             (None, path) => queues(path.as_deref().unwrap_or(Path::new("")), args)?,
         };
         let old = args.against.as_deref().map(as_recorded).transpose()?;
         Ok(Self { new, old })
     }
 
-    /// What is compared with.
+    /// The name of what is compared with.
     pub(super) fn old_label(&self) -> String {
         match &self.old {
             Some(old) => label(old),
@@ -38,13 +48,13 @@ impl Candidates {
         }
     }
 
-    /// What is asked.
+    /// The name of the new policy.
     pub(super) fn new_label(&self) -> String {
         label(&self.new)
     }
 }
 
-/// The names of the parts with the digests of their files; of several policies how many there are.
+/// The title of the policy, or the number of policies if there are several.
 fn label(candidate: &Candidate) -> String {
     match candidate.evaluated().as_slice() {
         [policy] => title(policy),
@@ -53,30 +63,21 @@ fn label(candidate: &Candidate) -> String {
 }
 
 /// The names of the parts, with the digests of their files.
-pub(super) fn title(asked: &EvaluatedPolicy) -> String {
-    let parts: Vec<_> = asked.parts.iter().map(ToString::to_string).collect();
+pub(super) fn title(policy: &EvaluatedPolicy) -> String {
+    let parts: Vec<_> = policy.parts.iter().map(ToString::to_string).collect();
     parts.join(" + ")
 }
 
-fn as_recorded(name: &str) -> anyhow::Result<Candidate> {
-    let subject = Subject::load(&sandbox()?, &source_of(name)?, name)?;
+fn as_recorded(name: &str) -> Result<Candidate> {
+    let subject = Subject::load(&sandbox::cached()?, &named_policy::source(name)?, name)?;
     Ok(Candidate::AsRecorded(subject))
 }
 
-/// As a host loads it: settings that it refuses are told at once, and not of each record.
-fn configured(name: &str, settings: &[(String, String)]) -> anyhow::Result<Policy> {
-    let spec = PolicySpec::Single(PartSpec {
-        source: source_of(name)?,
-        settings: settings.to_vec().into(),
-    });
-    Ok(spec.load(&sandbox()?)?)
-}
-
-/// The policies of a configuration by queue, under its limits; that of the Lambda retry handler by its retry queue.
-fn queues(path: &Path, args: &Args) -> anyhow::Result<Candidate> {
+/// The policies of a configuration by queue, with its limits. The policy of the Lambda retry handler is under the name of its retry queue.
+fn queues(path: &Path, args: &Args) -> Result<Candidate> {
     let config = Config::read(path)?;
     let sandbox = Sandbox::new(config.limits)?;
-    // Nothing is kept, so that no version of an earlier run stands in for one that is wrong.
+    // Without a store, so that no stored version replaces one that is rejected.
     let catalog = Catalog {
         remotes: Remotes::new(
             config.endpoint_url.clone(),
@@ -99,9 +100,10 @@ fn queues(path: &Path, args: &Args) -> anyhow::Result<Candidate> {
         }
     }
     match &args.queue {
-        Some(queue) if policies.is_empty() => {
-            Err(UsageError(format!("{} has no queue `{queue}`", path.display())).into())
-        }
+        Some(queue) if policies.is_empty() => Err(CommandError::Usage(format!(
+            "{} has no queue `{queue}`",
+            path.display()
+        ))),
         _ => Ok(Candidate::Queues(policies)),
     }
 }

@@ -1,58 +1,58 @@
-//! Some of the records that are decided otherwise, printed, and how to look closer at one.
+//! The third part of the output: samples of decisions that differ, and a command that explains one of them.
 
-use crate::output::println;
 use anstyle::Style;
-use indicatif::HumanCount;
-
-use super::Args;
-use super::shown::Shown;
-use crate::policy::run::described;
 use backstop_core::text::{cut, one_line};
 use backstop_workbench::replay::{Change, LineRef, RecordedAnswer, Sample};
+
+use super::args::Args;
+use super::comparison::Comparison;
+use super::numbers::count;
+use crate::output::println;
+use crate::policy::failure_line;
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
-/// A text of the source of an error, or of a policy, is cut to so many bytes.
-const TEXT: usize = 200;
+/// The longest line, in bytes. Longer texts of errors and policies are cut.
+const MAX_LINE: usize = 200;
 
-/// The samples of each kind of difference, the gravest kind first.
-pub(super) fn print(shown: &Shown<'_>) {
-    let groups = &shown.report.changes;
+/// Prints the samples of each kind of difference, the most severe kind first.
+pub(super) fn print(comparison: &Comparison<'_>) {
+    let groups = &comparison.report.changes;
     for group in groups.iter().filter(|group| !group.samples.is_empty()) {
-        let of = match HumanCount(group.records as u64) {
-            HumanCount(1) => "1 record".to_owned(),
-            records => format!("{records} records"),
+        let records = match group.records {
+            1 => "1 record".to_owned(),
+            records => format!("{} records", count(records)),
         };
         let change = one_line(&group.change.to_string());
-        println!("\n{BOLD}{change}{BOLD:#}{DIM}, {of}{DIM:#}");
+        println!("\n{BOLD}{change}{BOLD:#}{DIM}, {records}{DIM:#}");
         for sample in &group.samples {
-            let asked = short(&described(&sample.failure));
+            let failure = short(&failure_line::describe(&sample.failure));
             println!(
                 "  {}  {DIM}{}{DIM:#}",
                 sample.place,
                 one_line(&sample.failure.message_id)
             );
-            println!("    {asked}");
-            println!("    {:<9} {}", shown.old(), words(&sample.old));
+            println!("    {failure}");
+            println!("    {:<9} {}", comparison.old_name(), words(&sample.old));
             println!("    {:<9} {}", "new", words(&sample.new));
         }
     }
     let first = groups.iter().find_map(|group| group.samples.first());
-    if let Some(command) = first.and_then(|sample| closer(shown.args, sample)) {
-        println!("\n{:<10} {command}", "closer");
+    if let Some(command) = first.and_then(|sample| explaining(comparison.args, sample)) {
+        println!("\n{:<10} {command}", "explain");
     }
 }
 
 /// An answer in a line.
-fn words(said: &RecordedAnswer) -> String {
-    let class = said.class().map(Change::class_name).unwrap_or_default();
-    let text = match said {
+fn words(answer: &RecordedAnswer) -> String {
+    let class = answer.class().map(Change::class_name).unwrap_or_default();
+    let text = match answer {
         RecordedAnswer::Retry {
             delay: Some(delay), ..
         } => format!("{class}, retry in {delay}"),
         RecordedAnswer::Retry { delay: None, .. } => {
-            format!("{class}, retry; a bound of the queue's came before")
+            format!("{class}, retry; a queue limit decided instead")
         }
         RecordedAnswer::DeadLetter { reason, .. } => format!("{class}, dead-letter: {reason}"),
         RecordedAnswer::Discard { reason, .. } => format!("{class}, discard: {reason}"),
@@ -63,15 +63,15 @@ fn words(said: &RecordedAnswer) -> String {
 
 fn short(text: &str) -> String {
     let mut line = one_line(text);
-    if line.len() > TEXT {
-        cut(&mut line, TEXT);
+    if line.len() > MAX_LINE {
+        cut(&mut line, MAX_LINE);
         line.push('…');
     }
     line
 }
 
-/// The command that explains the new policy's answer to a record; none where the record was not read from a file, or no policy is named.
-fn closer(args: &Args, sample: &Sample) -> Option<String> {
+/// The command that explains the new policy's answer to a record. None if the record was not read from a file or no policy is named.
+fn explaining(args: &Args, sample: &Sample) -> Option<String> {
     let policy = args.policy.as_ref()?;
     let LineRef { file, line } = &sample.place;
     if !args
@@ -94,7 +94,7 @@ fn closer(args: &Args, sample: &Sample) -> Option<String> {
     Some(format!("{} | {}", quoted(sed), quoted(words)))
 }
 
-/// Words as a shell takes them.
+/// Words quoted for a shell.
 fn quoted(words: impl IntoIterator<Item = String>) -> String {
     let quoted = words.into_iter().map(|word| {
         shlex::try_quote(&word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned())

@@ -1,14 +1,5 @@
-//! The timetable of one policy, printed: a row for each attempt, and what becomes of the messages.
+//! The timetable of one policy: a row for each attempt, and how the messages end.
 
-use crate::output::{Output, println};
-use serde_json::json;
-
-use super::Args;
-use super::lane::Lane;
-use super::named::Named;
-use crate::exit::UsageError;
-use crate::policy::progress::Progress;
-use crate::policy::{sandbox, table};
 use backstop::policy::Policy;
 use backstop_core::decision::Bounds;
 use backstop_core::failure::Milliseconds;
@@ -16,31 +7,39 @@ use backstop_core::text::one_line;
 use backstop_workbench::chart::TimetableChart;
 use backstop_workbench::simulate::timetable::{Plan, Row, Timetable, simulate};
 use backstop_workbench::simulate::{Evaluation, Percentiles, Rounded};
+use serde_json::json;
 
-/// The highest `maxReceiveCount` of SQS: no message is followed further.
+use super::args::Args;
+use super::configured_policy::ConfiguredPolicy;
+use super::time_bar::TimeBar;
+use crate::error::{CommandError, Result};
+use crate::output::{Output, println};
+use crate::policy::progress::Progress;
+use crate::policy::{sandbox, table};
+
+/// The highest `maxReceiveCount` of SQS. The simulation follows no message further.
 const HORIZON: std::num::NonZeroU32 = std::num::NonZeroU32::MIN.saturating_add(999);
 
-/// Rows of the table, before those in between are left out; and how many of them are the last.
-const ROWS: usize = 40;
-const LAST: usize = 10;
+/// The most rows that the table shows. If there are more, it leaves out those before the last ones.
+const MAX_ROWS: usize = 40;
+const LAST_ROWS: usize = 10;
 
-/// Reasons that are told one by one.
-const REASONS: usize = 8;
+/// At most this many reasons are listed.
+const MAX_REASONS: usize = 8;
 
-pub(super) fn run(args: &Args, name: &str) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, name: &str) -> Result<()> {
     args.charts.check()?;
-    let named = Named::parse(name, &args.settings.clone().into())?;
-    if named.baseline().is_some() {
-        return Err(UsageError(format!(
-            "`{name}` is a baseline of --contention; a timetable is that of a policy"
-        ))
-        .into());
+    let configured = ConfiguredPolicy::parse(name, &args.settings.clone().into())?;
+    if configured.baseline().is_some() {
+        return Err(CommandError::Usage(format!(
+            "`{name}` is a baseline of --contention; a timetable needs a policy"
+        )));
     }
-    let policy = named.load(&sandbox()?)?;
-    let plan = args.plan();
+    let policy = configured.load(&sandbox::cached()?)?;
+    let plan = plan(args);
     let steps = usize::try_from(plan.messages).unwrap_or(usize::MAX);
     let progress = Progress::start(steps, "messages");
-    let payload = args.told.payload()?;
+    let payload = args.given.payload()?;
     let timetable = simulate(&policy, &payload, &plan, args.threads(), || progress.step());
     drop(progress);
     if args.json {
@@ -51,31 +50,29 @@ pub(super) fn run(args: &Args, name: &str) -> anyhow::Result<()> {
         explain(&policy, &plan, &timetable);
     }
     let chart = TimetableChart {
-        label: &named.phrase(),
+        label: &configured.phrase(),
         code: &plan.error.code,
         timetable: &timetable,
     };
     args.charts.write(&chart, !args.json && !args.csv)
 }
 
-impl Args {
-    fn plan(&self) -> Plan {
-        let retention = Milliseconds::from_duration(self.retention);
-        Plan {
-            messages: self.messages,
-            seed: self.seed,
-            error: self.told.error(),
-            source: self.told.source.clone(),
-            attributes: self.told.attributes.clone(),
-            bounds: Bounds {
-                max_attempts: self.max_attempts,
-                max_age: self.max_age.map(Milliseconds::from_duration),
-                retention: Some(retention),
-                ..Bounds::default()
-            },
-            attempt_takes: Milliseconds::from_duration(self.attempt_takes),
-            horizon: HORIZON,
-        }
+fn plan(args: &Args) -> Plan {
+    let retention = Milliseconds::from_duration(args.retention);
+    Plan {
+        messages: args.messages,
+        seed: args.seed,
+        error: args.given.error(),
+        source: args.given.source.clone(),
+        attributes: args.given.attributes.clone(),
+        bounds: Bounds {
+            max_attempts: args.max_attempts,
+            max_age: args.max_age.map(Milliseconds::from_duration),
+            retention: Some(retention),
+            ..Bounds::default()
+        },
+        attempt_takes: Milliseconds::from_duration(args.attempt_takes),
+        horizon: HORIZON,
     }
 }
 
@@ -89,19 +86,19 @@ fn as_json(policy: &Policy, plan: &Plan, timetable: &Timetable) -> serde_json::V
     })
 }
 
-fn as_csv(timetable: &Timetable) -> anyhow::Result<()> {
+fn as_csv(timetable: &Timetable) -> Result<()> {
     let mut lines = csv::Writer::from_writer(Output);
     let columns = ["earliest", "p5", "median", "p95", "latest"];
     let named = |what: &str| columns.map(|column| format!("{what}-{column}-ms"));
-    let heads = ["attempt", "messages"].map(str::to_owned);
+    let headers = ["attempt", "messages"].map(str::to_owned);
     let (delays, times) = (named("delay"), named("since-first-failure"));
-    lines.write_record(heads.iter().chain(&delays).chain(&times))?;
+    lines.write_record(headers.iter().chain(&delays).chain(&times))?;
     for row in &timetable.attempts {
-        let spans = [row.delay, row.since_first_failure].map(|of: Percentiles| {
-            [of.earliest, of.p5, of.median, of.p95, of.latest].map(|span| span.to_string())
+        let times = [row.delay, row.since_first_failure].map(|of: Percentiles| {
+            [of.earliest, of.p5, of.median, of.p95, of.latest].map(|time| time.to_string())
         });
         let counts = [row.attempt.to_string(), row.messages.to_string()];
-        lines.write_record(counts.iter().chain(spans.iter().flatten()))?;
+        lines.write_record(counts.iter().chain(times.iter().flatten()))?;
     }
     Ok(lines.flush()?)
 }
@@ -125,36 +122,34 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
     println!();
     println!("{}", rows(attempts));
     println!();
-    for end in timetable.ended.iter().take(REASONS) {
+    for end in timetable.ended.iter().take(MAX_REASONS) {
         let since = end.since_first_failure;
         line(
             end.verdict,
             format!(
                 "{} after {} attempts, {} after the first failure: {}",
                 end.messages,
-                span_of(end.attempts, |attempts| attempts.to_string()),
-                span_of(since, |span| Rounded(span).to_string()),
+                range_of(end.attempts, |attempts| attempts.to_string()),
+                range_of(since, |time| Rounded(time).to_string()),
                 one_line(&end.reason)
             ),
         );
     }
-    if timetable.ended.len() > REASONS {
-        let more = timetable.ended.iter().skip(REASONS);
+    if timetable.ended.len() > MAX_REASONS {
+        let more = timetable.ended.iter().skip(MAX_REASONS);
         let (reasons, messages) = more.fold((0, 0), |(reasons, messages), end| {
             (reasons + 1, messages + end.messages)
         });
         line(
             "ended",
-            format!("{messages} for {reasons} other reasons: --json has them"),
+            format!("{messages} for {reasons} other reasons: --json lists them"),
         );
     }
     if timetable.unended > 0 {
         let unended = timetable.unended;
         line(
             "unended",
-            format!(
-                "{unended} still tried again after {HORIZON} attempts, where the simulation stops looking"
-            ),
+            format!("{unended} still retried after {HORIZON} attempts, where the simulation stops"),
         );
     }
     if let Some(busiest) = timetable.busiest_second {
@@ -170,20 +165,21 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
         line(
             "broken",
             format!(
-                "{yellow}the policy {cause}{yellow:#}: the fallback made {decisions} decisions for it"
+                "{yellow}the policy {cause}{yellow:#}: the fallback made {decisions} decisions instead"
             ),
         );
     }
     if timetable.asked == Evaluation::Fresh {
-        line("asked", FRESH);
+        line("evaluated", FRESH);
     }
 }
 
-/// What to know where live instances won't do.
-pub(super) const FRESH: &str = "in a fresh instance for each decision, as a host does: an instance that is asked again answers otherwise";
+/// The note about a policy that live instances would change.
+pub(super) const FRESH: &str =
+    "in a new instance for each decision, as a host does: a reused instance gives other answers";
 
-/// One value where all are the same; otherwise the median, between the ends.
-fn span_of(of: Percentiles, text: impl Fn(u64) -> String) -> String {
+/// The value, if all are the same. Otherwise the median and the range.
+fn range_of(of: Percentiles, text: impl Fn(u64) -> String) -> String {
     if of.earliest == of.latest {
         return text(of.median);
     }
@@ -193,10 +189,10 @@ fn span_of(of: Percentiles, text: impl Fn(u64) -> String) -> String {
 
 fn rows(attempts: &[Row]) -> String {
     if attempts.is_empty() {
-        return "no message is tried again".to_owned();
+        return "no message is retried".to_owned();
     }
-    let lane = Lane::of(attempts);
-    let heads = [
+    let bar = TimeBar::of(attempts);
+    let headers = [
         "\nattempt",
         "\nmessages",
         "delay\nearliest",
@@ -206,14 +202,14 @@ fn rows(attempts: &[Row]) -> String {
         "\nmedian",
         "\nlatest",
     ];
-    let heads: Vec<_> = heads
+    let headers: Vec<_> = headers
         .into_iter()
         .map(str::to_owned)
-        .chain([lane.head()])
+        .chain([bar.header()])
         .collect();
-    let mut table = table::with_heads(&heads, 1);
-    let left_out = if attempts.len() > ROWS {
-        ROWS - LAST..attempts.len() - LAST
+    let mut table = table::with_headers(&headers, 1);
+    let left_out = if attempts.len() > MAX_ROWS {
+        MAX_ROWS - LAST_ROWS..attempts.len() - LAST_ROWS
     } else {
         0..0
     };
@@ -221,14 +217,14 @@ fn rows(attempts: &[Row]) -> String {
         if left_out.contains(&number) {
             if number == left_out.start {
                 let count = left_out.len();
-                let told = format!("{count} more attempts: --csv has them");
-                let blank = heads.iter().skip(2).map(|_| String::new());
-                table.add_row(["…".to_owned()].into_iter().chain(blank).chain([told]));
+                let note = format!("{count} more attempts: --csv lists them");
+                let blank = headers.iter().skip(2).map(|_| String::new());
+                table.add_row(["…".to_owned()].into_iter().chain(blank).chain([note]));
             }
             continue;
         }
         let (delay, since) = (row.delay, row.since_first_failure);
-        let spans = [
+        let times = [
             delay.earliest,
             delay.median,
             delay.latest,
@@ -237,8 +233,8 @@ fn rows(attempts: &[Row]) -> String {
             since.latest,
         ];
         let counts = [row.attempt.to_string(), row.messages.to_string()];
-        let spans = spans.map(|span| Rounded(span).to_string());
-        table.add_row(counts.into_iter().chain(spans).chain([lane.drawn(since)]));
+        let times = times.map(|time| Rounded(time).to_string());
+        table.add_row(counts.into_iter().chain(times).chain([bar.draw(since)]));
     }
     table.trim_fmt()
 }

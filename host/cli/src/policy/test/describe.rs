@@ -1,27 +1,28 @@
-//! A failed test in words: what was asked, expected and found, and how to see it again. Plain text, for the terminal and for reports.
+//! Describes a failed test: the failure, what was expected and found, and the command that runs it again. Plain text, for the terminal and for reports.
 
 use std::path::Path;
 
-use crate::policy::run::described;
 use backstop_core::text::one_line;
 use backstop_workbench::outcome::{Found, Outcome, Row};
 
-/// What precedes a comparison that does not hold.
+use crate::policy::failure_line;
+
+/// The mark of a comparison that does not hold.
 pub(super) const CROSS: &str = "✗";
 
-/// A longer text gets a line of its own.
+/// The widest column, in characters. Longer texts are shown one above the other.
 const COLUMN: usize = 40;
 
-/// What it takes to run the same again.
+/// The flags that run the same tests again.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Again<'a> {
+pub(super) struct Rerun<'a> {
     pub(super) policy: &'a str,
     pub(super) scenarios: Option<&'a Path>,
     pub(super) settings: &'a [(String, String)],
 }
 
-impl Again<'_> {
-    /// The command that finds the same failure.
+impl Rerun<'_> {
+    /// The command that reproduces a found failure.
     fn command(&self, check: &str, found: &Found) -> String {
         let mut words = vec![
             "backstop".to_owned(),
@@ -45,36 +46,39 @@ impl Again<'_> {
     }
 }
 
-/// The lines about a failed test.
-pub(super) fn lines(outcome: &Outcome, again: &Again<'_>) -> Vec<String> {
+/// The lines that describe a failed test.
+pub(super) fn lines(outcome: &Outcome, rerun: &Rerun<'_>) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(told) = &outcome.told {
+    if let Some(tried) = &outcome.told {
         lines.push(format!(
-            "  asked about {}",
-            one_line(&described(&told.failure))
+            "  evaluated with {}",
+            one_line(&failure_line::describe(&tried.failure))
         ));
     }
     lines.extend(table(&outcome.rows));
-    for line in outcome.told.iter().flat_map(|told| &told.log) {
+    for line in outcome.told.iter().flat_map(|tried| &tried.log) {
         lines.push(format!(
-            "  it wrote {}: {}",
+            "  logged {}: {}",
             line.level,
             one_line(&line.message)
         ));
     }
     if let Some(found) = &outcome.found {
         if let Some(scenario) = &found.scenario {
-            lines.push("  the smallest such failure, as a scenario to keep:".to_owned());
+            lines.push("  the minimised failure, as a scenario to keep:".to_owned());
             lines.push(String::new());
             lines.extend(scenario.lines().map(|line| format!("    {line}")));
             lines.push(String::new());
         }
-        lines.push(format!("  again: {}", again.command(&outcome.name, found)));
+        lines.push(format!(
+            "  run again: {}",
+            rerun.command(&outcome.name, found)
+        ));
     }
     lines
 }
 
-/// What was expected beside what was found; one above the other where that would be too wide.
+/// Expected and found values side by side, or one above the other if that would be too wide.
 fn table(rows: &[Row]) -> Vec<String> {
     let width = |cell: fn(&Row) -> &String, least: usize| {
         let cells = rows.iter().map(|row| one_line(cell(row)).chars().count());
@@ -109,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_expected_stands_beside_what_was_found() {
+    fn expected_and_found_values_are_side_by_side() {
         let rows = [
             Row::new("class", "transient", "transient", true),
             Row::new("delay", "8s", "4s", false),
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_stand_one_above_the_other_and_do_nothing_to_a_terminal() {
+    fn long_texts_are_one_above_the_other_and_escaped() {
         let long = "x".repeat(COLUMN + 1);
         let rows = [Row::new("reason", long.as_str(), "a\u{1b}[31mb\nc", false)];
         assert_eq!(

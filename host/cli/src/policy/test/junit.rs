@@ -1,13 +1,14 @@
-//! The tests as a JUnit report, as CI systems read it.
+//! A JUnit report of the tests, for CI systems.
 
 use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::describe::{Again, lines};
 use backstop_core::text::one_line;
 use backstop_workbench::outcome::{Kind, Outcome};
 use backstop_workbench::scenario::Suite;
+
+use super::describe::{Rerun, lines};
 
 /// One suite for the scenarios and one for the checks.
 pub(super) fn report(
@@ -15,7 +16,7 @@ pub(super) fn report(
     suite: &Suite,
     outcomes: &[Outcome],
     took: Duration,
-    again: &Again<'_>,
+    rerun: &Rerun<'_>,
 ) -> Report {
     let mut report = Report::new("backstop policy test");
     report.set_time(took);
@@ -28,21 +29,21 @@ pub(super) fn report(
         tests.set_time(of_kind.iter().map(|outcome| outcome.took).sum());
         let cases = of_kind
             .iter()
-            .map(|outcome| case(policy, suite, outcome, again));
+            .map(|outcome| case(policy, suite, outcome, rerun));
         tests.add_test_cases(cases);
         report.add_test_suite(tests);
     }
     report
 }
 
-fn case(policy: &str, suite: &Suite, outcome: &Outcome, again: &Again<'_>) -> TestCase {
+fn case(policy: &str, suite: &Suite, outcome: &Outcome, rerun: &Rerun<'_>) -> TestCase {
     let status = match outcome.passed {
         true => TestCaseStatus::success(),
         false => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status
                 .set_message(message(outcome))
-                .set_description(lines(outcome, again).join("\n"));
+                .set_description(lines(outcome, rerun).join("\n"));
             status
         }
     };
@@ -59,12 +60,12 @@ fn case(policy: &str, suite: &Suite, outcome: &Outcome, again: &Again<'_>) -> Te
     case
 }
 
-/// What does not hold, on one line.
+/// The comparisons that do not hold, on one line.
 fn message(outcome: &Outcome) -> String {
-    let broken = outcome.rows.iter().filter(|row| !row.holds);
-    let told = broken.map(|row| {
+    let failed = outcome.rows.iter().filter(|row| !row.holds);
+    let texts = failed.map(|row| {
         let row = format!("{}: expected {}, got {}", row.what, row.expected, row.got);
         one_line(&row)
     });
-    told.collect::<Vec<_>>().join("; ")
+    texts.collect::<Vec<_>>().join("; ")
 }

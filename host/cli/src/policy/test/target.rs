@@ -1,61 +1,63 @@
-//! What is tested: the policy's file and the scenarios that go with it.
+//! What is tested: a policy and its scenarios.
 
 use std::path::{Path, PathBuf};
 
-use crate::policy::{folder_named, source_of};
 use backstop::policy::{Location, Source, SourceError};
 use backstop_workbench::scenario::{ScenarioError, Suite};
 
-/// The name of the file of scenarios beside a policy.
+use crate::error::Result;
+use crate::policy::named_policy;
+
+/// The default name of the scenarios' file.
 const SCENARIOS: &str = "scenarios.toml";
 
 /// A policy and its scenarios.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// What it is called.
+    /// The policy, as it was named.
     pub(super) name: String,
-    /// The policy's folder, if it is one: built where it has changed.
+    /// The policy's folder, if a folder was named.
     pub(super) folder: Option<PathBuf>,
-    /// The policy's file, if it is one.
+    /// The policy's file, if a file was named.
     pub(super) file: Option<PathBuf>,
-    /// The scenarios, where there are any.
+    /// The file of scenarios, if there is one.
     pub(super) scenarios: Option<PathBuf>,
-    /// Where the scenarios would have been.
+    /// The default path of the scenarios.
     pub(super) expected_at: Option<PathBuf>,
 }
 
 impl Target {
-    /// What `policy` names: a built-in policy, a policy's folder, or a file. `scenarios` takes the place of the file beside it. Nothing is built or read.
+    /// Finds the policy (a built-in, a policy's folder, or a file) and its scenarios. `scenarios` overrides the default path. Nothing is built or read.
     pub(super) fn find(policy: &str, scenarios: Option<&Path>) -> Result<Self, SourceError> {
-        let folder = folder_named(policy);
+        let folder = named_policy::folder(policy);
         let file = match &folder {
             Some(_) => None,
-            None => match Source::parse(policy, Path::new(""))?.location {
+            None => match Source::parse(policy, Path::new(""))?.place {
                 Location::Path(path) => Some(path),
                 Location::Builtin(_) | Location::S3 { .. } | Location::Registry(_) => None,
             },
         };
-        let beside = match (&folder, &file) {
+        let expected_at = match (&folder, &file) {
             (Some(folder), _) => Some(folder.join(SCENARIOS)),
             (None, Some(file)) => Some(file.with_file_name(SCENARIOS)),
             (None, None) => None,
         };
-        let there = beside.clone().filter(|path| path.exists());
+        let existing = expected_at.clone().filter(|path| path.exists());
         Ok(Self {
             name: policy.to_owned(),
             folder,
             file,
-            scenarios: scenarios.map(Path::to_owned).or(there),
-            expected_at: beside,
+            scenarios: scenarios.map(Path::to_owned).or(existing),
+            expected_at,
         })
     }
 
-    /// The policy's file, built where it is a folder whose files have changed.
-    pub(super) fn source(&self) -> anyhow::Result<Source> {
-        source_of(&self.name)
+    /// The policy. A folder is built first if it changed.
+    pub(super) fn source(&self) -> Result<Source> {
+        named_policy::source(&self.name)
     }
 
-    /// The scenarios; none where there is no file.
+    /// Reads the scenarios. Empty if there is no file.
     pub(super) fn suite(&self) -> Result<Suite, ScenarioError> {
         match &self.scenarios {
             Some(path) => Suite::read(path),

@@ -1,22 +1,22 @@
-//! Tests again whenever the policy or its scenarios change.
+//! `--watch`: runs the tests again after every change of the policy or its scenarios.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 
-use crate::output::{self, eprintln, print};
-use anyhow::Context;
+use backstop::policy::DEBOUNCE;
 use notify::RecursiveMode;
 use notify_debouncer_full::{DebounceEventResult, new_debouncer};
 
+use super::args::Args;
 use super::target::Target;
-use super::{Args, TestsFailed};
-use crate::exit::{self, UsageError};
-use backstop::policy::DEBOUNCE;
+use crate::error::{CommandError, Context, Result};
+use crate::exit;
+use crate::output::{self, eprintln, print};
 
-/// Folders of a project whose files are made of others, and its component among them.
-const MADE: [&str; 7] = [
+/// The folders of a project with generated files.
+const GENERATED: [&str; 7] = [
     "build",
     "bindings",
     "target",
@@ -26,8 +26,8 @@ const MADE: [&str; 7] = [
     "__pycache__",
 ];
 
-/// Tests, waits for a change, and so on until the process is ended. What can't be tested is told, and waiting goes on.
-pub(super) fn run(args: &Args, test: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Runs the tests, waits for a change, and repeats until the process is stopped. Errors are reported and do not stop it.
+pub(super) fn run(args: &Args, test: impl Fn() -> Result<()>) -> Result<()> {
     let target = Target::find(&args.policy, args.scenarios.as_deref())?;
     let watched = Watched::of(&target, args.junit.clone())?;
     let (changes, _watching) = watched.watch()?;
@@ -36,8 +36,8 @@ pub(super) fn run(args: &Args, test: impl Fn() -> anyhow::Result<()>) -> anyhow:
             print!("\u{1b}[2J\u{1b}[3J\u{1b}[H");
         }
         match test() {
-            Ok(()) => {}
-            Err(error) if error.is::<TestsFailed>() => {}
+            // A failed test was printed with its outcome.
+            Ok(()) | Err(CommandError::TestsFailed { .. }) => {}
             Err(error) => {
                 exit::report(&error);
             }
@@ -45,28 +45,30 @@ pub(super) fn run(args: &Args, test: impl Fn() -> anyhow::Result<()>) -> anyhow:
         if output::has_failed() {
             return Ok(());
         }
-        // What changed while the tests ran has been tested in part: it counts.
-        eprintln!("waiting for changes in {} (Ctrl-C ends)", watched.title());
+        // Changes during the tests count: they may have been tested in part.
+        eprintln!("waiting for changes in {} (Ctrl-C stops)", watched.title());
         if changes.recv().is_err() {
-            anyhow::bail!("watching has ended by itself");
+            return Err(CommandError::Failed(
+                "the file watcher stopped unexpectedly".to_owned(),
+            ));
         }
         while changes.try_recv().is_ok() {}
     }
 }
 
-/// What to look at.
+/// What to watch.
 #[derive(Debug, Clone)]
 struct Watched {
-    /// Files, by their folders and names: an editor that replaces a file would slip away from a watch on it.
+    /// Files. Their folders are watched, since editors replace files.
     files: BTreeSet<PathBuf>,
-    /// A policy's folder, without what is made in it.
+    /// A policy's folder, except for its generated files.
     project: Option<PathBuf>,
-    /// The report, which each round of tests writes, wherever it is.
+    /// The report. It is ignored: every run writes it.
     report: Option<PathBuf>,
 }
 
 impl Watched {
-    fn of(target: &Target, report: Option<PathBuf>) -> Result<Self, UsageError> {
+    fn of(target: &Target, report: Option<PathBuf>) -> Result<Self> {
         let scenarios = target.scenarios.clone().or(target.expected_at.clone());
         let watched = Self {
             files: target.file.clone().into_iter().chain(scenarios).collect(),
@@ -74,8 +76,8 @@ impl Watched {
             report,
         };
         if watched.files.is_empty() {
-            return Err(UsageError(
-                "there is nothing to watch: a built-in policy never changes; name its scenarios with --scenarios".to_owned(),
+            return Err(CommandError::Usage(
+                "there is nothing to watch: a built-in policy never changes; name a file of scenarios with --scenarios".to_owned(),
             ));
         }
         Ok(watched)
@@ -91,7 +93,7 @@ impl Watched {
         }
     }
 
-    /// Whether this file's change matters.
+    /// Whether a change of this file matters.
     fn has(&self, changed: &Path) -> bool {
         let same = |file: &PathBuf| {
             file.file_name() == changed.file_name()
@@ -105,7 +107,7 @@ impl Watched {
             };
             let mut parts = within.components();
             !parts.any(|part| {
-                matches!(part, Component::Normal(name) if MADE.iter().any(|made| name == *made))
+                matches!(part, Component::Normal(name) if GENERATED.iter().any(|generated| name == *generated))
             })
         };
         if self.report.iter().any(same) {
@@ -114,8 +116,8 @@ impl Watched {
         self.files.iter().any(same) || self.project.as_ref().is_some_and(is_source)
     }
 
-    /// Sends on every change that matters for as long as the second is kept.
-    fn watch(&self) -> anyhow::Result<(Receiver<()>, impl Sized)> {
+    /// Sends a message for every change that matters, until the second value is dropped.
+    fn watch(&self) -> Result<(Receiver<()>, impl Sized)> {
         let (send, receive) = mpsc::channel();
         let watched = self.clone();
         let on_change = move |events: DebounceEventResult| {
@@ -162,19 +164,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_tests_write_themselves_is_no_change() {
+    fn files_that_the_tests_write_do_not_count() {
         let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name);
+        let path = |name: &str| folder.path().join(name);
         let watched = Watched {
-            files: BTreeSet::from([place("scenarios.toml")]),
+            files: BTreeSet::from([path("scenarios.toml")]),
             project: Some(folder.path().to_owned()),
-            report: Some(place("report.xml")),
+            report: Some(path("report.xml")),
         };
         for name in ["policy.c", "scenarios.toml", "src/rules.js", "other.xml"] {
-            assert!(watched.has(&place(name)), "{name}");
+            assert!(watched.has(&path(name)), "{name}");
         }
         for name in ["report.xml", "build/raw.wasm", "bindings/entry.js"] {
-            assert!(!watched.has(&place(name)), "{name}");
+            assert!(!watched.has(&path(name)), "{name}");
         }
     }
 }

@@ -1,0 +1,156 @@
+//! Why a command fails: one variant for each kind of error that the crates return, so that every failure has an exit code of its own choosing.
+
+use std::fmt::Display;
+use std::io;
+
+use backstop::config::ConfigError;
+use backstop::consumer::Faults;
+use backstop::policy::{
+    BucketError, CompileError, EvaluationError, KeyError, PackageError, PolicyError, RegistryError,
+    SandboxError, SignatureError, SigningError, SourceError, StoreError, WatchError,
+};
+use backstop::queue::{EntryError, QueueError};
+use backstop::service::StartError;
+use backstop_workbench::chart::ChartError;
+use backstop_workbench::replay::ReadError;
+use backstop_workbench::scenario::ScenarioError;
+use backstop_workbench::simulate::contention::contender::BaselineError;
+use backstop_workbench::{BuildError, NewError, ProjectError};
+
+use crate::output::OutputError;
+
+/// What a command returns.
+pub(crate) type Result<T, E = CommandError> = std::result::Result<T, E>;
+
+/// Why a command fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    /// The flags and arguments do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// `backstop doctor` found problems.
+    #[error("{wrong} of {findings} findings are wrong: see above for what to change")]
+    ProblemsFound { wrong: usize, findings: usize },
+    /// `backstop doctor --strict` found something to think about.
+    #[error(
+        "{warnings} of {findings} findings are warnings, which --strict does not allow: see above for what to change"
+    )]
+    WarningsFound { warnings: usize, findings: usize },
+    /// A scenario or a check of `backstop policy test` failed.
+    #[error("{failed} of {tests} tests failed")]
+    TestsFailed { failed: usize, tests: usize },
+    /// More replayed decisions differ than `--allow` permits.
+    #[error("{different} of {compared} decisions are different")]
+    DecisionsDiffer { different: usize, compared: usize },
+    /// The replayed policy breaks on failures that were answered before, which is never allowed.
+    #[error("the policy breaks on {broken} of {compared} failures that were answered before")]
+    NewlyBroken { broken: usize, compared: usize },
+    /// The policy broke on the failure that `backstop policy run` passed to it.
+    #[error("the policy {0}: a host would let the fallback decide")]
+    BrokenPolicy(EvaluationError),
+    /// A running host did not roll a policy back.
+    #[error("queue `{queue}`: {reason}")]
+    RollbackRefused { queue: String, reason: String },
+    /// No running host was found, or none serves the queue.
+    #[error("{0}")]
+    NoHost(String),
+    /// The command could not do its work, and no other variant says why.
+    #[error("{0}")]
+    Failed(String),
+    /// Another error, and what the command was doing.
+    #[error("{doing}")]
+    During {
+        doing: String,
+        #[source]
+        cause: Box<CommandError>,
+    },
+
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Scenarios(#[from] ScenarioError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Signing(#[from] SigningError),
+
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    PolicyWatch(#[from] WatchError),
+
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Consumer(#[from] Faults),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    #[error(transparent)]
+    Message(#[from] EntryError),
+
+    #[error(transparent)]
+    New(#[from] NewError),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
+    Baseline(#[from] BaselineError),
+    #[error(transparent)]
+    Records(#[from] ReadError),
+    #[error(transparent)]
+    Chart(#[from] ChartError),
+
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Csv(#[from] csv::Error),
+    #[error(transparent)]
+    Junit(#[from] quick_junit::SerializeError),
+    #[error(transparent)]
+    FileWatch(#[from] notify::Error),
+    #[error(transparent)]
+    Task(#[from] tokio::task::JoinError),
+}
+
+/// Says what the command was doing when it failed. The exit code stays that of the cause.
+pub(crate) trait Context<T> {
+    /// Puts `doing` before the error's own message.
+    fn context(self, doing: impl Display) -> Result<T>;
+
+    /// Puts what `doing` returns before the error's own message.
+    fn with_context<D: Display>(self, doing: impl FnOnce() -> D) -> Result<T>;
+}
+
+impl<T, E: Into<CommandError>> Context<T> for Result<T, E> {
+    fn context(self, doing: impl Display) -> Result<T> {
+        self.with_context(|| doing)
+    }
+
+    fn with_context<D: Display>(self, doing: impl FnOnce() -> D) -> Result<T> {
+        self.map_err(|cause| CommandError::During {
+            doing: doing().to_string(),
+            cause: Box::new(cause.into()),
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! Building a policy's folder into a component, with each command of the toolchain shown.
+
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use anstyle::Style;
+use backstop_workbench::{self, Built, Project};
+
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::output::eprintln;
+use crate::{log, signals};
+
+/// Builds the component, and shows each command on stderr before it runs.
+pub(super) fn build(project: &Project, names: bool) -> Result<Built> {
+    end_tools_on_signal();
+    let dim = Style::new().dimmed();
+    let mut step = |command: &str| eprintln!("{dim}$ {command}{dim:#}");
+    Ok(backstop_workbench::build(project, names, &mut step)?)
+}
+
+/// The path of the component of a policy's folder, which is built first if the sources changed.
+pub(super) fn up_to_date(folder: &Path) -> Result<PathBuf> {
+    let project = Project::open(folder)?;
+    if !project.is_built() {
+        build(&project, false)?;
+    }
+    Ok(project.component())
+}
+
+/// From now on, a signal that stops this process stops the toolchain too. Tools run in a process group of their own, which Ctrl-C does not reach.
+fn end_tools_on_signal() {
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| {
+        tokio::spawn(async {
+            if let Err(error) = signals::stopped().await {
+                tracing::debug!("{error}");
+                return;
+            }
+            backstop_workbench::end_tools();
+            log::flush();
+            std::process::exit(Exit::Interrupted as i32);
+        });
+    });
+}

@@ -1,0 +1,95 @@
+//! Addresses that policies are pushed to and pulled from: a tag of an OCI registry, or a key of an S3 bucket.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use clap::Parser;
+
+use backstop::config::parse_endpoint;
+use backstop::policy::{Location, Remotes, Source};
+
+/// The address of a policy on another machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Remote(pub(super) Source);
+
+/// How to connect to registries and to S3.
+#[derive(Debug, Parser)]
+pub(super) struct RemoteArgs {
+    /// A registry to use without TLS, as HOST or HOST:PORT; may be repeated. localhost is always used without TLS
+    #[arg(long, value_name = "HOST")]
+    plain_http: Vec<String>,
+
+    /// Use the S3 at this URL, instead of the region's
+    #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
+    endpoint_url: Option<String>,
+}
+
+impl RemoteArgs {
+    pub(super) fn connect(&self) -> Remotes {
+        Remotes::new(self.endpoint_url.clone(), self.plain_http.clone())
+    }
+}
+
+impl Remote {
+    /// The default name of its file.
+    pub(super) fn file_name(&self) -> String {
+        let last = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
+        match &self.0.place {
+            Location::Registry(reference) => format!("{}.wasm", last(reference.repository())),
+            Location::S3 { key, .. } => last(key),
+            Location::Builtin(_) | Location::Path(_) => last(&self.0.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Remote {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if !text.starts_with("oci://") && !text.starts_with("s3://") {
+            return Err(
+                "expected oci://REGISTRY/REPOSITORY:TAG, such as oci://localhost:5000/policies/orders:1.0.0, or s3://BUCKET/KEY"
+                    .to_owned(),
+            );
+        }
+        let source = Source::parse(text, Path::new("")).map_err(|error| error.to_string())?;
+        Ok(Self(source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_tag_of_a_registry_or_a_key_of_a_bucket() {
+        let pin = format!("sha256:{}", "a".repeat(64));
+        for (text, name) in [
+            ("oci://localhost:5000/policies/orders:1", "orders.wasm"),
+            ("oci://registry.example.com/orders:latest", "orders.wasm"),
+            (&format!("oci://localhost/a/orders:1@{pin}"), "orders.wasm"),
+            ("s3://policies/team/orders.wasm", "orders.wasm"),
+            (&format!("s3://policies/orders.wasm@{pin}"), "orders.wasm"),
+            ("s3://policies/a@b.wat", "a@b.wat"),
+        ] {
+            let remote: Remote = text.parse().unwrap();
+            assert_eq!(remote.file_name(), name, "{text}");
+            assert_eq!(remote.to_string(), text);
+        }
+        for text in [
+            "oci://policies/orders:1",
+            "s3://policies",
+            "orders.wasm",
+            "",
+        ] {
+            assert!(text.parse::<Remote>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The flags of `backstop policy simulate`.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use backstop::config::{parse_number, parse_pair, parse_span};
+use clap::Parser;
+
+use super::client_counts::ClientCounts;
+use crate::policy::charts::Charts;
+use crate::policy::failure_args::FailureArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  When messages that always fail are retried, with a chart:
+    backstop policy simulate full-jitter --set base=30s --set cap=6h --max-attempts 12 --svg retries.svg
+
+  The simulation of the AWS Architecture Blog: five algorithms, 10 to 190 clients:
+    backstop policy simulate --contention --svg contention.svg
+
+  Your own policy compared with full jitter and the baselines, quickly:
+    backstop policy simulate --contention full-jitter:base=10ms,cap=2s ./mine.wasm --clients 20..=100/20 --runs 20
+
+host/docs/simulate.md explains how to read the results";
+
+/// Simulate when a policy retries, or how it copes with contention
+///
+/// Without --contention, many messages always fail, each until the policy or a queue limit gives up. With --contention, clients compete for one row, with each policy and with two baselines: `none` (no backoff) and `exponential` (no jitter). Without policies, the simulation compares the five algorithms of the published one. The policy itself makes every decision, in its sandbox. The same command gives the same result on every machine.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A built-in policy, or the path of a .wasm or .wat file; with --contention, any number of them, each with optional settings after a colon: full-jitter:base=10ms,cap=2s
+    #[arg(value_name = "NAME|FILE", required_unless_present = "contention")]
+    pub(super) policies: Vec<String>,
+
+    /// A setting for all named policies, such as base=2s; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    pub(super) settings: Vec<(String, String)>,
+
+    /// Compare policies while clients compete for one row
+    #[arg(long)]
+    pub(super) contention: bool,
+
+    /// The numbers of clients, such as 50, 10,100 or 10..=190/10 (from 10 to 190 in steps of 10)
+    #[arg(
+        long,
+        value_name = "NUMBERS",
+        requires = "contention",
+        default_value = "10..=190/10"
+    )]
+    pub(super) clients: ClientCounts,
+
+    /// The number of runs for each policy and number of clients
+    #[arg(long, value_name = "N", requires = "contention", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) runs: u32,
+
+    /// The number of messages
+    #[arg(long, value_name = "N", conflicts_with = "contention", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) messages: u32,
+
+    /// The maximum number of attempts, whatever the policy decides
+    #[arg(long, value_name = "N", conflicts_with = "contention", value_parser = parse_number::<NonZeroU32>)]
+    pub(super) max_attempts: Option<NonZeroU32>,
+
+    /// The maximum age of a message: older ones are not retried, whatever the policy decides
+    #[arg(long, value_name = "DURATION", conflicts_with = "contention", value_parser = parse_span)]
+    pub(super) max_age: Option<Duration>,
+
+    /// The retention period of the queue: a message is dead-lettered before the queue drops it
+    #[arg(long, value_name = "DURATION", conflicts_with = "contention", value_parser = parse_span, default_value = "14d")]
+    pub(super) retention: Duration,
+
+    /// The duration of each failing attempt
+    #[arg(long, value_name = "DURATION", conflicts_with = "contention", value_parser = parse_span, default_value = "0s")]
+    pub(super) attempt_takes: Duration,
+
+    #[command(flatten)]
+    pub(super) given: FailureArgs,
+
+    /// The seed of all random numbers
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(super) seed: u64,
+
+    /// The number of threads [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
+    threads: Option<u16>,
+
+    #[command(flatten)]
+    pub(super) charts: Charts,
+
+    /// Print the result as JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub(super) json: bool,
+
+    /// Print the result as CSV
+    #[arg(long)]
+    pub(super) csv: bool,
+}
+
+/// With more threads, they would wait for each other's instances.
+const MAX_THREADS: usize = 16;
+
+impl Args {
+    /// The number of threads to use.
+    pub(super) fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or_else(all, usize::from).min(MAX_THREADS)
+    }
+}

@@ -1,0 +1,246 @@
+//! S3 as a place for policies: an object with the policy's file, and one with its signature beside it, `KEY.minisig`.
+
+use std::fmt;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::Builder;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::primitives::ByteStream;
+
+use super::signature::{LONGEST, SIGNATURE_SUFFIX};
+use backstop_aws::{AnswerLimit, Endpoint, NO_CREDENTIALS, NoAnswer, is_of_host};
+use backstop_core::text::chain;
+
+/// Within which a connection is made.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// Within which a request is answered, retries and all, and within which an object is read.
+const REQUEST: Duration = Duration::from_secs(60);
+
+/// A client of S3. Clones share its connections.
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    client: Client,
+    endpoint: Endpoint,
+}
+
+/// An object as it is now.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Object {
+    /// What tells this version of the object from others.
+    pub etag: Option<String>,
+    /// Its content.
+    pub file: Vec<u8>,
+}
+
+/// Why a bucket does not give or take an object.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BucketError {
+    /// Unreachable, too slow, failing or overloaded, or without credentials at the moment: worth asking again later.
+    #[error("can't reach {object}: {reason}")]
+    Away {
+        /// The object's URL.
+        object: String,
+        /// What happened.
+        reason: String,
+    },
+    /// No such bucket or no such key.
+    #[error("there is no {object}: {reason}")]
+    NotFound {
+        /// The object's URL.
+        object: String,
+        /// Which of the two, in S3's words.
+        reason: String,
+    },
+    /// These credentials may not.
+    #[error(
+        "access to {object} is denied: {reason}; S3 says so of a key that does not exist, too, to who may not list the bucket (s3:ListBucket)"
+    )]
+    Denied {
+        /// The object's URL.
+        object: String,
+        /// What S3 says.
+        reason: String,
+    },
+    /// Not done for another reason.
+    #[error("{object} is refused: {reason}")]
+    Refused {
+        /// The object's URL.
+        object: String,
+        /// Why.
+        reason: String,
+    },
+    /// Over the limit.
+    #[error("{object} has more bytes than the limit of {most}")]
+    TooLarge {
+        /// The object's URL.
+        object: String,
+        /// The limit.
+        most: usize,
+    },
+}
+
+impl BucketError {
+    /// Whether it is worth asking again later: S3 could not be reached, took too long, failed or was overloaded.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Away { .. })
+    }
+}
+
+impl Bucket {
+    /// A client with these credentials, region and endpoint. `path_style` puts the bucket's name into the path and not before the host, as other services than AWS's want it.
+    pub fn new(sdk: &SdkConfig, path_style: bool) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECTING)
+            .operation_timeout(REQUEST)
+            .build();
+        let config = Builder::from(sdk)
+            .timeout_config(timeouts)
+            .interceptor(AnswerLimit::S3)
+            .force_path_style(path_style);
+        Self {
+            client: Client::from_conf(config.build()),
+            endpoint: Endpoint::of("S3", sdk),
+        }
+    }
+
+    /// The object, or none where it still has this `etag`. An object of more than `most` bytes is refused before it is read.
+    pub async fn get(
+        &self,
+        bucket: &str,
+        key: &str,
+        etag: Option<&str>,
+        most: usize,
+    ) -> Result<Option<Object>, BucketError> {
+        let request = self.client.get_object().bucket(bucket).key(key);
+        let answer = match request
+            .set_if_none_match(etag.map(str::to_owned))
+            .send()
+            .await
+        {
+            Ok(answer) => answer,
+            Err(error) if is_unchanged(&error) => return Ok(None),
+            Err(error) => return Err(self.failed(bucket, key, &error)),
+        };
+        let away = |reason: String| BucketError::Away {
+            object: url(bucket, key),
+            reason,
+        };
+        let etag = answer.e_tag().map(str::to_owned);
+        let file = tokio::time::timeout(REQUEST, read(answer, most))
+            .await
+            .map_err(|_| away(format!("it took more than {}s", REQUEST.as_secs())))?
+            .map_err(away)?
+            .ok_or_else(|| BucketError::TooLarge {
+                object: url(bucket, key),
+                most,
+            })?;
+        Ok(Some(Object { etag, file }))
+    }
+
+    /// Writes an object; its ETag, where S3 tells it.
+    pub async fn put(
+        &self,
+        bucket: &str,
+        key: &str,
+        file: Vec<u8>,
+    ) -> Result<Option<String>, BucketError> {
+        let request = self.client.put_object().bucket(bucket).key(key);
+        let answer = request
+            .content_type(if key.ends_with(SIGNATURE_SUFFIX) {
+                "text/plain"
+            } else {
+                "application/wasm"
+            })
+            .body(ByteStream::from(file))
+            .send()
+            .await
+            .map_err(|error| self.failed(bucket, key, &error))?;
+        Ok(answer.e_tag().map(str::to_owned))
+    }
+
+    fn failed<E>(&self, bucket: &str, key: &str, error: &SdkError<E>) -> BucketError
+    where
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    {
+        let object = url(bucket, key);
+        if let Some(NoAnswer { code, text }) = self.endpoint.no_answer(error) {
+            let reason = text;
+            // Credentials may be there again later; what the environment says stays.
+            return match is_of_host(code) && code != NO_CREDENTIALS {
+                true => BucketError::Refused { object, reason },
+                false => BucketError::Away { object, reason },
+            };
+        }
+        let reason = match (error.code(), error.message()) {
+            (Some(code), Some(message)) => format!("{code}: {message}"),
+            (Some(code), None) => code.to_owned(),
+            (None, _) => chain(error),
+        };
+        let status = error.raw_response().map(|answer| answer.status().as_u16());
+        match status.unwrap_or_default() {
+            404 => BucketError::NotFound { object, reason },
+            401 | 403 => BucketError::Denied { object, reason },
+            408 | 429 | 500.. => BucketError::Away { object, reason },
+            _ => BucketError::Refused { object, reason },
+        }
+    }
+
+    /// The text of the signature beside an object; none where there is none.
+    pub async fn signature(&self, bucket: &str, key: &str) -> Result<Option<String>, BucketError> {
+        let key = signature_of(key);
+        match self.get(bucket, &key, None, LONGEST).await {
+            // What is not text is no signature, and is refused as such when it is verified.
+            Ok(found) => Ok(found.map(|it| String::from_utf8_lossy(&it.file).into_owned())),
+            Err(BucketError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("etag", &self.etag)
+            .field("bytes", &self.file.len())
+            .finish()
+    }
+}
+
+/// The key of the signature of the object with this key.
+fn signature_of(key: &str) -> String {
+    format!("{key}{SIGNATURE_SUFFIX}")
+}
+
+fn url(bucket: &str, key: &str) -> String {
+    format!("s3://{bucket}/{key}")
+}
+
+fn is_unchanged<E>(error: &SdkError<E>) -> bool {
+    let status = error.raw_response().map(|answer| answer.status().as_u16());
+    status == Some(304)
+}
+
+/// The content of an object; none where it has more than `most` bytes.
+async fn read(answer: GetObjectOutput, most: usize) -> Result<Option<Vec<u8>>, String> {
+    let is_too_large = |length: usize| length > most;
+    let declared = answer
+        .content_length()
+        .and_then(|it| usize::try_from(it).ok());
+    if declared.is_some_and(is_too_large) {
+        return Ok(None);
+    }
+    let mut body = answer.body;
+    let mut file = Vec::with_capacity(declared.unwrap_or_default());
+    while let Some(chunk) = body.try_next().await.map_err(|error| chain(&error))? {
+        file.extend_from_slice(&chunk);
+        if is_too_large(file.len()) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(file))
+}

@@ -1,0 +1,277 @@
+//! How a policy and its signature lie in a registry, as bytes: the WebAssembly OCI artifact layout (config `application/vnd.wasm.config.v0+json`, one layer `application/wasm`), and one of ours for signatures. Nothing here speaks to a registry.
+
+use std::collections::BTreeMap;
+
+use oci_client::Reference;
+use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageManifest, OciManifest};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use wasm_metadata::{Metadata, Payload};
+use wasmparser::{Parser, Payload as Part};
+
+use crate::signature::SIGNATURE_SUFFIX;
+use crate::{PolicyDigest, Shape, ShapeError};
+
+/// The media type of a policy's config.
+const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+
+/// The media type of a policy.
+const WASM: &str = "application/wasm";
+
+/// The media type of a signature, and of the artifact that it is.
+const SIGNATURE: &str = "application/vnd.backstop.minisig.v1";
+
+/// The media type of a config that says nothing, which is `{}`.
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+
+/// What an artifact is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Policy,
+    Signature,
+}
+
+/// An artifact, ready to be pushed: the same file, annotations and time make the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    pub(super) manifest: Vec<u8>,
+    pub(super) config: Vec<u8>,
+    pub(super) layer: Vec<u8>,
+}
+
+/// A file that can't be put into a registry.
+#[derive(Debug, thiserror::Error)]
+pub enum PackageError {
+    /// Text, or nothing of WebAssembly's.
+    #[error(
+        "it is not WebAssembly's binary format, which is what a registry holds; assemble text first, such as with `wasm-tools parse FILE -o policy.wasm`"
+    )]
+    NotBinary,
+    /// Of a shape that no host takes.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+}
+
+/// The config of `application/vnd.wasm.config.v0+json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Config {
+    created: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author: Option<String>,
+    architecture: &'static str,
+    os: &'static str,
+    layer_digests: [String; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    component: Option<Interfaces>,
+}
+
+/// What a component exports and imports.
+#[derive(Default, Serialize)]
+struct Interfaces {
+    exports: Vec<String>,
+    imports: Vec<String>,
+    /// The world that it is made for: which of ours an author took does not matter to a host.
+    target: Option<String>,
+}
+
+impl Package {
+    /// A policy: the file as it is, described by what it says of itself. `annotations` go above that. `created` is told as the time at which it was made: no clock is asked, so that a file pushed twice has one digest.
+    pub fn policy(
+        file: Vec<u8>,
+        annotations: BTreeMap<String, String>,
+        created: jiff::Timestamp,
+    ) -> Result<Self, PackageError> {
+        let is_component = Parser::is_component(&file);
+        if !is_component && !Parser::is_core_wasm(&file) {
+            return Err(PackageError::NotBinary);
+        }
+        Shape::of(&file)?;
+        let component = is_component.then(|| interfaces(&file)).transpose();
+        let component = component.map_err(ShapeError::from)?;
+        let payload = Payload::from_binary(&file).ok();
+        let metadata = payload.as_ref().map(Payload::metadata);
+        let mut told = metadata.map(described).unwrap_or_default();
+        told.extend(annotations);
+        let config = Config {
+            created: created.to_string(),
+            author: told.get("org.opencontainers.image.authors").cloned(),
+            architecture: "wasm",
+            os: if is_component { "wasip2" } else { "wasip1" },
+            layer_digests: [sha256(&file)],
+            component,
+        };
+        Ok(Self::of(CONFIG, json(&config), WASM, file, None, told))
+    }
+
+    /// A signature: an artifact of its own, since it is made for a file and not for one manifest.
+    pub(super) fn signature(text: &str) -> Self {
+        let (empty, layer) = (b"{}".to_vec(), text.as_bytes().to_vec());
+        let none = BTreeMap::new();
+        Self::of(EMPTY, empty, SIGNATURE, layer, Some(SIGNATURE), none)
+    }
+
+    fn of(
+        config_type: &str,
+        config: Vec<u8>,
+        layer_type: &str,
+        layer: Vec<u8>,
+        artifact_type: Option<&str>,
+        annotations: BTreeMap<String, String>,
+    ) -> Self {
+        let manifest = OciImageManifest {
+            schema_version: 2,
+            media_type: Some(OCI_IMAGE_MEDIA_TYPE.to_owned()),
+            config: descriptor(config_type, &config),
+            layers: vec![descriptor(layer_type, &layer)],
+            subject: None,
+            artifact_type: artifact_type.map(str::to_owned),
+            annotations: (!annotations.is_empty()).then_some(annotations),
+        };
+        Self {
+            manifest: json(&manifest),
+            config,
+            layer,
+        }
+    }
+
+    /// The digest of its manifest, by which it can be pinned.
+    pub fn digest(&self) -> String {
+        sha256(&self.manifest)
+    }
+}
+
+impl Kind {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Policy => "a policy",
+            Self::Signature => "a signature",
+        }
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Policy => WASM,
+            Self::Signature => SIGNATURE,
+        }
+    }
+}
+
+/// `sha256:` and the digest of these bytes.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+/// Where the signature of a policy's file is: in the same repository, by the digest of the file.
+pub(super) fn signature_of(reference: &Reference, file: &[u8]) -> Reference {
+    let digest = PolicyDigest::of(file).to_string().replace(':', "-");
+    Reference::with_tag(
+        reference.registry().to_owned(),
+        reference.repository().to_owned(),
+        format!("{digest}{SIGNATURE_SUFFIX}"),
+    )
+}
+
+/// The one layer of an artifact, or what its manifest is instead. Its config may be of any type: a host needs nothing of it, and other tools write others.
+pub(super) fn layer(manifest: &[u8], kind: Kind) -> Result<OciDescriptor, String> {
+    let manifest = serde_json::from_slice(manifest)
+        .map_err(|error| format!("its manifest can't be read: {error}"))?;
+    let manifest = match manifest {
+        OciManifest::Image(manifest) => manifest,
+        OciManifest::ImageIndex(_) => {
+            return Err(
+                "it is an index of images for several platforms; expected one manifest".to_owned(),
+            );
+        }
+    };
+    let expected = kind.media_type();
+    let count = manifest.layers.len();
+    let mut layers = manifest.layers.into_iter();
+    match (layers.next(), layers.next()) {
+        (Some(layer), None) if layer.media_type == expected => Ok(layer),
+        (Some(layer), None) => Err(format!(
+            "its layer is of the type `{}`; expected `{expected}`",
+            layer.media_type
+        )),
+        _ => Err(format!("it has {count} layers; expected one, `{expected}`")),
+    }
+}
+
+fn descriptor(media_type: &str, content: &[u8]) -> OciDescriptor {
+    OciDescriptor {
+        media_type: media_type.to_owned(),
+        digest: sha256(content),
+        size: i64::try_from(content.len()).unwrap_or(i64::MAX),
+        ..OciDescriptor::default()
+    }
+}
+
+/// Structures of strings and numbers, which are always JSON.
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// The names of what the outermost component exports and imports.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "nothing else has a name that others see"
+)]
+fn interfaces(file: &[u8]) -> wasmparser::Result<Interfaces> {
+    let mut found = Interfaces::default();
+    let mut depth = 0;
+    for part in Parser::new(0).parse_all(file) {
+        match part? {
+            Part::Version { .. } => depth += 1,
+            Part::End(_) => depth -= 1,
+            Part::ComponentExportSection(section) if depth == 1 => {
+                for export in section {
+                    found.exports.push(export?.name.name.to_owned());
+                }
+            }
+            Part::ComponentImportSection(section) if depth == 1 => {
+                for import in section {
+                    found.imports.push(import?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The annotations of OCI that a file's own metadata fills.
+fn described(metadata: &Metadata) -> BTreeMap<String, String> {
+    let found = [
+        ("title", metadata.name.clone()),
+        (
+            "version",
+            metadata.version.as_ref().map(ToString::to_string),
+        ),
+        (
+            "description",
+            metadata.description.as_ref().map(ToString::to_string),
+        ),
+        (
+            "authors",
+            metadata.authors.as_ref().map(ToString::to_string),
+        ),
+        (
+            "licenses",
+            metadata.licenses.as_ref().map(ToString::to_string),
+        ),
+        ("source", metadata.source.as_ref().map(ToString::to_string)),
+        ("url", metadata.homepage.as_ref().map(ToString::to_string)),
+        (
+            "revision",
+            metadata.revision.as_ref().map(ToString::to_string),
+        ),
+    ];
+    let named = |(name, value): (&str, Option<String>)| {
+        Some((format!("org.opencontainers.image.{name}"), value?))
+    };
+    found.into_iter().filter_map(named).collect()
+}
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;

@@ -1,0 +1,237 @@
+//! OCI registries as a place for policies: what is pushed there any host, `wkg` and other tools can read; what is fetched is checked against its digests, and the registry is not trusted with anything else.
+//!
+//! The signature of a policy is an artifact of its own beside it, found by the digest of the policy's file.
+
+mod challenge;
+mod credentials;
+mod error;
+mod layout;
+mod push;
+mod reader;
+mod session;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use error::RegistryError;
+pub use layout::{Package, PackageError};
+pub use oci_client::Reference;
+
+use session::Session;
+
+/// Within which a registry says what a tag means.
+const ASKING: Duration = Duration::from_secs(15);
+
+/// Within which a policy and its signature are fetched, or pushed.
+const MOVING: Duration = Duration::from_secs(120);
+
+/// A client of registries. Clones share what has been logged in to.
+#[derive(Clone)]
+pub struct Registry {
+    plain_http: Arc<Vec<String>>,
+    sessions: Arc<Mutex<BTreeMap<String, Session>>>,
+}
+
+/// A policy out of a registry. Its digests have been checked; its signature, if it has one, has not.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// The digest of the manifest: `sha256:` and 64 hexadecimal digits.
+    pub manifest: String,
+    /// The policy's file.
+    pub file: Vec<u8>,
+    /// The text of its signature, if there is one and it was asked for.
+    pub signature: Option<String>,
+}
+
+impl Registry {
+    /// A client that speaks TLS to all registries but those at `localhost` and `127.0.0.1` and those listed: names of hosts, with or without a port.
+    pub fn new(plain_http: Vec<String>) -> Self {
+        Self {
+            plain_http: Arc::new(plain_http),
+            sessions: Arc::default(),
+        }
+    }
+
+    /// The digest of the manifest that the reference has now: its pin, if it has one, or what the registry answers to a HEAD request.
+    pub async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
+        if let Some(pin) = reference.digest() {
+            return Ok(pin.to_owned());
+        }
+        let session = self.session(reference).await?;
+        self.within(ASKING, reference, session.digest(reference))
+            .await
+    }
+
+    /// Fetches a policy, and its signature where it is wanted. A policy of more than `most` bytes is refused before any of it is fetched.
+    pub async fn fetch(
+        &self,
+        reference: &Reference,
+        with_signature: bool,
+        most: usize,
+    ) -> Result<Artifact, RegistryError> {
+        let session = self.session(reference).await?;
+        let fetching = async {
+            let (manifest, file) = session.policy(reference, most).await?;
+            let signature = if with_signature {
+                session.signature(reference, &file).await?
+            } else {
+                None
+            };
+            Ok(Artifact {
+                manifest,
+                file,
+                signature,
+            })
+        };
+        self.within(MOVING, reference, fetching).await
+    }
+
+    /// Pushes a policy to a tag and answers the digest of its manifest. The signature goes first: whoever sees the policy finds it signed. A reference with a pin is refused, as what is pushed may have another digest.
+    pub async fn push(
+        &self,
+        reference: &Reference,
+        package: &Package,
+        signature: Option<&str>,
+    ) -> Result<String, RegistryError> {
+        if reference.digest().is_some() {
+            return Err(RegistryError::Refused {
+                reference: reference.to_string(),
+                reason: "a policy is pushed to a tag, not to a digest".to_owned(),
+            });
+        }
+        let session = self.session(reference).await?;
+        let pushing = async {
+            if let Some(signature) = signature {
+                let tag = layout::signature_of(reference, &package.layer);
+                session.push(&tag, &Package::signature(signature)).await?;
+            }
+            session.push(reference, package).await?;
+            Ok(package.digest())
+        };
+        self.within(MOVING, reference, pushing).await
+    }
+
+    /// The session with the registry of a reference: opened, credentials and all, when there is none.
+    async fn session(&self, reference: &Reference) -> Result<Session, RegistryError> {
+        let registry = reference.resolve_registry();
+        if let Some(session) = self.sessions().get(registry) {
+            return Ok(session.clone());
+        }
+        let session = Session::open(reference, self.is_plain(registry)).await?;
+        self.sessions().insert(registry.to_owned(), session.clone());
+        Ok(session)
+    }
+
+    /// The answer to a request, or that there was none in time. After a refusal the session is dropped: the next request takes credentials that have been renewed since.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        reference: &Reference,
+        request: impl Future<Output = Result<T, RegistryError>>,
+    ) -> Result<T, RegistryError> {
+        let answer = tokio::time::timeout(limit, request)
+            .await
+            .unwrap_or_else(|_| {
+                let reason = format!("it took more than {}s", limit.as_secs());
+                Err(RegistryError::away(reference, reason))
+            });
+        if answer.as_ref().is_err_and(|error| !error.is_unreachable()) {
+            self.sessions().remove(reference.resolve_registry());
+        }
+        answer
+    }
+
+    fn is_plain(&self, registry: &str) -> bool {
+        let host = registry.split(':').next().unwrap_or(registry);
+        let is_named = |plain: &String| plain == registry || plain == host;
+        ["localhost", "127.0.0.1"].contains(&host) || self.plain_http.iter().any(is_named)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("plain_http", &self.plain_http)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Artifact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Artifact")
+            .field("manifest", &self.manifest)
+            .field("bytes", &self.file.len())
+            .field("signed", &self.signature.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_is_left_out_for_this_machine_and_the_registries_that_are_listed() {
+        let registry = Registry::new(vec!["registry.lan".to_owned(), "10.0.0.7:5000".to_owned()]);
+        for (named, expected) in [
+            ("localhost", true),
+            ("localhost:5000", true),
+            ("127.0.0.1:5000", true),
+            ("registry.lan", true),
+            ("registry.lan:443", true),
+            ("10.0.0.7:5000", true),
+            ("10.0.0.7", false),
+            ("10.0.0.7:5001", false),
+            ("localhost.example.com", false),
+            ("registry.example.com", false),
+        ] {
+            assert_eq!(registry.is_plain(named), expected, "{named}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pinned_reference_is_what_it_is_pinned_to_without_asking() {
+        let pin = format!("sha256:{}", "0".repeat(64));
+        let reference = format!("127.0.0.1:1/policies/orders@{pin}")
+            .parse()
+            .unwrap();
+        let found = Registry::new(Vec::new()).digest(&reference).await;
+        assert_eq!(found.unwrap(), pin);
+    }
+
+    #[tokio::test]
+    async fn after_a_refusal_credentials_are_looked_up_again_and_after_an_outage_not() {
+        let registry = Registry::new(Vec::new());
+        let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
+        let answer = async |error: RegistryError| {
+            registry.session(&reference).await.unwrap();
+            let answer = registry.within(ASKING, &reference, async { Err::<(), _>(error) });
+            assert!(answer.await.is_err());
+            registry.sessions().is_empty()
+        };
+        assert!(!answer(RegistryError::away(&reference, String::new())).await);
+        let denied = RegistryError::Denied {
+            reference: reference.to_string(),
+            registry: String::new(),
+            reason: String::new(),
+        };
+        assert!(answer(denied).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_registry_that_never_answers_is_away() {
+        let registry = Registry::new(Vec::new());
+        let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
+        let never = std::future::pending::<Result<(), _>>();
+        let answer = registry.within(ASKING, &reference, never).await;
+        let expected = "the registry 127.0.0.1:1 is away: it took more than 15s";
+        assert_eq!(answer.unwrap_err().to_string(), expected);
+    }
+}

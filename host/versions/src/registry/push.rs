@@ -1,0 +1,93 @@
+//! Pushing to one registry, by the requests of the OCI distribution specification: an upload for each blob, in one piece, and then the manifest. What the registry says is read within the limits of [`Reader`].
+
+use oci_client::Reference;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
+use reqwest::{Method, Response, StatusCode, Url};
+
+use super::RegistryError;
+use super::layout;
+use super::reader::{Access, Reader, answer, good};
+
+impl Reader {
+    /// Uploads a blob, which the registry keeps under its digest.
+    pub(super) async fn push_blob(
+        &self,
+        reference: &Reference,
+        blob: Vec<u8>,
+    ) -> Result<(), RegistryError> {
+        let (base, repository) = (self.base(), reference.repository());
+        let url = format!("{base}/v2/{repository}/blobs/uploads/");
+        let begun = self
+            .evaluate(Method::POST, &url, reference, Access::Push)
+            .await?;
+        let begun = good(begun, reference).await?;
+        let mut location = location(&begun, reference)?;
+        let digest = layout::sha256(&blob);
+        location.query_pairs_mut().append_pair("digest", &digest);
+        let media_type = HeaderValue::from_static("application/octet-stream");
+        self.put(location, media_type, blob, reference).await
+    }
+
+    /// Pushes a manifest to the reference's tag.
+    pub(super) async fn push_manifest(
+        &self,
+        reference: &Reference,
+        manifest: Vec<u8>,
+        media_type: HeaderValue,
+    ) -> Result<(), RegistryError> {
+        let url = self.manifest_url(reference);
+        let url = Url::parse(&url).map_err(|error| refused(reference, error.to_string()))?;
+        self.put(url, media_type, manifest, reference).await
+    }
+
+    /// Sends content, which has its own time: a large policy over a slow line takes longer than a registry may be silent.
+    async fn put(
+        &self,
+        url: Url,
+        media_type: HeaderValue,
+        content: Vec<u8>,
+        reference: &Reference,
+    ) -> Result<(), RegistryError> {
+        let is_of_registry =
+            Url::parse(self.base()).is_ok_and(|base| base.origin() == url.origin());
+        let uploads = Self::uploads(reference)?;
+        let mut request = uploads
+            .request(Method::PUT, url)
+            .header(CONTENT_TYPE, media_type)
+            .body(content);
+        // Another server is shown nothing that only the registry is to see.
+        if is_of_registry {
+            let shown = self.authorization(reference, Access::Push).await?;
+            request = request.headers(shown.map(|it| (AUTHORIZATION, it)).into_iter().collect());
+        }
+        let done = good(answer(request, reference).await?, reference).await?;
+        match done.status() {
+            StatusCode::CREATED => Ok(()),
+            other => Err(refused(
+                reference,
+                format!(
+                    "HTTP {} in place of 201 for what was pushed",
+                    other.as_u16()
+                ),
+            )),
+        }
+    }
+}
+
+/// Where a blob is to be uploaded to.
+fn location(begun: &Response, reference: &Reference) -> Result<Url, RegistryError> {
+    let named = begun.headers().get(LOCATION);
+    let named = named.and_then(|named| named.to_str().ok());
+    let url = named.and_then(|named| begun.url().join(named).ok());
+    url.ok_or_else(|| {
+        let reason = "it does not say where to upload a blob to".to_owned();
+        refused(reference, reason)
+    })
+}
+
+fn refused(reference: &Reference, reason: String) -> RegistryError {
+    RegistryError::Refused {
+        reference: reference.to_string(),
+        reason,
+    }
+}

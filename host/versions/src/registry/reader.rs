@@ -1,0 +1,367 @@
+//! Requests to one registry, and what is read of the answers. Nothing that a registry sends is taken without a limit: not a blob, not a manifest, not a token, not what it says of an error.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use oci_client::Reference;
+use oci_client::errors::OciEnvelope;
+use oci_client::secrets::RegistryAuth;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, WWW_AUTHENTICATE,
+};
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url};
+use serde::Deserialize;
+
+use super::RegistryError;
+use super::challenge::Challenge;
+use super::layout;
+
+/// Within which a connection is made.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// How long a registry may fall silent in the middle of an answer.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The largest manifest, in bytes: what registries take is no larger.
+const MANIFEST: usize = 4 << 20;
+
+/// The largest answer of a server of tokens, in bytes.
+const TOKEN: usize = 256 << 10;
+
+/// How much is read of what a registry says of an error, in bytes.
+const ERROR: usize = 16 << 10;
+
+/// What a manifest may be, and what is asked for so that it can be told what it is.
+const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// A client of one registry. How it pushes is in [`push`](super::push).
+pub(super) struct Reader {
+    client: Client,
+    /// Where the registry is: `https://registry.example.com`.
+    base: String,
+    auth: RegistryAuth,
+    /// What the registry wants to be shown for this repository and access.
+    authorization: Mutex<Option<(String, Access, Option<HeaderValue>)>>,
+}
+
+/// What a repository is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Pull,
+    Push,
+}
+
+impl Access {
+    /// As a token's scope names it.
+    fn actions(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "pull,push",
+        }
+    }
+}
+
+/// What a server of tokens answers, by either of the two names that are in use.
+#[derive(Deserialize)]
+struct Token {
+    #[serde(alias = "access_token")]
+    token: String,
+}
+
+impl Reader {
+    /// A client of the registry of this reference. Nothing is sent yet.
+    pub(super) fn new(
+        reference: &Reference,
+        is_plain: bool,
+        auth: RegistryAuth,
+    ) -> Result<Self, RegistryError> {
+        let client = builder()
+            .read_timeout(SILENCE)
+            .build()
+            .map_err(|error| RegistryError::of(reference, error))?;
+        let scheme = if is_plain { "http" } else { "https" };
+        Ok(Self {
+            client,
+            base: format!("{scheme}://{}", reference.resolve_registry()),
+            auth,
+            authorization: Mutex::default(),
+        })
+    }
+
+    /// Where the registry is, without a slash at the end.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// A client for what takes its time to be sent: without a limit of its own, as none of reqwest's counts from the end of the body.
+    pub(super) fn uploads(reference: &Reference) -> Result<Client, RegistryError> {
+        let uploads = builder().build();
+        uploads.map_err(|error| RegistryError::of(reference, error))
+    }
+
+    /// The digest of the manifest that the reference has now, as the registry says it.
+    pub(super) async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
+        let url = self.manifest_url(reference);
+        let answer = self
+            .evaluate(Method::HEAD, &url, reference, Access::Pull)
+            .await?;
+        let named = answer.headers().get("docker-content-digest");
+        if answer.status().is_success()
+            && let Some(digest) = named.and_then(|it| it.to_str().ok())
+        {
+            return Ok(digest.to_owned());
+        }
+        // Without a body nothing says what is wrong.
+        Ok(layout::sha256(&self.manifest(reference).await?))
+    }
+
+    /// The manifest of the reference, whose digest is not checked.
+    pub(super) async fn manifest(&self, reference: &Reference) -> Result<Vec<u8>, RegistryError> {
+        let url = self.manifest_url(reference);
+        let answer = self
+            .evaluate(Method::GET, &url, reference, Access::Pull)
+            .await?;
+        let answer = good(answer, reference).await?;
+        let name = format!("the manifest of {reference}");
+        read(answer, reference, &name, MANIFEST).await
+    }
+
+    /// The content of this digest, of at most `most` bytes.
+    pub(super) async fn blob(
+        &self,
+        reference: &Reference,
+        digest: &str,
+        most: usize,
+    ) -> Result<Vec<u8>, RegistryError> {
+        let (base, repository) = (&self.base, reference.repository());
+        let url = format!("{base}/v2/{repository}/blobs/{digest}");
+        let answer = self
+            .evaluate(Method::GET, &url, reference, Access::Pull)
+            .await?;
+        let answer = good(answer, reference).await?;
+        let content = read(answer, reference, &reference.to_string(), most).await?;
+        let found = layout::sha256(&content);
+        if found != digest {
+            return Err(RegistryError::Changed {
+                reference: reference.to_string(),
+                expected: digest.to_owned(),
+                found,
+            });
+        }
+        Ok(content)
+    }
+
+    pub(super) fn manifest_url(&self, reference: &Reference) -> String {
+        let (base, repository) = (&self.base, reference.repository());
+        let version = reference.digest().or_else(|| reference.tag());
+        format!(
+            "{base}/v2/{repository}/manifests/{}",
+            version.unwrap_or("latest")
+        )
+    }
+
+    /// The answer to a request without a body, whatever it is. A token that is no longer good is replaced, once.
+    pub(super) async fn evaluate(
+        &self,
+        method: Method,
+        url: &str,
+        reference: &Reference,
+        access: Access,
+    ) -> Result<Response, RegistryError> {
+        let is_known = self.known(reference.repository(), access).is_some();
+        let authorization = self.authorization(reference, access).await?;
+        let answer = self.send(&method, url, reference, authorization).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED || !is_known {
+            return Ok(answer);
+        }
+        let authorization = self.authorize(reference, access).await?;
+        self.send(&method, url, reference, authorization).await
+    }
+
+    /// What the registry wants to be shown, as far as known without asking.
+    pub(super) async fn authorization(
+        &self,
+        reference: &Reference,
+        access: Access,
+    ) -> Result<Option<HeaderValue>, RegistryError> {
+        match self.known(reference.repository(), access) {
+            Some(known) => Ok(known),
+            None => self.authorize(reference, access).await,
+        }
+    }
+
+    async fn send(
+        &self,
+        method: &Method,
+        url: &str,
+        reference: &Reference,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Response, RegistryError> {
+        let mut headers = HeaderMap::new();
+        if *method == Method::POST {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        } else {
+            headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));
+        }
+        headers.extend(authorization.map(|it| (AUTHORIZATION, it)));
+        let request = self.client.request(method.clone(), url).headers(headers);
+        answer(request, reference).await
+    }
+
+    fn known(&self, repository: &str, access: Access) -> Option<Option<HeaderValue>> {
+        let known = self.authorization.lock();
+        let known = known.unwrap_or_else(PoisonError::into_inner);
+        let (of, granted, authorization) = known.as_ref()?;
+        (of == repository && *granted == access).then(|| authorization.clone())
+    }
+
+    /// Asks the registry what it wants to be shown, and gets that: a token, where it names a server of tokens; name and password, where there are any; or nothing.
+    async fn authorize(
+        &self,
+        reference: &Reference,
+        access: Access,
+    ) -> Result<Option<HeaderValue>, RegistryError> {
+        let version = answer(self.client.get(format!("{}/v2/", self.base)), reference).await?;
+        let challenges = version.headers().get_all(WWW_AUTHENTICATE);
+        let challenges: Vec<_> = challenges
+            .iter()
+            .filter_map(|it| it.to_str().ok())
+            .collect();
+        let authorization = match challenges.iter().find_map(|it| Challenge::of(it)) {
+            Some(challenge) => Some(self.token(challenge, reference, access).await?),
+            None if challenges.is_empty() => None,
+            None => match &self.auth {
+                RegistryAuth::Basic(user, password) => basic(user, password),
+                RegistryAuth::Anonymous | RegistryAuth::Bearer(_) => None,
+            },
+        };
+        let known = self.authorization.lock();
+        *known.unwrap_or_else(PoisonError::into_inner) = Some((
+            reference.repository().to_owned(),
+            access,
+            authorization.clone(),
+        ));
+        Ok(authorization)
+    }
+
+    async fn token(
+        &self,
+        challenge: Challenge,
+        reference: &Reference,
+        access: Access,
+    ) -> Result<HeaderValue, RegistryError> {
+        let refused = |reason: String| RegistryError::Refused {
+            reference: reference.to_string(),
+            reason,
+        };
+        let mut url = Url::parse(&challenge.realm)
+            .map_err(|error| refused(format!("its server of tokens is no URL: {error}")))?;
+        let scope = format!("repository:{}:{}", reference.repository(), access.actions());
+        let service = challenge.service.as_deref();
+        url.query_pairs_mut()
+            .append_pair("scope", &scope)
+            .extend_pairs(service.map(|service| ("service", service)));
+        let mut request = self.client.get(url);
+        if let RegistryAuth::Basic(user, password) = &self.auth {
+            request = request.basic_auth(user, Some(password));
+        }
+        let answer = answer(request, reference).await?;
+        let status = answer.status();
+        let name = format!("the token for {reference}");
+        if !status.is_success() {
+            let reason = start_of(answer).await;
+            return Err(match status.as_u16() {
+                status @ (408 | 429 | 500..) => RegistryError::answered(reference, status, &reason),
+                _ => RegistryError::answered(reference, 401, &reason),
+            });
+        }
+        let text = read(answer, reference, &name, TOKEN).await?;
+        let token: Token = serde_json::from_slice(&text)
+            .map_err(|error| refused(format!("it gives no token: {error}")))?;
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.token))
+            .map_err(|error| refused(format!("it gives no token: {error}")))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+fn builder() -> ClientBuilder {
+    Client::builder()
+        .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECTING)
+}
+
+fn basic(user: &str, password: &str) -> Option<HeaderValue> {
+    use base64::Engine as _;
+    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+pub(super) async fn answer(
+    request: RequestBuilder,
+    reference: &Reference,
+) -> Result<Response, RegistryError> {
+    let answer = request.send().await;
+    answer.map_err(|error| RegistryError::of(reference, error))
+}
+
+/// The answer, if it is what was asked for.
+pub(super) async fn good(
+    answer: Response,
+    reference: &Reference,
+) -> Result<Response, RegistryError> {
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        return Err(RegistryError::answered(reference, 401, ""));
+    }
+    let text = start_of(answer).await;
+    Err(match serde_json::from_str::<OciEnvelope>(&text) {
+        Ok(envelope) if status.is_client_error() => RegistryError::told(reference, &envelope),
+        _ => RegistryError::answered(reference, status.as_u16(), &text),
+    })
+}
+
+/// All of an answer; an error where there is more than `most` bytes of it, by its own word or in fact.
+async fn read(
+    mut answer: Response,
+    reference: &Reference,
+    name: &str,
+    most: usize,
+) -> Result<Vec<u8>, RegistryError> {
+    let too_large = |size: u64| RegistryError::TooLarge {
+        reference: name.to_owned(),
+        size: i64::try_from(size).unwrap_or(i64::MAX),
+        most,
+    };
+    let declared = answer.content_length().unwrap_or(0);
+    let expected = usize::try_from(declared).ok().filter(|it| *it <= most);
+    let mut content = Vec::with_capacity(expected.ok_or_else(|| too_large(declared))?);
+    while let Some(chunk) = answer
+        .chunk()
+        .await
+        .map_err(|error| RegistryError::of(reference, error))?
+    {
+        if content.len() + chunk.len() > most {
+            return Err(too_large((content.len() + chunk.len()) as u64));
+        }
+        content.extend_from_slice(&chunk);
+    }
+    Ok(content)
+}
+
+/// The start of what an answer says, as far as it comes.
+async fn start_of(mut answer: Response) -> String {
+    let mut text = Vec::new();
+    while text.len() < ERROR
+        && let Ok(Some(chunk)) = answer.chunk().await
+    {
+        text.extend(chunk.iter().take(ERROR - text.len()));
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}

@@ -1,0 +1,116 @@
+//! One registry that is spoken to: policies and signatures, as the artifacts that they are there.
+
+use std::sync::Arc;
+
+use oci_client::Reference;
+use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor};
+use reqwest::header::HeaderValue;
+
+use super::RegistryError;
+use super::credentials::credentials;
+use super::layout::{self, Kind, Package};
+use super::reader::Reader;
+use crate::signature;
+
+/// One registry that is spoken to.
+#[derive(Clone)]
+pub(super) struct Session {
+    reader: Arc<Reader>,
+}
+
+impl Session {
+    /// Looks up the credentials and makes a client. Nothing is sent yet.
+    pub(super) async fn open(reference: &Reference, is_plain: bool) -> Result<Self, RegistryError> {
+        let auth = credentials(reference.resolve_registry()).await;
+        let reader = Arc::new(Reader::new(reference, is_plain, auth)?);
+        Ok(Self { reader })
+    }
+
+    pub(super) async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
+        self.reader.digest(reference).await
+    }
+
+    /// A policy's file, with the digest of its manifest before it.
+    pub(super) async fn policy(
+        &self,
+        reference: &Reference,
+        most: usize,
+    ) -> Result<(String, Vec<u8>), RegistryError> {
+        let (digest, layer) = self.layer(reference, Kind::Policy).await?;
+        Ok((digest, self.blob(reference, &layer, most).await?))
+    }
+
+    /// The signature of a policy's file; none where it has none.
+    pub(super) async fn signature(
+        &self,
+        reference: &Reference,
+        file: &[u8],
+    ) -> Result<Option<String>, RegistryError> {
+        let reference = layout::signature_of(reference, file);
+        let layer = match self.layer(&reference, Kind::Signature).await {
+            Err(RegistryError::NotFound { .. }) => return Ok(None),
+            found => found?.1,
+        };
+        let text = self.blob(&reference, &layer, signature::LONGEST).await?;
+        // What is not text is no signature, and is refused as such when it is verified.
+        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// The one layer of an artifact, with the digest of the manifest before it.
+    async fn layer(
+        &self,
+        reference: &Reference,
+        kind: Kind,
+    ) -> Result<(String, OciDescriptor), RegistryError> {
+        let manifest = self.reader.manifest(reference).await?;
+        let digest = layout::sha256(&manifest);
+        if let Some(pin) = reference.digest()
+            && pin != digest
+        {
+            return Err(RegistryError::Changed {
+                reference: reference.to_string(),
+                expected: pin.to_owned(),
+                found: digest,
+            });
+        }
+        let layer = layout::layer(&manifest, kind).map_err(|reason| RegistryError::Unfit {
+            reference: reference.to_string(),
+            expected: kind.title(),
+            reason,
+        })?;
+        Ok((digest, layer))
+    }
+
+    /// The content of a layer, which is checked against its digest. Never taken from the other addresses that a manifest may name.
+    async fn blob(
+        &self,
+        reference: &Reference,
+        layer: &OciDescriptor,
+        most: usize,
+    ) -> Result<Vec<u8>, RegistryError> {
+        if !usize::try_from(layer.size).is_ok_and(|size| size <= most) {
+            return Err(RegistryError::TooLarge {
+                reference: reference.to_string(),
+                size: layer.size,
+                most,
+            });
+        }
+        self.reader.blob(reference, &layer.digest, most).await
+    }
+
+    /// Pushes an artifact to a tag: its parts, then the manifest, which makes it visible.
+    pub(super) async fn push(
+        &self,
+        reference: &Reference,
+        package: &Package,
+    ) -> Result<(), RegistryError> {
+        for blob in [&package.layer, &package.config] {
+            self.reader.push_blob(reference, blob.clone()).await?;
+        }
+        let media_type = HeaderValue::from_static(OCI_IMAGE_MEDIA_TYPE);
+        let manifest = package.manifest.clone();
+        self.reader
+            .push_manifest(reference, manifest, media_type)
+            .await
+    }
+}
