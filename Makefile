@@ -1,13 +1,15 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
 # They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later.
-.PHONY: help build policies packages demo test check lint bench lambda toolchain services clean
+.PHONY: help build policies packages dist demo test check lint bench lambda toolchain services clean
 
 help:
 	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
 	@echo "make test    run every test, against emulators of SQS that it installs and starts itself"
 	@echo "make lambda  build the package of the Lambda retry handler, for arm64 and x86-64"
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
-	@echo "make policies  build the built-in policies again, after a change of policies/"
+	@echo "make dist    build the release archives, for x86-64 and arm64 Linux, with checksums and an SBOM"
+	@echo "make policies  build the built-in policies again, after a change in policies/"
+	@echo "make packages  package every crate, and compile the packages by themselves"
 	@echo "make bench   measure decisions, languages, requests, throughput, memory, swaps, and the start of the Lambda handler"
 
 demo: build
@@ -35,6 +37,10 @@ bench: toolchain services
 
 lambda: build
 	host/lambda/package.sh
+
+# Release archives: see the script.
+dist: toolchain
+	host/dist.sh
 
 # The modules of the built-in policies, which are committed: after every change of their sources or toolchain.
 policies: toolchain
