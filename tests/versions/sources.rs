@@ -170,7 +170,7 @@ async fn with_s3_away_the_last_good_version_decides_and_a_start_has_it_too() {
 
     let policy = start(&catalog, &name).await;
     assert!(decides(&policy, &waits(1)));
-    assert!(policy.status().away.is_some());
+    assert!(policy.status().unreachable.is_some());
     bucket.put("orders.wat", &waits(2)).await;
     bucket.shut(false);
     assert!(matches!(look(&policy).await, Reload::Swapped { .. }));
@@ -255,7 +255,13 @@ async fn a_place_that_never_answers_holds_up_no_start_that_has_something_to_begi
     let started = clock::instant();
     let policy = start(&away, &name).await;
     assert!(decides(&policy, &waits(1)));
-    assert!(policy.status().away.unwrap().contains("no answer within"));
+    assert!(
+        policy
+            .status()
+            .unreachable
+            .unwrap()
+            .contains("no answer within")
+    );
     let bare = Catalog {
         store: None,
         ..away
@@ -437,9 +443,9 @@ async fn a_tag_is_followed_and_a_pinned_manifest_is_not() {
     ));
     // A start has both, the pinned one without asking anybody.
     let again = start(&catalog, &url).await;
-    assert!(is_of(&again, 2) && again.status().away.is_some());
+    assert!(is_of(&again, 2) && again.status().unreachable.is_some());
     let again = start(&catalog, pinned).await;
-    assert!(is_of(&again, 1) && again.status().away.is_none());
+    assert!(is_of(&again, 1) && again.status().unreachable.is_none());
     registry.restart();
     assert!(matches!(look(&live).await, Reload::SourceRecovered { .. }));
 }

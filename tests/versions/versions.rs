@@ -149,7 +149,7 @@ fn a_start_with_the_source_away_or_bad_goes_on_with_what_was_last_good() {
     assert!(
         policy
             .status()
-            .away
+            .unreachable
             .unwrap()
             .contains("can't read the policy")
     );
@@ -175,11 +175,11 @@ fn a_source_that_is_away_is_said_once_and_its_return_too() {
     std::fs::rename(world.at("policy.wat"), world.at("away")).unwrap();
     assert!(matches!(policy.reload(), Reload::SourceUnreachable { .. }));
     assert!(matches!(policy.reload(), Reload::Unchanged));
-    assert!(policy.status().away.is_some());
+    assert!(policy.status().unreachable.is_some());
     std::fs::rename(world.at("away"), world.at("policy.wat")).unwrap();
     assert!(matches!(policy.reload(), Reload::SourceRecovered { .. }));
     assert!(matches!(policy.reload(), Reload::Unchanged));
-    assert!(policy.status().away.is_none());
+    assert!(policy.status().unreachable.is_none());
 }
 
 /// Breaks on every failure but those of the probe, and waits so long on them.
@@ -627,10 +627,10 @@ fn looking_at_a_file_is_no_reason_to_look_again() {
     assert!(matches!(next(&told), Reload::Swapped { .. }));
     // The look that made the swap was the last one, as soon as what it stirred up has settled.
     std::thread::sleep(Duration::from_secs(1));
-    let looked = policy.status().looked;
+    let looked = policy.status().checked;
     std::fs::read(world.at("policy.wat")).unwrap();
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(policy.status().looked, looked);
+    assert_eq!(policy.status().checked, looked);
 }
 
 /// Waits for the next thing that is told.

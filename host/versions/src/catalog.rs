@@ -1,46 +1,49 @@
-//! What the policies of a host have in common: where they run, how they are reached, what is kept of them, and what is asked of a new version.
+//! What the policies of a host share: the sandbox, the way to their sources, the store, and what a new version must pass.
 
 use std::time::Duration;
 
-use super::Sandbox;
-use super::remotes::Remotes;
-use super::signature::Keys;
-use super::source::FetchOptions;
-use super::store::Store;
+use backstop_engine::Sandbox;
 
-/// How often S3 and registries are looked at by default.
+use crate::signature::Keys;
+use crate::source::{FetchOptions, Remotes};
+use crate::store::Store;
+
+/// The metric that counts roll-backs, by the policy's name.
+pub const ROLLBACKS: &str = "backstop_policy_rollbacks_total";
+
+/// How often S3 and registries are checked by default.
 pub const REFRESH: Duration = Duration::from_secs(60);
 
-/// How often a file is looked at whose folder tells of no changes.
+/// How often a file is checked whose folder does not report changes.
 pub const POLL: Duration = Duration::from_secs(5);
 
 /// Shared by all policies of a host; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Catalog {
-    /// Where they run.
+    /// The sandbox that they run in.
     pub sandbox: Sandbox,
-    /// The way to S3 and to registries.
+    /// The clients of S3 and of registries.
     pub remotes: Remotes,
-    /// What is kept of good versions between two starts.
+    /// Where good versions are kept between two starts.
     pub store: Option<Store>,
-    /// What is known of versions that could not be compiled or loaded, from earlier tries.
+    /// Where it is kept which versions could not be compiled or loaded.
     pub refusals: Option<Store>,
-    /// Who may sign policies; without keys, no signature is asked for.
+    /// The keys that may sign policies; without keys, no signature is required.
     pub keys: Option<Keys>,
-    /// How often places that tell of no change are looked at.
+    /// How often sources that report no changes are checked.
     pub refresh: Duration,
-    /// How often files are looked at, where their folders are not to be watched.
+    /// How often files are checked, where their folders are not to be watched.
     pub poll: Option<Duration>,
-    /// When a version that breaks at work is taken back.
+    /// When a failing version is rolled back.
     pub roll_back: RollBack,
 }
 
-/// When a version that breaks at work is taken back: at broken decisions on so many messages within the time.
+/// When a failing version is rolled back: after broken decisions on this many messages within the time window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollBack {
-    /// Messages with broken decisions; 0 is never.
+    /// Messages with broken decisions; 0 disables automatic roll-back.
     pub broken: u32,
-    /// The time in which they happen.
+    /// The time window.
     pub within: Duration,
 }
 
@@ -54,8 +57,8 @@ impl Default for RollBack {
 }
 
 impl Catalog {
-    /// `within` bounds a look at a place outside this machine; without it, the time limits of the clients do.
-    pub(super) fn options(&self, within: Option<Duration>) -> FetchOptions<'_> {
+    /// `within` is the time limit for a source outside this machine, in addition to those of the clients.
+    pub(crate) fn options(&self, within: Option<Duration>) -> FetchOptions<'_> {
         FetchOptions {
             remotes: &self.remotes,
             signature: self.keys.is_some(),
@@ -66,7 +69,7 @@ impl Catalog {
     }
 }
 
-/// Policies of which nothing is kept, and which need no signature.
+/// Policies that need no signature, and of which nothing is kept.
 impl From<&Sandbox> for Catalog {
     fn from(sandbox: &Sandbox) -> Self {
         Self {

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::source::Location;
-use super::{PolicySpec, SIGNATURE_SUFFIX, is_policy_file, signature_path};
+use crate::signature::{SIGNATURE_SUFFIX, signature_path};
+use crate::source::{Location, is_policy_file};
+use crate::spec::PolicySpec;
 
 /// The most links that are followed from one path.
 const LINKS: usize = 40;
@@ -78,7 +79,7 @@ impl Folders {
 
     /// Watches the folders that matter for this policy as things are now: a symlink may lead elsewhere than before. With `polled` none is watched.
     pub(super) fn follow(&mut self, spec: &PolicySpec, polled: bool) {
-        let paths = spec.sources().filter_map(|source| match &source.place {
+        let paths = spec.sources().filter_map(|source| match &source.location {
             Location::Path(path) if !source.is_pinned() => Some(path),
             Location::Path(_)
             | Location::Builtin(_)

@@ -1,37 +1,37 @@
-//! How the version at work does: the messages on which it broke of late.
+//! The health of the active version: the messages on which it failed recently.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::RollBack;
+use crate::catalog::RollBack;
 
-/// Counts the messages with a broken decision within a time that moves on. A message counts once, however often it is decided: one that breaks every version must not have any of them taken back.
+/// Counts the messages with a broken decision within a sliding time window. A message counts once, however often it is decided: one that breaks every version must not roll any of them back.
 #[derive(Debug)]
-pub(super) struct Health {
+pub(crate) struct Health {
     limit: RollBack,
-    /// The ids of the messages, each with the time of its last broken decision, in the order of these.
-    broken: Mutex<VecDeque<(Instant, String)>>,
+    /// The ids of the messages, each with the time of its last broken decision, in the order of these times.
+    broken: VecDeque<(Instant, String)>,
 }
 
 impl Health {
-    pub(super) fn new(limit: RollBack) -> Self {
+    pub(crate) fn new(limit: RollBack) -> Self {
         Self {
             limit,
-            broken: Mutex::default(),
+            broken: VecDeque::new(),
         }
     }
 
-    /// A decision on this message broke. How many messages have had that within the time, where that is too many.
-    pub(super) fn record_failure(&self, message_id: &str, now: Instant) -> Option<u32> {
+    /// Counts a broken decision on this message. The number of such messages within the time window, where there are too many.
+    pub(crate) fn record_failure(&mut self, message_id: &str, now: Instant) -> Option<u32> {
         let limit = self.limit.broken;
         if limit == 0 {
             return None;
         }
-        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-        broken.retain(|(at, id)| id != message_id && now.duration_since(*at) <= self.limit.within);
+        let within = self.limit.within;
+        let broken = &mut self.broken;
+        broken.retain(|(at, id)| id != message_id && now.duration_since(*at) <= within);
         broken.push_back((now, message_id.to_owned()));
-        // Only as many are kept as are counted.
+        // No more are kept than are counted.
         while u32::try_from(broken.len()).is_ok_and(|count| count > limit) {
             broken.pop_front();
         }
@@ -39,10 +39,9 @@ impl Health {
         (count >= limit).then_some(count)
     }
 
-    /// Another version is at work.
-    pub(super) fn begin(&self) {
-        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-        broken.clear();
+    /// Starts again at zero, for another version.
+    pub(crate) fn clear(&mut self) {
+        self.broken.clear();
     }
 }
 
@@ -62,20 +61,20 @@ mod tests {
 
     #[test]
     fn so_many_messages_within_the_time_are_too_many() {
-        let health = health(3);
+        let mut health = health(3);
         let start = clock::instant();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let told: Vec<_> = [0, 30, 61, 80, 90, 91]
+        let counts: Vec<_> = [0, 30, 61, 80, 90, 91]
             .map(|second| health.record_failure(&format!("m-{second}"), at(second)))
             .to_vec();
-        assert_eq!(told, [None, None, None, Some(3), Some(3), Some(3)]);
-        health.begin();
+        assert_eq!(counts, [None, None, None, Some(3), Some(3), Some(3)]);
+        health.clear();
         assert_eq!(health.record_failure("m", at(92)), None);
     }
 
     #[test]
     fn a_message_counts_once_from_its_last_broken_decision_on() {
-        let health = health(2);
+        let mut health = health(2);
         let start = clock::instant();
         let at = |seconds| start + Duration::from_secs(seconds);
         assert!((0..=50).all(|second| health.record_failure("one", at(second)).is_none()));
@@ -84,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn none_is_too_many_where_the_operator_wants_no_roll_back() {
-        let health = health(0);
+    fn zero_disables_automatic_roll_back() {
+        let mut health = health(0);
         let now = clock::instant();
         assert!((0..100).all(|message| health.record_failure(&message.to_string(), now).is_none()));
     }

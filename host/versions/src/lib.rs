@@ -1,64 +1,70 @@
-//! Where a retry policy comes from and how it changes while it decides: files, folders, S3 and OCI registries; pins and signatures; the store of good versions; the version that is active, and the ways to the next one and back. The features `s3` and `oci` bring in S3 and OCI registries.
+//! Where a retry policy comes from, and how it changes while it decides.
 //!
-//! [`PolicySpec`] names a policy, [`Catalog`] is what the policies of a host have in common, [`LivePolicy`] is the version that is active now, and [`Watcher`] brings in the next one.
+//! [`PolicySpec`] names a policy, [`Catalog`] is what the policies of a host share, [`LivePolicy`] has the active version, and a [`Watcher`] replaces it when its source changes.
+//!
+//! ```
+//! use backstop_engine::{Limits, Sandbox};
+//! use backstop_versions::{LivePolicy, PolicySpec, Reload, Source};
+//!
+//! let sandbox = Sandbox::new(Limits::default())?;
+//! let policy = LivePolicy::load(&sandbox, PolicySpec::from(Source::builtin("linear")))?;
+//! assert!(policy.current().title().starts_with("linear ("));
+//! assert!(matches!(policy.reload(), Reload::Unchanged));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Modules
+//!
+//! A module uses only those above it:
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `signature`, `signing` | keys and signatures of policies |
+//! | `source` | names of policies, and fetching: built-in, file or folder, S3 (feature `s3`), OCI registry (feature `oci`) |
+//! | `spec` | a policy as the operator names it |
+//! | `error` | why a version is refused |
+//! | `store` | good versions, compiled code and refusals, kept between two starts |
+//! | `catalog` | what the policies of a host share |
+//! | `live` | the line fetch, verify, load, validate, activate; the active version, startup, update checks and roll-backs |
+//! | `watch` | when to check for updates: changed folders, and a schedule |
+//! | [`outcome`], [`preset`], [`scenario`] | scenarios: what an author or an operator expects of a policy |
 
-#[cfg(feature = "s3")]
-mod bucket;
 mod catalog;
 mod changes;
+mod error;
 mod folders;
 mod health;
 mod live;
 pub mod outcome;
 pub mod preset;
-#[cfg(feature = "oci")]
-mod registry;
-mod remotes;
 pub mod scenario;
 mod schedule;
 mod signature;
 mod signing;
 mod source;
+mod spec;
 mod store;
 mod watch;
-#[cfg(not(all(feature = "s3", feature = "oci")))]
-mod without;
 
-use std::path::Path;
-
-#[cfg(feature = "s3")]
-pub use bucket::{Bucket, BucketError, Object};
-pub use catalog::{Catalog, POLL, REFRESH, RollBack};
+pub use catalog::{Catalog, POLL, REFRESH, ROLLBACKS, RollBack};
 pub use changes::DEBOUNCE;
-pub use live::{Check, Compiling, LivePolicy, NotRolledBack, Passes, Reload, RolledBack, Status};
-#[cfg(feature = "oci")]
-pub use registry::{Artifact, Package, PackageError, Reference, Registry, RegistryError};
-pub use remotes::Remotes;
+pub use error::PolicyError;
+pub use live::{
+    Check, Compiling, LivePolicy, NotRolledBack, Passes, Reload, RolledBack, Status, load,
+};
 pub use schedule::Schedule;
 pub use signature::{
-    KeyError, Keys, LONGEST as LONGEST_SIGNATURE, SIGNATURE_SUFFIX, SignatureError, signed_with,
+    KeyError, Keys, LONGEST as LONGEST_SIGNATURE, SIGNATURE_SUFFIX, SignatureError, signature_path,
+    signed_with,
 };
 pub use signing::{NewKeys, SecretKey, SigningError};
+#[cfg(feature = "oci")]
+pub use source::{Artifact, Package, PackageError, Registry};
+#[cfg(feature = "s3")]
+pub use source::{Bucket, Object};
 pub use source::{
-    Fetched, Location, PartSpec, PolicyError, PolicySpec, Source, SourceError, load, signature_path,
+    BucketError, Fetched, Location, Reference, RegistryError, Remotes, Source, SourceError,
 };
+pub use spec::{PartSpec, PolicySpec};
 pub use store::{Store, StoreError, remove_marks};
 pub use watch::{WatchError, Watcher};
-#[cfg(not(feature = "s3"))]
-pub use without::bucket::BucketError;
-#[cfg(not(feature = "oci"))]
-pub use without::registry::{Reference, RegistryError};
-
-use backstop_engine::{
-    ComponentError, Evaluation, EvaluationError, LogLine, PartName, Payload, Policy, PolicyDigest,
-    Sandbox, Shape, ShapeError,
-};
-
-/// The metric that counts rollbacks, by the policy's name.
-pub const ROLLBACKS: &str = "backstop_policy_rollbacks_total";
-
-/// Whether a file is named as a policy is: a component or a core module, or text.
-fn is_policy_file(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|ending| ending == "wasm" || ending == "wat")
-}

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::LogLine;
 use backstop_core::failure::Failure;
+use backstop_engine::LogLine;
 
 /// What kind of test it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

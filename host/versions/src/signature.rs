@@ -83,6 +83,13 @@ pub enum SignatureError {
     },
 }
 
+/// The path of a file's detached signature: next to it, as minisign writes it.
+pub fn signature_path(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(SIGNATURE_SUFFIX);
+    PathBuf::from(path)
+}
+
 impl Keys {
     /// Reads keys, each given as its line in base64 or as the path of a file that minisign or `backstop policy keygen` wrote. A relative path is taken from `folder`.
     pub fn read(keys: &[String], folder: &Path) -> Result<Self, KeyError> {

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::changes::Changes;
-use super::folders::Folders;
-use super::live::{News, said};
-use super::schedule::Schedule;
-use super::{LivePolicy, Reload};
 use backstop_core::clock;
+
+use crate::catalog::POLL;
+use crate::changes::Changes;
+use crate::folders::Folders;
+use crate::live::{LivePolicy, News, Reload, panic_message};
+use crate::schedule::Schedule;
 
 /// No thread is to be had for a policy.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +73,7 @@ impl Drop for Watcher {
 fn look(policy: &LivePolicy, mut folders: Folders, changes: &Changes, report: &Report) {
     let catalog = policy.catalog();
     let polls = |folders: &Folders| match folders.are_silent() {
-        true => catalog.poll.unwrap_or(super::POLL),
+        true => catalog.poll.unwrap_or(POLL),
         false => catalog.refresh,
     };
     let mut schedule = Schedule::new(polls(&folders));
@@ -90,7 +91,7 @@ fn look(policy: &LivePolicy, mut folders: Folders, changes: &Changes, report: &R
             tracing::error!(
                 policy = policy.spec().title(),
                 "looking for a new version of a policy failed, and is tried again: {}",
-                said(&**panic)
+                panic_message(&**panic)
             );
         }
         let is_unsettled = looked.is_err() || policy.is_unsettled();
@@ -104,7 +105,7 @@ fn look_once(policy: &LivePolicy, poll: Duration, changes: &Changes, report: &Re
     let looked = Cell::new(clock::instant());
     let news = || {
         if changes.have_ended() {
-            return News::Ended;
+            return News::ShuttingDown;
         }
         if changes.take() || looked.get().elapsed() >= poll {
             looked.set(clock::instant());
@@ -112,7 +113,7 @@ fn look_once(policy: &LivePolicy, poll: Duration, changes: &Changes, report: &Re
         }
         News::None
     };
-    match policy.reload_with(&news) {
+    match policy.reload_unless(&news) {
         Reload::Unchanged => {}
         reload @ (Reload::Swapped { .. }
         | Reload::Refused { .. }

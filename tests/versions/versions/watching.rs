@@ -60,7 +60,7 @@ fn a_log_beside_the_policy_neither_has_it_looked_at_all_the_time_nor_holds_up_a_
     });
     let mut looks = std::collections::BTreeSet::new();
     for _ in 0..100 {
-        looks.insert(policy.status().looked);
+        looks.insert(policy.status().checked);
         std::thread::sleep(Duration::from_millis(20));
     }
     // The one at the start, and one each second.

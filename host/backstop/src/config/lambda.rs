@@ -278,7 +278,7 @@ impl Config {
         if let Some(lambda) = &mut config.lambda {
             let folders = [folder, package.as_path(), Path::new(LAYERS)];
             let find = |source: &mut Source| {
-                if let Location::Path(path) = &mut source.place
+                if let Location::Path(path) = &mut source.location
                     && let Ok(relative) = path.strip_prefix(folder).map(Path::to_owned)
                     && let Some(found) = folders
                         .iter()

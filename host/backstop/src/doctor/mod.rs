@@ -199,7 +199,7 @@ fn discards(findings: &mut Findings, policy: &PolicySpec, bounds: Bounds) {
         PolicySpec::Composed(parts) => parts.dead_lettering.as_ref(),
     };
     let Some(judge) = judge else { return };
-    if matches!(judge.source.place, Location::Builtin(_)) {
+    if matches!(judge.source.location, Location::Builtin(_)) {
         return;
     }
     if bounds.allow_discard {

@@ -116,7 +116,7 @@ fn print_queue(process: u32, queue: &QueueStatus) {
         &format!("{}, since {}", status.title, status.since.rfc3339()),
     );
     line("previous", status.before.as_deref().unwrap_or("none"));
-    let checked = status.looked.rfc3339();
+    let checked = status.checked.rfc3339();
     line(
         "source",
         &format!("{}, checked at {checked}", status.sources.join(" + ")),
@@ -131,7 +131,7 @@ fn print_queue(process: u32, queue: &QueueStatus) {
     if let Some(refused) = &status.refused {
         styled("rejected", red, refused);
     }
-    if let Some(unreachable) = &status.away {
+    if let Some(unreachable) = &status.unreachable {
         styled("unreachable", red, unreachable);
     }
 }

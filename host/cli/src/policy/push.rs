@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     println!("pushed     {}", args.remote);
-    if matches!(args.remote.0.place, Location::Registry(_)) {
+    if matches!(args.remote.0.location, Location::Registry(_)) {
         println!("manifest   {pin}");
     }
     println!("file       {digest}, {}", Size(bytes));
@@ -126,7 +126,7 @@ async fn push(
     file: Vec<u8>,
     signature: Option<&str>,
 ) -> Result<String> {
-    match &args.remote.0.place {
+    match &args.remote.0.location {
         Location::Registry(reference) => {
             let annotations: BTreeMap<_, _> = args.annotations.iter().cloned().collect();
             let package = Package::policy(file, annotations, created()?)

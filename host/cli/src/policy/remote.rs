@@ -35,7 +35,7 @@ impl Remote {
     /// The default name of its file.
     pub(super) fn file_name(&self) -> String {
         let last = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
-        match &self.0.place {
+        match &self.0.location {
             Location::Registry(reference) => format!("{}.wasm", last(reference.repository())),
             Location::S3 { key, .. } => last(key),
             Location::Builtin(_) | Location::Path(_) => last(&self.0.to_string()),

@@ -57,7 +57,7 @@ pub(super) fn sign(key: &Path, file: &[u8], name: &str) -> Result<String, Signin
 /// The path of a policy's file. Built-in and remote policies are rejected: they have none.
 pub(super) fn file_of(policy: &str) -> Result<PathBuf> {
     let source = named_policy::source(policy)?;
-    match source.place {
+    match source.location {
         Location::Path(path) => Ok(path),
         Location::Builtin(name) => Err(CommandError::Usage(format!(
             "`{name}` is built in and has no file to sign; expected a file or a policy's folder"

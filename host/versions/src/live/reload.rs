@@ -1,140 +1,149 @@
-//! A look for a new version, and the swap.
+//! An update check: a version that is new and good is activated, anything else leaves the active one.
 
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::super::source::FetchedFile;
-use super::super::{Policy, PolicyError};
-use super::load::{Heed, Making};
-use super::versions::{Before, Kind, Refused, Version, digests, kept};
-use super::{FIRST_LOOK, LivePolicy, Reload};
-use backstop_core::clock;
 use backstop_core::text::chain;
+use backstop_engine::Policy;
 
-/// How often a policy that does not change is written down again.
-const DAY: Duration = Duration::from_secs(86_400);
+use super::pipeline::{Files, Pipeline};
+use super::policy::{FETCH_TIMEOUT, LivePolicy};
+use super::refusals::Heeded;
+use super::version::{RefusalKind, Version, digests};
+use crate::error::PolicyError;
+use crate::source::FetchedFile;
+
+/// The outcome of an update check.
+#[derive(Debug)]
+pub enum Reload {
+    /// There is no new version, or one that was refused before.
+    Unchanged,
+    /// A new version is active.
+    Swapped {
+        /// The version before, for people.
+        from: String,
+        /// The version now.
+        to: String,
+    },
+    /// A new version was refused: the active one stays. Reported once for each version.
+    Refused {
+        /// The version that stays.
+        kept: String,
+        /// Why.
+        cause: PolicyError,
+    },
+    /// The source can't be read: the active version stays. Reported once, until the source can be read again.
+    SourceUnreachable {
+        /// The version that stays.
+        kept: String,
+        /// Why.
+        cause: PolicyError,
+    },
+    /// The source can be read again, and has nothing new.
+    SourceRecovered {
+        /// The version that stays.
+        kept: String,
+    },
+}
 
 /// What happened while a version was being compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum News {
     /// Nothing.
     None,
-    /// The source may have another one.
+    /// The source may have another version.
     Changed,
-    /// The host ends.
-    Ended,
+    /// The host is shutting down.
+    ShuttingDown,
 }
 
 impl LivePolicy {
-    /// Looks at the source again: a version that is new and good is put in place at once, everything else leaves the old one. Blocks while it fetches and compiles; decisions go on meanwhile.
+    /// Checks the source for a new version, and activates it if it is good. Blocks while it fetches and compiles; decisions go on meanwhile.
     pub fn reload(&self) -> Reload {
-        self.reload_with(&|| News::None)
+        self.reload_unless(&|| News::None)
     }
 
-    /// The same; `news` is asked many times a second while a child compiles. A version is given up for the next one, and when the host ends.
-    pub(crate) fn reload_with(&self, news: &dyn Fn() -> News) -> Reload {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The same; `news` is called many times a second while a child process compiles. A version is abandoned for a newer one, and at shutdown.
+    pub(crate) fn reload_unless(&self, news: &dyn Fn() -> News) -> Reload {
+        let mut fetched = self.state.reload_turn();
         loop {
-            if let Some(reload) = self.reload_once(&mut seen, news) {
+            if let Some(reload) = self.reload_once(&mut fetched, news) {
                 return reload;
             }
         }
     }
 
-    /// What came of one look; nothing where the version was given up for the next one.
-    fn reload_once(
-        &self,
-        seen: &mut Vec<Arc<FetchedFile>>,
-        news: &dyn Fn() -> News,
-    ) -> Option<Reload> {
-        self.note_look();
-        let files = match self.spec.look(&self.catalog, seen, None) {
+    /// The outcome of one check; none where the version was abandoned for a newer one.
+    fn reload_once(&self, fetched: &mut Files, news: &dyn Fn() -> News) -> Option<Reload> {
+        self.state.check_started();
+        let files = match self.pipeline().fetch(fetched, None) {
             Ok(files) => files,
-            Err(cause) => {
-                let cause = PolicyError::from(cause);
-                let said = chain(&cause);
-                let was_said = self.versions().away.replace(said).is_some();
-                return Some(match was_said {
-                    true => Reload::Unchanged,
-                    false => Reload::SourceUnreachable {
-                        kept: self.current().title(),
-                        cause,
-                    },
-                });
-            }
+            Err(cause) => return Some(self.source_unreachable(cause.into())),
         };
-        let was_away = self.versions().away.take().is_some();
-        let nothing_new = || match was_away {
+        let has_recovered = self.state.source_reachable();
+        let nothing_new = || match has_recovered {
             true => Reload::SourceRecovered {
                 kept: self.current().title(),
             },
             false => Reload::Unchanged,
         };
-        let version = Version::of(&files, self.check.as_ref());
-        seen.clone_from(&files);
-        if self.is_live(&version) {
+        fetched.clone_from(&files);
+        let check = self.check.as_ref().and_then(|check| (check.digest)());
+        let version = Version::of_files(&files, check);
+        if self.state.is_active(&version) {
             return Some(nothing_new());
         }
-        let again = match self.refused(&version) {
-            Some(Kind::Refused | Kind::RolledBack) => return Some(nothing_new()),
-            Some(Kind::Transient) => true,
+        let is_retry = match self.state.refusal_of(&version) {
+            Some(RefusalKind::Invalid | RefusalKind::RolledBack) => return Some(nothing_new()),
+            Some(RefusalKind::Transient) => true,
             None => false,
         };
-        match self.make(&files, news) {
-            Ok(policy) => Some(self.swap(policy, &files)),
+        match self.load_version(&files, news) {
+            Ok(policy) => {
+                let to = policy.title();
+                let from = self.state.activate(policy, &files).title();
+                Some(Reload::Swapped { from, to })
+            }
             Err(cause) if cause.is_unwanted() => match news() {
-                News::Ended => Some(Reload::Unchanged),
+                News::ShuttingDown => Some(Reload::Unchanged),
                 News::None | News::Changed => None,
             },
-            Err(cause) => Some(self.refuse(version, cause, again)),
+            Err(cause) => Some(self.refuse(version, cause, is_retry)),
         }
     }
 
-    /// The version of these files, unless there is another one before it is compiled.
-    fn make(
+    /// The policy of these files, unless the source has other ones before it is compiled.
+    fn load_version(
         &self,
         files: &[Arc<FetchedFile>],
         news: &dyn Fn() -> News,
     ) -> Result<Policy, PolicyError> {
-        let _compiling = self.compiling(digests(files));
-        let making = Making {
-            catalog: &self.catalog,
-            spec: &self.spec,
-            check: self.check.as_ref(),
-            kept: Some(&self.current()),
-            heeds: Heed::Lasting,
-            wanted: &|| match news() {
-                News::None => true,
-                News::Changed => self.is_still_there(files),
-                News::Ended => false,
+        let _compiling = self.state.compiling(&digests(files));
+        let pipeline = self.pipeline();
+        let wanted = || match news() {
+            News::None => true,
+            News::Changed => is_still_there(&pipeline, files),
+            News::ShuttingDown => false,
+        };
+        pipeline.run(files, Some(&self.current()), Heeded::Permanent, &wanted)
+    }
+
+    fn source_unreachable(&self, cause: PolicyError) -> Reload {
+        match self.state.source_unreachable(chain(&cause)) {
+            true => Reload::Unchanged,
+            false => Reload::SourceUnreachable {
+                kept: self.current().title(),
+                cause,
             },
-        };
-        making.make(files)
-    }
-
-    /// Whether the source has these very files. One that can't be read may have them.
-    fn is_still_there(&self, files: &[Arc<FetchedFile>]) -> bool {
-        match self.spec.look(&self.catalog, files, Some(FIRST_LOOK)) {
-            Ok(found) => digests(&found) == digests(files),
-            Err(_) => true,
         }
     }
 
-    fn refuse(&self, version: Version, cause: PolicyError, again: bool) -> Reload {
+    fn refuse(&self, version: Version, cause: PolicyError, is_retry: bool) -> Reload {
         let kind = match cause.is_transient() {
-            true => Kind::Transient,
-            false => Kind::Refused,
+            true => RefusalKind::Transient,
+            false => RefusalKind::Invalid,
         };
-        let mut versions = self.versions();
-        let replaced = versions.refused.replace(Refused {
-            version,
-            why: chain(&cause),
-            kind,
-        });
-        if replaced.is_some_and(|it| it.is_taken_back()) {
-            self.remember(&mut versions);
-        }
-        if again && kind == Kind::Transient {
+        self.state.refuse(version, chain(&cause), kind);
+        if is_retry && kind == RefusalKind::Transient {
             return Reload::Unchanged;
         }
         Reload::Refused {
@@ -142,60 +151,12 @@ impl LivePolicy {
             cause,
         }
     }
+}
 
-    /// Whether this version decides. Then what was refused is worth another look when it comes again: the source has something else now.
-    fn is_live(&self, version: &Version) -> bool {
-        // Under the lock: a version may be taken back at any moment.
-        let mut versions = self.versions();
-        if self.current().digests() != version.digests {
-            return false;
-        }
-        if versions.refused.take().is_some_and(|it| it.is_taken_back()) {
-            self.remember(&mut versions);
-        }
-        true
-    }
-
-    /// Whether this version was refused before, and what to do about it.
-    fn refused(&self, version: &Version) -> Option<Kind> {
-        let versions = self.versions();
-        let refused = versions.refused.as_ref()?;
-        let is_same = match refused.is_taken_back() {
-            true => refused.version.digests == version.digests,
-            false => refused.version == *version,
-        };
-        is_same.then_some(refused.kind)
-    }
-
-    /// Writes down that it was looked, and once a day that the policy is still served.
-    fn note_look(&self) {
-        let mut versions = self.versions();
-        versions.looked = clock::now();
-        if versions.looked.since(versions.remembered) > DAY {
-            self.remember(&mut versions);
-        }
-    }
-
-    fn swap(&self, policy: Policy, files: &[Arc<FetchedFile>]) -> Reload {
-        let to = policy.title();
-        if let Some(store) = &self.catalog.store {
-            store.keep(files);
-        }
-        let mut versions = self.versions();
-        let before = self.current.swap(Arc::new(policy));
-        self.health.begin();
-        let from = before.title();
-        let left = std::mem::replace(&mut versions.live, kept(files));
-        if !before.is_unavailable() {
-            versions.before = Before::Ready(before, left);
-        }
-        versions.refused = None;
-        versions.since = clock::now();
-        self.remember(&mut versions);
-        drop(versions);
-        if let Some(store) = &self.catalog.store {
-            store.sweep();
-        }
-        Reload::Swapped { from, to }
+/// Whether the source still has these files. One that can't be read may have them.
+fn is_still_there(pipeline: &Pipeline<'_>, files: &[Arc<FetchedFile>]) -> bool {
+    match pipeline.fetch(files, Some(FETCH_TIMEOUT)) {
+        Ok(found) => digests(&found) == digests(files),
+        Err(_) => true,
     }
 }

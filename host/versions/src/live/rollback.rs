@@ -1,222 +1,152 @@
-//! The ways back: by itself, when a version breaks at work, and by hand.
+//! Roll-backs: automatic, when the active version fails on too many messages, and by the operator.
 
-use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::thread;
 
+use backstop_core::text::chain;
+use backstop_engine::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::super::store::{PersistedState, RolledBackVersion, StoredFile};
-use super::super::{Policy, ROLLBACKS};
-use super::LivePolicy;
-use super::initial::name_of;
-use super::load::{Heed, Making};
-use super::versions::{Before, Kind, Refused, Version, Versions};
-use backstop_core::clock;
-use backstop_core::text::chain;
+use super::policy::LivePolicy;
+use super::refusals::Heeded;
+use super::version::{Restore, Restored, RollBackCost};
+use crate::catalog::ROLLBACKS;
+use crate::store::StoredFile;
 
-/// A version was taken back.
+/// A roll-back was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolledBack {
-    /// The version that decided.
+    /// The version that was active.
     pub from: String,
-    /// The version that decides now.
+    /// The version that is active now.
     pub to: String,
 }
 
-/// Why no version is taken back.
+/// Why a roll-back is not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRolledBack {
-    /// The version that decides has none before it, or none that is still good.
+    /// The active version has no previous version, or none that is still good.
     #[error("there is no version before {now} to go back to")]
     NoPreviousVersion {
-        /// The version that decides.
+        /// The active version.
         now: String,
     },
-    /// While the version before was compiled, another one was put in place of the one that was to be taken back.
-    #[error("{now} has been put in place meanwhile, and stays")]
+    /// While the previous version was compiled, another version became active.
+    #[error("{now} became active in the meantime, and stays")]
     Replaced {
-        /// The version that decides.
+        /// The active version.
         now: String,
     },
 }
 
 impl LivePolicy {
-    /// A decision of this version on a message broke: after so many messages in a time, the version before comes back by itself.
+    /// Records that this version failed to decide about a message. After too many such messages within the time limit, the previous version is activated.
     pub fn record_failure(self: &Arc<Self>, version: &Arc<Policy>, message_id: &str) {
-        if version.is_unavailable() || !Arc::ptr_eq(version, &self.current()) {
-            return;
-        }
-        let Some(count) = self.health.record_failure(message_id, clock::instant()) else {
+        let Some(count) = self.state.record_failure(version, message_id) else {
             return;
         };
-        // Somebody takes it back already.
-        if let Err(TryLockError::WouldBlock) = self.rolling_back.try_lock() {
-            return;
+        match self.state.roll_back_cost() {
+            RollBackCost::Busy => return,
+            RollBackCost::None => return self.roll_back_failing(version, count),
+            RollBackCost::Compile => {}
         }
-        // Busy: it is being swapped.
-        let is_stored = match self.versions.try_lock() {
-            Ok(versions) => matches!(versions.before, Before::Stored(_)),
-            Err(_) => return,
-        };
-        if !is_stored {
-            return self.take_back_broken(version, count);
-        }
-        // It has to be compiled first, and the message does not wait for that.
+        // The message does not wait for the compiler.
         let (live, version) = (Arc::clone(self), Arc::clone(version));
         let started = thread::Builder::new()
-            .name("rollback".to_owned())
-            .spawn(move || live.take_back_broken(&version, count));
+            .name("roll-back".to_owned())
+            .spawn(move || live.roll_back_failing(&version, count));
         if let Err(error) = started {
-            tracing::error!(%error, "a version of the policy that breaks can't be taken back");
+            tracing::error!(%error, "a failing version of the policy can't be rolled back");
         }
     }
 
-    fn take_back_broken(&self, version: &Arc<Policy>, count: u32) {
-        let why = format!(
+    fn roll_back_failing(&self, version: &Arc<Policy>, count: u32) {
+        let reason = format!(
             "broken decisions on {count} messages within {:?}",
             self.catalog.roll_back.within
         );
-        match self.take_back(Some(version), &why) {
+        match self.roll_back_if(Some(version), &reason) {
             Ok(RolledBack { from, to }) => tracing::error!(
                 from,
                 to,
-                "a version of the policy is taken back after {why}: it is not tried again until its source changes"
+                "a version of the policy was rolled back after {reason}: it is not tried again until its source changes"
             ),
             Err(NotRolledBack::Replaced { now }) => tracing::info!(
                 from = version.title(),
                 now,
-                "a version of the policy is not taken back after {why}: another one decides already"
+                "a version of the policy is not rolled back after {reason}: another version is active already"
             ),
             Err(NotRolledBack::NoPreviousVersion { .. }) => {}
         }
     }
 
-    /// Takes the version that decides back, for the good one before it. It is not tried again until the source has another. Blocks while the one before has to be compiled; status and new versions do not wait for that.
-    pub fn roll_back(&self, why: &str) -> Result<RolledBack, NotRolledBack> {
-        self.take_back(None, why)
+    /// Activates the previous version in place of the active one, which is not tried again until the source has another. Blocks while the previous version has to be compiled; status reports and new versions do not wait for that.
+    pub fn roll_back(&self, reason: &str) -> Result<RolledBack, NotRolledBack> {
+        self.roll_back_if(None, reason)
     }
 
-    /// `only` is the version that is to be taken back, if it must be that one.
-    fn take_back(
+    /// `only` is the version that must be active, if it matters.
+    fn roll_back_if(
         &self,
         only: Option<&Arc<Policy>>,
-        why: &str,
+        reason: &str,
     ) -> Result<RolledBack, NotRolledBack> {
-        // One at a time. Decisions that broke meanwhile don't wait while one of them has the version before compiled.
-        let _alone = match (self.rolling_back.try_lock(), only) {
-            (Ok(alone), _) => alone,
-            (Err(TryLockError::Poisoned(poisoned)), _) => poisoned.into_inner(),
-            (Err(TryLockError::WouldBlock), Some(_)) => return Err(self.none_before()),
-            (Err(TryLockError::WouldBlock), None) => {
-                let alone = self.rolling_back.lock();
-                alone.unwrap_or_else(PoisonError::into_inner)
-            }
+        // One at a time. A failing message does not wait for another roll-back, an operator does.
+        let Some(_turn) = self.state.roll_back_turn(only.is_none()) else {
+            return Err(self.no_previous_version());
         };
-        let versions = self.versions();
-        let now = self.current();
-        if only.is_some_and(|only| !Arc::ptr_eq(only, &now)) {
-            return Err(self.none_before());
-        }
-        let stored = match &versions.before {
-            Before::None => return Err(self.none_before()),
-            Before::Ready(policy, kept) => {
-                let (policy, kept) = (Arc::clone(policy), kept.clone());
-                return Ok(self.activate_before(versions, &now, policy, kept, why));
-            }
-            Before::Stored(kept) => kept.clone(),
+        let (active, files) = match self.state.roll_back(only, reason) {
+            Restore::Done(restored) => return Ok(self.rolled_back(&restored)),
+            Restore::NoPrevious => return Err(self.no_previous_version()),
+            Restore::Load { active, files } => (active, files),
         };
-        // Compiling takes its time: whoever wants to know or to swap the version does not wait for it.
-        drop(versions);
-        let restored = self.restored(&stored, &now);
-        let versions = self.versions();
-        if !Arc::ptr_eq(&now, &self.current()) {
-            return Err(NotRolledBack::Replaced {
-                now: self.current().title(),
-            });
+        let loaded = self.load_stored(&files, &active);
+        if !Arc::ptr_eq(&active, &self.current()) {
+            return Err(self.replaced());
         }
-        match restored {
-            Some(policy) => Ok(self.activate_before(versions, &now, Arc::new(policy), stored, why)),
-            None => {
-                // Tried again after as many messages, and not at each.
-                self.health.begin();
-                Err(self.none_before())
-            }
+        let Some(policy) = loaded else {
+            // The next try is after as many failures again, and not at each message.
+            self.state.reset_health();
+            return Err(self.no_previous_version());
+        };
+        match self.state.restore(active, policy, files, reason) {
+            Some(restored) => Ok(self.rolled_back(&restored)),
+            None => Err(self.replaced()),
         }
     }
 
-    fn none_before(&self) -> NotRolledBack {
-        NotRolledBack::NoPreviousVersion {
-            now: self.current().title(),
-        }
-    }
-
-    /// Puts the version before in place of `now`.
-    fn activate_before(
-        &self,
-        mut versions: MutexGuard<'_, Versions>,
-        now: &Policy,
-        policy: Arc<Policy>,
-        kept: Vec<StoredFile>,
-        why: &str,
-    ) -> RolledBack {
-        let to = policy.title();
-        self.current.store(policy);
-        self.health.begin();
-        versions.before = Before::None;
-        versions.live = kept;
-        versions.since = clock::now();
-        versions.refused = Some(Refused {
-            version: Version::at_work(now.digests()),
-            why: why.to_owned(),
-            kind: Kind::RolledBack,
-        });
-        self.remember(&mut versions);
-        drop(versions);
-        metrics::counter!(ROLLBACKS, "policy" => self.spec.title()).increment(1);
-        RolledBack {
-            from: now.title(),
-            to,
-        }
-    }
-
-    /// The version of these files, while `now` is the one that decides.
-    fn restored(&self, version: &[StoredFile], now: &Arc<Policy>) -> Option<Policy> {
-        let files = self.catalog.store.as_ref()?.files_of(version)?;
-        let making = Making {
-            catalog: &self.catalog,
-            spec: &self.spec,
-            check: self.check.as_ref(),
-            kept: Some(now),
-            heeds: Heed::Lasting,
-            wanted: &|| Arc::ptr_eq(now, &self.current()),
-        };
-        match making.make(&files) {
+    /// The policy of these files, unless another version than `active` becomes active before it is compiled.
+    fn load_stored(&self, files: &[StoredFile], active: &Arc<Policy>) -> Option<Policy> {
+        let files = self.catalog.store.as_ref()?.files_of(files)?;
+        let wanted = || Arc::ptr_eq(active, &self.current());
+        let pipeline = self.pipeline();
+        match pipeline.run(&files, Some(active), Heeded::Permanent, &wanted) {
             Ok(policy) => Some(policy),
             Err(cause) if cause.is_unwanted() => None,
             Err(cause) => {
-                tracing::error!("the version before is no longer good: {}", chain(&cause));
+                tracing::error!("the previous version is no longer good: {}", chain(&cause));
                 None
             }
         }
     }
 
-    pub(super) fn remember(&self, versions: &mut Versions) {
-        versions.remembered = clock::now();
-        let Some(store) = &self.catalog.store else {
-            return;
-        };
-        if versions.live.is_empty() {
-            return;
+    fn rolled_back(&self, restored: &Restored) -> RolledBack {
+        metrics::counter!(ROLLBACKS, "policy" => self.spec.title()).increment(1);
+        RolledBack {
+            from: restored.from.title(),
+            to: restored.to.title(),
         }
-        let taken_back = versions.refused.as_ref().filter(|it| it.is_taken_back());
-        let known = PersistedState {
-            live: versions.live.clone(),
-            before: versions.before.kept().to_vec(),
-            taken_back: taken_back.map(|refused| RolledBackVersion {
-                version: refused.version.digests.clone(),
-                why: refused.why.clone(),
-            }),
-        };
-        store.remember(&self.spec, name_of(self.check.as_ref()), &known);
+    }
+
+    fn no_previous_version(&self) -> NotRolledBack {
+        NotRolledBack::NoPreviousVersion {
+            now: self.current().title(),
+        }
+    }
+
+    fn replaced(&self) -> NotRolledBack {
+        NotRolledBack::Replaced {
+            now: self.current().title(),
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! What is expected of one answer, and how an answer compares with it.
 
 use super::values::{Delay, Text, Verdict};
-use crate::Evaluation;
 use crate::outcome::Row;
 use backstop_core::decision::{Action, Answer};
+use backstop_engine::Evaluation;
 
 /// What is expected of one answer; what is left out may be anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{ScenarioError, Suite, run};
-use crate::{Check, Policy, PolicyDigest};
+use crate::live::Check;
 use backstop_core::text::chain;
+use backstop_engine::{Policy, PolicyDigest};
 use backstop_files::regular_file::{self, WRITTEN};
 
 /// Fixes the numbers that `over` draws, so that the same version passes everywhere.

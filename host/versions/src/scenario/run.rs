@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::expected::{described, verdict_of};
 use super::{Expected, Given, Plan, Scenario, Step, Verdict};
 use crate::outcome::{Kind, Outcome, Row, Tried};
-use crate::{Evaluation, EvaluationError, Payload, Policy};
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::{Failure, Milliseconds, random};
 use backstop_core::settings::Settings;
+use backstop_engine::{Evaluation, EvaluationError, Payload, Policy};
 
 /// Where a policy that never gives up is no longer asked.
 const MOST_ATTEMPTS: u32 = 10_000;

@@ -1,11 +1,40 @@
-//! What a policy's name means.
+//! The names of policies: `full-jitter`, a path, `s3://…`, `oci://…`, each with or without a pin.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
-use super::{Location, Source, SourceError, builtin};
-#[cfg(feature = "oci")]
-use crate::Reference;
-use crate::{PolicyDigest, is_policy_file};
+use backstop_engine::{PolicyDigest, builtin};
+
+use super::error::SourceError;
+use super::file::is_policy_file;
+use super::oci::Reference;
+
+/// Names one component: where it is, and which bytes it must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Where it is.
+    pub location: Location,
+    /// The digest that its file must have: `@sha256:…`. That of a registry's manifest is part of the reference.
+    pub pin: Option<PolicyDigest>,
+}
+
+/// Where a component is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// One of the four that are part of this program.
+    Builtin(&'static str),
+    /// A file (a component, a core module or text), or a folder of such files, of which the last by name is used.
+    Path(PathBuf),
+    /// An object in S3.
+    S3 {
+        /// The bucket's name.
+        bucket: String,
+        /// The object's key.
+        key: String,
+    },
+    /// An artifact in an OCI registry, by tag or by the digest of its manifest.
+    Registry(Reference),
+}
 
 const S3: &str = "an object of S3 such as s3://bucket/orders.wasm, which may be pinned with @sha256: and 64 hexadecimal digits";
 #[cfg(feature = "oci")]
@@ -14,7 +43,17 @@ const PIN: &str = "a pin of `@sha256:` and 64 hexadecimal digits";
 const SCHEME: &str = "a built-in policy, a path, s3://bucket/key or oci://registry/repository:tag";
 
 impl Source {
-    /// The component that `name` means: one of the built-in policies; `s3://bucket/key`; `oci://registry/repository:tag`; or a path, which has a separator or ends in `.wasm` or `.wat`. Each may be pinned: `@sha256:…`. A relative path is taken from `folder`.
+    /// A built-in policy.
+    pub fn builtin(name: &'static str) -> Self {
+        Location::Builtin(name).into()
+    }
+
+    /// A file, or a folder of versions.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Location::Path(path.into()).into()
+    }
+
+    /// Parses a name: one of the built-in policies; `s3://bucket/key`; `oci://registry/repository:tag`; or a path, which has a separator or ends in `.wasm` or `.wat`. Each may be pinned: `@sha256:…`. Relative paths start at `folder`.
     pub fn parse(name: &str, folder: &Path) -> Result<Self, SourceError> {
         let wrong = |expected| SourceError::Name {
             name: name.to_owned(),
@@ -30,7 +69,7 @@ impl Source {
             }
             Some(_) | None => (name, None),
         };
-        let place = if let Some(address) = plain.strip_prefix("s3://") {
+        let location = if let Some(address) = plain.strip_prefix("s3://") {
             let (bucket, key) = address.split_once('/').ok_or_else(|| wrong(S3))?;
             if bucket.is_empty() || key.is_empty() || key.ends_with('/') {
                 return Err(wrong(S3));
@@ -50,7 +89,69 @@ impl Source {
                 name: name.to_owned(),
             });
         };
-        Ok(Self { place, pin })
+        Ok(Self { location, pin })
+    }
+
+    /// Whether it names the same bytes for ever.
+    pub fn is_pinned(&self) -> bool {
+        match &self.location {
+            Location::Builtin(_) => true,
+            Location::Path(_) | Location::S3 { .. } => self.pin.is_some(),
+            Location::Registry(reference) => reference.digest().is_some(),
+        }
+    }
+
+    /// Whether it is reached over the network.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.location, Location::S3 { .. } | Location::Registry(_))
+    }
+
+    /// The same name with the pin of a [`Fetched`](super::Fetched) or of a push.
+    pub fn pinned(&self, pin: &str) -> String {
+        let name = self.to_string();
+        let name = name
+            .split_once("@sha256:")
+            .map_or(name.as_str(), |(name, _)| name);
+        format!("{name}@{pin}")
+    }
+
+    /// The same name from any working directory.
+    pub(crate) fn absolute(&self) -> String {
+        match &self.location {
+            Location::Path(path) => match std::path::absolute(path) {
+                Ok(path) => Self {
+                    location: Location::Path(path),
+                    pin: self.pin,
+                }
+                .to_string(),
+                Err(_) => self.to_string(),
+            },
+            Location::Builtin(_) | Location::S3 { .. } | Location::Registry(_) => self.to_string(),
+        }
+    }
+}
+
+impl From<Location> for Source {
+    fn from(location: Location) -> Self {
+        Self {
+            location,
+            pin: None,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.location {
+            Location::Builtin(name) => f.write_str(name),
+            Location::Path(path) => path.display().fmt(f),
+            Location::S3 { bucket, key } => write!(f, "s3://{bucket}/{key}"),
+            Location::Registry(reference) => write!(f, "oci://{reference}"),
+        }?;
+        match self.pin {
+            Some(pin) => write!(f, "@{pin}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -119,11 +220,11 @@ mod tests {
     #[test]
     fn a_name_means_an_object_of_s3() {
         let source = parse("s3://policies/live/orders.wasm").unwrap();
-        let place = Location::S3 {
+        let location = Location::S3 {
             bucket: "policies".to_owned(),
             key: "live/orders.wasm".to_owned(),
         };
-        assert_eq!(source, place.into());
+        assert_eq!(source, location.into());
         assert!(source.is_remote() && !source.is_pinned());
         for wrong in [
             "s3://",

@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::source::{FetchedFile, signature_path};
-use super::{PolicyDigest, PolicySpec};
-use backstop_engine::trust;
+use backstop_engine::{PolicyDigest, trust};
 use backstop_files::atomic_write;
 
+use crate::signature::signature_path;
+use crate::source::FetchedFile;
+
+pub(crate) use marks::Mark;
 pub use marks::remove_marks;
-pub(super) use refusals::REMEMBERED;
 
 /// A private folder. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,29 +52,29 @@ pub enum StoreError {
 /// What is known of a policy from an earlier run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct PersistedState {
+pub(crate) struct PersistedState {
     /// The version that decided last.
-    pub(super) live: Vec<StoredFile>,
+    pub(crate) live: Vec<StoredFile>,
     /// The good version before it.
     #[serde(default)]
-    pub(super) before: Vec<StoredFile>,
+    pub(crate) before: Vec<StoredFile>,
     /// The version that was taken back, and why.
     #[serde(default)]
-    pub(super) taken_back: Option<RolledBackVersion>,
+    pub(crate) taken_back: Option<RolledBackVersion>,
 }
 
 /// A version that was at work and is not tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct RolledBackVersion {
+pub(crate) struct RolledBackVersion {
     /// The digests of its files.
-    pub(super) version: Vec<PolicyDigest>,
+    pub(crate) version: Vec<PolicyDigest>,
     /// Why.
-    pub(super) why: String,
+    pub(crate) why: String,
 }
 
 /// One file of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct StoredFile {
+pub(crate) struct StoredFile {
     digest: PolicyDigest,
     #[serde(default)]
     tag: Option<String>,
@@ -82,12 +82,12 @@ pub(super) struct StoredFile {
 
 impl StoredFile {
     /// That of the file.
-    pub(super) fn digest(&self) -> PolicyDigest {
+    pub(crate) fn digest(&self) -> PolicyDigest {
         self.digest
     }
 
     /// The first digits of its digest, for people.
-    pub(super) fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         self.digest.short()
     }
 
@@ -183,8 +183,8 @@ impl Store {
     }
 
     /// What an earlier run knew of this policy, if it kept anything. What can't be read is said and passed over.
-    pub(super) fn recall(&self, spec: &PolicySpec, check: &str) -> Option<PersistedState> {
-        let path = self.known().join(name_of(spec, check));
+    pub(crate) fn recall(&self, key: &str) -> Option<PersistedState> {
+        let path = self.known().join(file_name(key));
         let passed_over = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "what was kept of a policy is passed over");
         let text = match std::fs::read(&path) {
             Ok(text) => text,
@@ -207,17 +207,17 @@ impl Store {
     }
 
     /// Keeps what is known of this policy.
-    pub(super) fn remember(&self, spec: &PolicySpec, check: &str, known: &PersistedState) {
-        let written = serde_json::to_vec_pretty(known)
+    pub(crate) fn persist(&self, key: &str, state: &PersistedState) {
+        let written = serde_json::to_vec_pretty(state)
             .map_err(io::Error::other)
-            .and_then(|text| write(&self.known().join(name_of(spec, check)), &text));
+            .and_then(|text| write(&self.known().join(file_name(key)), &text));
         if let Err(error) = written {
             tracing::warn!(folder = %self.0.display(), %error, "what is known of a policy can't be kept");
         }
     }
 
     /// Keeps the files of a version. One that is there and is not what it was is mended.
-    pub(super) fn keep(&self, files: &[Arc<FetchedFile>]) {
+    pub(crate) fn keep(&self, files: &[Arc<FetchedFile>]) {
         for file in files {
             let path = self.file(file.digest);
             let is_there =
@@ -236,7 +236,7 @@ impl Store {
     }
 
     /// The files of a version as they were kept; none where one is missing or is not what it was.
-    pub(super) fn files_of(&self, version: &[StoredFile]) -> Option<Vec<Arc<FetchedFile>>> {
+    pub(crate) fn files_of(&self, version: &[StoredFile]) -> Option<Vec<Arc<FetchedFile>>> {
         if version.is_empty() {
             return None;
         }
@@ -256,32 +256,13 @@ impl Store {
     }
 }
 
-/// What a policy is kept under.
-fn name_of(spec: &PolicySpec, check: &str) -> String {
-    format!("{}.json", identity(spec, check))
+/// The file of the state that is kept under this key.
+fn file_name(key: &str) -> String {
+    format!("{key}.json")
 }
 
-/// The same for the same sources, settings and check, from whatever folder the host is started.
-pub(super) fn identity(spec: &PolicySpec, check: &str) -> String {
-    let mut digest = Sha256::new();
-    let mut add = |text: &str| {
-        digest.update(text.len().to_le_bytes());
-        digest.update(text.as_bytes());
-    };
-    for part in spec.parts() {
-        add(&part.source.absolute());
-        for (name, value) in &part.settings {
-            add(name);
-            add(value);
-        }
-        add("");
-    }
-    add(check);
-    hex::encode(digest.finalize())
-}
-
-/// Whole or not at all, and for this user alone.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file that only this user can read: completely or not at all.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     atomic_write::write(path, bytes, 0o600)
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{PersistedState, REMEMBERED, Store, StoredFile};
+use super::refusals::REMEMBERED;
+use super::{PersistedState, Store, StoredFile};
 use backstop_core::clock;
 
 /// A policy that no host has served for as long is forgotten.

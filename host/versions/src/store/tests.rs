@@ -4,16 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::{PartSpec, Source};
+use super::refusals::REMEMBERED;
 use super::sweep::{FORGOTTEN, UNUSED, UNUSED_BYTES, entries};
 use super::*;
-
-fn spec(path: &str, base: &str) -> PolicySpec {
-    PolicySpec::Single(PartSpec {
-        source: Source::path(path),
-        settings: [("base", base)].into(),
-    })
-}
 
 fn found(bytes: &[u8]) -> Arc<FetchedFile> {
     Arc::new(FetchedFile::new(
@@ -27,21 +20,19 @@ fn found(bytes: &[u8]) -> Arc<FetchedFile> {
 fn what_is_kept_comes_back_for_the_same_policy_alone() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("store")).unwrap();
-    let (one, other) = (spec("/p.wasm", "1s"), spec("/p.wasm", "2s"));
-    assert!(store.recall(&one, "").is_none());
+    assert!(store.recall("one").is_none());
     let files = vec![found(b"one")];
     store.keep(&files);
     let known = PersistedState {
         live: files.iter().map(StoredFile::from).collect(),
         ..PersistedState::default()
     };
-    store.remember(&one, "", &known);
+    store.persist("one", &known);
     let again = Store::open(&folder.path().join("store")).unwrap();
-    let recalled = again.recall(&one, "").unwrap();
+    let recalled = again.recall("one").unwrap();
     assert_eq!(again.files_of(&recalled.live).unwrap(), files);
     assert!(again.files_of(&recalled.before).is_none());
-    assert!(again.recall(&other, "").is_none());
-    assert!(again.recall(&one, "another check").is_none());
+    assert!(again.recall("other").is_none());
 }
 
 #[test]
@@ -61,12 +52,11 @@ fn a_file_that_is_not_what_it_was_does_not_come_back() {
 fn knowledge_that_was_cut_short_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let spec = spec("/p.wasm", "1s");
-    store.remember(&spec, "", &PersistedState::default());
-    let path = store.known().join(name_of(&spec, ""));
+    store.persist("one", &PersistedState::default());
+    let path = store.known().join(file_name("one"));
     let text = std::fs::read(&path).unwrap();
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
-    assert!(store.recall(&spec, "").is_none());
+    assert!(store.recall("one").is_none());
 }
 
 #[test]
@@ -115,8 +105,7 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
         live: vec![StoredFile::from(&needed)],
         ..PersistedState::default()
     };
-    let spec = spec("/p.wasm", "1s");
-    store.remember(&spec, "", &known);
+    store.persist("one", &known);
     let code = |file: &FetchedFile| {
         store
             .code()
@@ -138,12 +127,12 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
     assert!(store.file(needed.digest).exists() && code(&needed).exists());
     assert!(!store.file(other.digest).exists() && !code(&other).exists());
     // Forgotten, when nobody has served it for half a year; and then not needed any more.
-    age(&store.known().join(name_of(&spec, "")), FORGOTTEN * 2);
+    age(&store.known().join(file_name("one")), FORGOTTEN * 2);
     age(&store.file(needed.digest), UNUSED * 2);
     store.sweep();
     store.sweep();
     assert!(!store.file(needed.digest).exists());
-    assert!(store.recall(&spec, "").is_none());
+    assert!(store.recall("one").is_none());
 }
 
 #[test]

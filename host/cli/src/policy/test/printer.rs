@@ -57,7 +57,7 @@ impl<'a> Printer<'a> {
 
     /// Announces that a large file is being compiled, on a terminal.
     pub(super) fn compiling(&mut self, source: &Source) {
-        let Location::Path(path) = &source.place else {
+        let Location::Path(path) = &source.location else {
             return;
         };
         let size = path.metadata().map_or(0, |file| file.len());

@@ -32,7 +32,7 @@ impl Target {
         let folder = named_policy::folder(policy);
         let file = match &folder {
             Some(_) => None,
-            None => match Source::parse(policy, Path::new(""))?.place {
+            None => match Source::parse(policy, Path::new(""))?.location {
                 Location::Path(path) => Some(path),
                 Location::Builtin(_) | Location::S3 { .. } | Location::Registry(_) => None,
             },

@@ -10,7 +10,7 @@ use wasm_metadata::{Metadata, Payload};
 use wasmparser::{Parser, Payload as Part};
 
 use crate::signature::SIGNATURE_SUFFIX;
-use crate::{PolicyDigest, Shape, ShapeError};
+use backstop_engine::{PolicyDigest, Shape, ShapeError};
 
 /// The media type of a policy's config.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";

@@ -4,7 +4,7 @@ use oci_client::Reference;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use reqwest::{Method, Response, StatusCode, Url};
 
-use super::RegistryError;
+use super::error::RegistryError;
 use super::layout;
 use super::reader::{Access, Reader, answer, good};
 

@@ -1,4 +1,4 @@
-//! S3 as a place for policies: an object with the policy's file, and one with its signature beside it, `KEY.minisig`.
+//! The S3 client: one object is the policy's file, and the object `KEY.minisig` its signature.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 
-use super::signature::{LONGEST, SIGNATURE_SUFFIX};
+use crate::signature::{LONGEST, SIGNATURE_SUFFIX};
 use backstop_aws::{AnswerLimit, Endpoint, NO_CREDENTIALS, NoAnswer, is_of_host};
 use backstop_core::text::chain;
 

@@ -6,8 +6,8 @@ use oci_client::Reference;
 use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor};
 use reqwest::header::HeaderValue;
 
-use super::RegistryError;
 use super::credentials::credentials;
+use super::error::RegistryError;
 use super::layout::{self, Kind, Package};
 use super::reader::Reader;
 use crate::signature;

@@ -1,14 +1,4 @@
-//! OCI registries as a place for policies: what is pushed there any host, `wkg` and other tools can read; what is fetched is checked against its digests, and the registry is not trusted with anything else.
-//!
-//! The signature of a policy is an artifact of its own beside it, found by the digest of the policy's file.
-
-mod challenge;
-mod credentials;
-mod error;
-mod layout;
-mod push;
-mod reader;
-mod session;
+//! The client of OCI registries. What is fetched is checked against its digests; a registry is trusted with nothing else.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,11 +6,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use error::RegistryError;
-pub use layout::{Package, PackageError};
-pub use oci_client::Reference;
+use oci_client::Reference;
 
-use session::Session;
+use super::error::RegistryError;
+use super::layout::{self, Package};
+use super::session::Session;
 
 /// Within which a registry says what a tag means.
 const ASKING: Duration = Duration::from_secs(15);

@@ -13,8 +13,8 @@ use reqwest::header::{
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 
-use super::RegistryError;
 use super::challenge::Challenge;
+use super::error::RegistryError;
 use super::layout;
 
 /// Within which a connection is made.
@@ -35,7 +35,7 @@ const ERROR: usize = 16 << 10;
 /// What a manifest may be, and what is asked for so that it can be told what it is.
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// A client of one registry. How it pushes is in [`push`](super::push).
+/// Sends requests to one registry.
 pub(super) struct Reader {
     client: Client,
     /// Where the registry is: `https://registry.example.com`.

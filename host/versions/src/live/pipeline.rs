@@ -1,0 +1,262 @@
+//! The line that every version of a policy goes through: fetch, verify, load, validate. [`State::activate`](super::state::State::activate) is the last step. The startup, an update check and a roll-back are its three callers.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_core::text::one_line;
+use backstop_engine::{
+    Component, ComponentError, EncodingError, Part, Policy, PolicyDigest, Prepared, Sandbox,
+    Wanted, probe,
+};
+
+use super::refusals::{Heeded, Refusals};
+use crate::catalog::Catalog;
+use crate::error::PolicyError;
+use crate::source::{FetchedFile, Location, Source, SourceError};
+use crate::spec::{PartSpec, PolicySpec};
+
+/// What the operator requires of every version besides.
+#[derive(Clone)]
+pub struct Check {
+    /// Tells one check from another: the state of policies that differ in it alone is kept apart.
+    pub name: String,
+    /// Why a version is refused, if it is.
+    pub passes: Arc<Passes>,
+    /// The digest of what is required now: a version that was refused is tried again when it changes.
+    pub digest: Arc<dyn Fn() -> Option<PolicyDigest> + Send + Sync>,
+}
+
+/// See [`Check::passes`].
+pub type Passes = dyn Fn(&Policy) -> Result<(), String> + Send + Sync;
+
+/// The file of each part of a policy, in the order in which the parts are evaluated.
+pub(super) type Files = Vec<Arc<FetchedFile>>;
+
+/// How a version is loaded.
+#[derive(Clone, Copy)]
+pub(super) struct Pipeline<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) spec: &'a PolicySpec,
+    pub(super) check: Option<&'a Check>,
+}
+
+/// A part that is verified, and compiled where a child process does that.
+struct PreparedPart {
+    name: String,
+    file: Arc<FetchedFile>,
+    code: Code,
+}
+
+enum Code {
+    /// A component of the active version.
+    Loaded(Arc<Component>),
+    Prepared(Prepared),
+}
+
+impl Pipeline<'_> {
+    /// The files as they are now. `known` are those of the last fetch, or none; `within` is the time limit for each source outside this machine.
+    pub(super) fn fetch(
+        &self,
+        known: &[Arc<FetchedFile>],
+        within: Option<Duration>,
+    ) -> Result<Files, SourceError> {
+        let sources = self.spec.sources().enumerate();
+        sources
+            .map(|(index, source)| {
+                source.fetch_if_changed(known.get(index), self.catalog.options(within))
+            })
+            .collect()
+    }
+
+    /// Verifies, compiles, loads and validates these files. Whatever they do is a refusal, and refusals that cost time are remembered. Components of `active` are used as they are; compiling ends early when the version is no longer `wanted`.
+    pub(super) fn run(
+        &self,
+        files: &[Arc<FetchedFile>],
+        active: Option<&Policy>,
+        heeded: Heeded,
+        wanted: Wanted<'_>,
+    ) -> Result<Policy, PolicyError> {
+        let refusals = Refusals::of(self.catalog, self.spec, check_name(self.check), files);
+        refusals.check(heeded)?;
+        self.verify(files)?;
+        let parts = self.compile(files, active, &refusals, wanted)?;
+        // From here on, the file is in this process and may crash it.
+        let mark = refusals.mark();
+        let loaded = catch_unwind(AssertUnwindSafe(|| {
+            let policy = self.load(parts)?;
+            self.validate(&policy)?;
+            Ok(policy)
+        }));
+        drop(mark);
+        let policy = loaded.unwrap_or_else(|panic| {
+            Err(PolicyError::Panicked {
+                name: self.spec.title(),
+                why: panic_message(&*panic),
+            })
+        })?;
+        refusals.forget();
+        Ok(policy)
+    }
+
+    /// Checks the signatures, where they are required. Nothing of a file is read before.
+    fn verify(&self, files: &[Arc<FetchedFile>]) -> Result<(), PolicyError> {
+        let Some(keys) = &self.catalog.keys else {
+            return Ok(());
+        };
+        for (source, file) in self.spec.sources().zip(files) {
+            if matches!(source.location, Location::Builtin(_)) {
+                continue;
+            }
+            keys.verify(&file.bytes, file.signature.as_deref())
+                .map_err(|cause| PolicyError::Signature {
+                    name: source.to_string(),
+                    cause,
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Has the files compiled by a child process, where the sandbox has one.
+    fn compile(
+        &self,
+        files: &[Arc<FetchedFile>],
+        active: Option<&Policy>,
+        refusals: &Refusals<'_>,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<PreparedPart>, PolicyError> {
+        let mut parts = Vec::new();
+        for (source, file) in self.spec.sources().zip(files) {
+            let name = source.to_string();
+            let loaded = active.into_iter().flat_map(Policy::components);
+            let mut same = loaded.filter(|it| it.digest() == file.digest && it.name() == name);
+            let code = match same.next() {
+                Some(component) => Code::Loaded(Arc::clone(component)),
+                None => Component::prepare(&self.catalog.sandbox, &file.bytes, wanted)
+                    .map(Code::Prepared)
+                    .map_err(|cause| {
+                        if let ComponentError::Compiler(cause) = &cause {
+                            refusals.remember(file.digest, cause);
+                        }
+                        PolicyError::Component {
+                            name: name.clone(),
+                            cause,
+                        }
+                    })?,
+            };
+            parts.push(PreparedPart {
+                name,
+                file: Arc::clone(file),
+                code,
+            });
+        }
+        Ok(parts)
+    }
+
+    /// Loads the components into this process and composes the policy.
+    fn load(&self, parts: Vec<PreparedPart>) -> Result<Policy, PolicyError> {
+        let sandbox = &self.catalog.sandbox;
+        let mut components = parts.into_iter().map(|part| part.component(sandbox));
+        let mut part = |spec: &PartSpec| -> Result<Part, PolicyError> {
+            let component = components.next().unwrap_or_else(|| {
+                Err(PolicyError::Component {
+                    name: spec.source.to_string(),
+                    cause: EncodingError::Empty.into(),
+                })
+            })?;
+            Ok(Part {
+                component,
+                settings: spec.settings.clone(),
+            })
+        };
+        match self.spec {
+            PolicySpec::Single(spec) => Ok(Policy::single(sandbox, part(spec)?)),
+            PolicySpec::Composed(specs) => {
+                let parts = specs.as_ref().try_map(|_, spec| part(spec))?;
+                Ok(Policy::composed(sandbox, parts)?)
+            }
+        }
+    }
+
+    /// Runs the probe, and then the operator's own check. The compiled code of a policy that passes the probe is kept.
+    fn validate(&self, policy: &Policy) -> Result<(), PolicyError> {
+        probe::run(policy).map_err(|cause| PolicyError::Probe {
+            name: policy.title(),
+            cause,
+        })?;
+        for component in policy.components() {
+            component.keep_code(&self.catalog.sandbox);
+        }
+        match self.check.map(|check| (check.passes)(policy)) {
+            Some(Err(cause)) => Err(PolicyError::Scenarios {
+                name: policy.title(),
+                cause,
+            }),
+            Some(Ok(())) | None => Ok(()),
+        }
+    }
+}
+
+impl PreparedPart {
+    fn component(self, sandbox: &Sandbox) -> Result<Arc<Component>, PolicyError> {
+        match self.code {
+            Code::Loaded(component) => Ok(component),
+            Code::Prepared(prepared) => {
+                Component::of(sandbox, &self.name, &self.file.bytes, prepared).map_err(|cause| {
+                    PolicyError::Component {
+                        name: self.name,
+                        cause,
+                    }
+                })
+            }
+        }
+    }
+}
+
+impl PolicySpec {
+    /// Loads the policy once: it is fetched, compiled, loaded and validated, and never changes.
+    pub fn load(&self, sandbox: &Sandbox) -> Result<Policy, PolicyError> {
+        let pipeline = Pipeline {
+            catalog: &Catalog::from(sandbox),
+            spec: self,
+            check: None,
+        };
+        let files = pipeline.fetch(&[], None)?;
+        pipeline.run(&files, None, Heeded::None, &|| true)
+    }
+}
+
+/// Loads the policy with this name and these settings once. It never changes.
+///
+/// ```
+/// use backstop_engine::{Limits, Sandbox};
+///
+/// let sandbox = Sandbox::new(Limits::default())?;
+/// let policy = backstop_versions::load(&sandbox, "linear", &[("base", "2s")])?;
+/// assert_eq!(policy.name(), "linear");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn load(
+    sandbox: &Sandbox,
+    name: &str,
+    settings: &[(&str, &str)],
+) -> Result<Arc<Policy>, PolicyError> {
+    let source = Source::parse(name, Path::new("."))?;
+    let settings = settings.iter().copied().collect();
+    PolicySpec::Single(PartSpec { source, settings })
+        .load(sandbox)
+        .map(Arc::new)
+}
+
+pub(super) fn check_name(check: Option<&Check>) -> &str {
+    check.map_or("", |check| check.name.as_str())
+}
+
+/// The message of a panic, on one line.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    one_line(text.unwrap_or("a panic"))
+}

@@ -1,0 +1,148 @@
+//! Refusals of earlier tries, and which of them keep a version from being tried again.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use backstop_engine::{CompilerError, PolicyDigest};
+use sha2::{Digest, Sha256};
+
+use crate::catalog::Catalog;
+use crate::error::PolicyError;
+use crate::source::FetchedFile;
+use crate::spec::PolicySpec;
+use crate::store::{Mark, Store};
+
+/// Which remembered refusals keep a version from being tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heeded {
+    /// All: another version can be activated at once.
+    All,
+    /// Those of the compiler, which cost time: the fallback can decide meanwhile, but not for long.
+    Compiler,
+    /// Those that another try would repeat.
+    Permanent,
+    /// None: there is no other version.
+    None,
+}
+
+/// What is remembered of one version.
+pub(super) struct Refusals<'a> {
+    store: Option<&'a Store>,
+    title: String,
+    keys: Keys,
+}
+
+/// The keys of refusals. Another version of this program or of the engine, and other limits, try again.
+struct Keys {
+    /// Of the version: its files with the settings and the check that they are loaded with.
+    version: String,
+    /// Of each file.
+    files: Vec<String>,
+    compiler: u64,
+}
+
+impl<'a> Refusals<'a> {
+    pub(super) fn of(
+        catalog: &'a Catalog,
+        spec: &PolicySpec,
+        check: &str,
+        files: &[Arc<FetchedFile>],
+    ) -> Self {
+        Self {
+            store: catalog.refusals.as_ref(),
+            title: spec.title(),
+            keys: Keys::of(catalog, spec, check, files),
+        }
+    }
+
+    /// Refuses the version where an earlier refusal says so.
+    pub(super) fn check(&self, heeded: Heeded) -> Result<(), PolicyError> {
+        let Some(store) = self.store else {
+            return Ok(());
+        };
+        if store.take_dead_mark(&self.keys.version) {
+            let why = "the host ended while it loaded this version";
+            store.refuse(&self.keys.version, why.to_owned(), false);
+        }
+        for key in self.keys.all() {
+            let Some((refusal, path)) = store.refusal(key) else {
+                continue;
+            };
+            let is_heeded = match heeded {
+                Heeded::All => true,
+                Heeded::Compiler => key != self.keys.version,
+                Heeded::Permanent => !refusal.is_transient,
+                Heeded::None => false,
+            };
+            if is_heeded {
+                return Err(PolicyError::Remembered {
+                    name: self.title.clone(),
+                    why: refusal.why,
+                    at: refusal.at,
+                    path,
+                });
+            }
+            if heeded == Heeded::None {
+                tracing::warn!(
+                    policy = self.title,
+                    "{}: there is no other version to use, so it is tried again",
+                    refusal.why
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers that the compiler failed on this file, if the next start should know.
+    pub(super) fn remember(&self, digest: PolicyDigest, cause: &CompilerError) {
+        if let Some(store) = self.store
+            && cause.is_remembered()
+        {
+            let key = self.keys.of_file(digest);
+            store.refuse(&key, cause.to_string(), cause.is_transient());
+        }
+    }
+
+    /// Marks the version as being loaded, until the mark is dropped.
+    pub(super) fn mark(&self) -> Option<Mark> {
+        self.store.and_then(|store| store.mark(&self.keys.version))
+    }
+
+    /// Forgets all refusals of the version and of its files.
+    pub(super) fn forget(&self) {
+        if let Some(store) = self.store {
+            self.keys.all().for_each(|key| store.forgive(key));
+        }
+    }
+}
+
+impl Keys {
+    fn of(catalog: &Catalog, spec: &PolicySpec, check: &str, files: &[Arc<FetchedFile>]) -> Self {
+        let mut compiler = DefaultHasher::new();
+        env!("CARGO_PKG_VERSION").hash(&mut compiler);
+        catalog.sandbox.compilation().hash(&mut compiler);
+        let mut version = Sha256::new();
+        for file in files {
+            version.update(file.digest.as_bytes());
+        }
+        version.update(spec.identity(check));
+        version.update(compiler.finish().to_le_bytes());
+        let mut keys = Self {
+            version: hex::encode(version.finalize()),
+            files: Vec::new(),
+            compiler: compiler.finish(),
+        };
+        keys.files = files.iter().map(|file| keys.of_file(file.digest)).collect();
+        keys
+    }
+
+    fn of_file(&self, digest: PolicyDigest) -> String {
+        format!("{}.{:016x}", digest.hex(), self.compiler)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.version)
+            .chain(&self.files)
+            .map(String::as_str)
+    }
+}

@@ -1,0 +1,189 @@
+//! The startup: the first version is the source's or, where that is unreachable or has no good one, the last good version of an earlier run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_core::clock;
+use backstop_core::text::chain;
+use backstop_engine::Policy;
+
+use super::pipeline::{Check, Files, Pipeline, check_name};
+use super::policy::{FETCH_TIMEOUT, LivePolicy};
+use super::refusals::Heeded;
+use super::state::{Initial, Record, State};
+use super::version::digests;
+use crate::catalog::Catalog;
+use crate::error::PolicyError;
+use crate::spec::PolicySpec;
+use crate::store::PersistedState;
+
+/// How long a version may be compiled at a start that has another version to use.
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The version that a policy starts with.
+struct InitialVersion {
+    policy: Policy,
+    files: Files,
+    /// Why it is not the version of the source.
+    instead: Option<PolicyError>,
+}
+
+impl LivePolicy {
+    /// Loads the first version. If the source is unreachable or has no good version, that is the last good one of an earlier run, if it was kept. Blocks.
+    pub fn load(catalog: impl Into<Catalog>, spec: PolicySpec) -> Result<Arc<Self>, PolicyError> {
+        Self::checked(catalog, spec, None)
+    }
+
+    /// Like [`LivePolicy::load`], with a check of the operator's that every version must pass.
+    pub fn checked(
+        catalog: impl Into<Catalog>,
+        spec: PolicySpec,
+        check: Option<Check>,
+    ) -> Result<Arc<Self>, PolicyError> {
+        let catalog = catalog.into();
+        let persisted = persisted_state(&catalog, &spec, check.as_ref());
+        let initial = initial_version(&catalog, &spec, check.as_ref(), &persisted, None)?;
+        Ok(Self::starting_with(
+            initial, catalog, spec, check, persisted,
+        ))
+    }
+
+    /// Like [`LivePolicy::checked`]; where that fails, the fallback decides until a good version is there. For a host that must not stop because of a bad policy.
+    pub fn load_or_fall_back(
+        catalog: impl Into<Catalog>,
+        spec: PolicySpec,
+        check: Option<Check>,
+    ) -> (Arc<Self>, Option<PolicyError>) {
+        let catalog = catalog.into();
+        let persisted = persisted_state(&catalog, &spec, check.as_ref());
+        let within = Some(FETCH_TIMEOUT);
+        let (initial, error) =
+            match initial_version(&catalog, &spec, check.as_ref(), &persisted, within) {
+                Ok(initial) => (initial, None),
+                Err(error) => {
+                    let unavailable = InitialVersion {
+                        policy: Policy::unavailable(&catalog.sandbox, chain(&error)),
+                        files: Vec::new(),
+                        instead: None,
+                    };
+                    (unavailable, Some(error))
+                }
+            };
+        let live = Self::starting_with(initial, catalog, spec, check, persisted);
+        (live, error)
+    }
+
+    fn starting_with(
+        initial: InitialVersion,
+        catalog: Catalog,
+        spec: PolicySpec,
+        check: Option<Check>,
+        persisted: PersistedState,
+    ) -> Arc<Self> {
+        let InitialVersion {
+            policy,
+            files,
+            instead,
+        } = initial;
+        if let Some(cause) = &instead {
+            tracing::error!(
+                policy = policy.title(),
+                "{}: the last good version is used",
+                chain(cause)
+            );
+        }
+        let initial = Initial {
+            policy,
+            files,
+            is_from_source: instead.is_none(),
+            unreachable: match &instead {
+                Some(cause @ PolicyError::Source(_)) => Some(chain(cause)),
+                Some(_) | None => None,
+            },
+            persisted,
+        };
+        let record = Record {
+            store: catalog.store.clone(),
+            key: spec.identity(check_name(check.as_ref())),
+        };
+        let state = State::new(initial, catalog.roll_back, record);
+        Arc::new(Self {
+            spec,
+            catalog,
+            check,
+            state,
+        })
+    }
+}
+
+fn persisted_state(catalog: &Catalog, spec: &PolicySpec, check: Option<&Check>) -> PersistedState {
+    let store = catalog.store.as_ref();
+    store
+        .and_then(|store| store.recall(&spec.identity(check_name(check))))
+        .unwrap_or_default()
+}
+
+/// The version of the source, if it is good and was not rolled back; if not, the last good version. `within` is the time limit for a source outside this machine, and means that the fallback can decide meanwhile; where there is a last good version, there is always a time limit.
+fn initial_version(
+    catalog: &Catalog,
+    spec: &PolicySpec,
+    check: Option<&Check>,
+    persisted: &PersistedState,
+    within: Option<Duration>,
+) -> Result<InitialVersion, PolicyError> {
+    let store = catalog.store.as_ref();
+    let pipeline = Pipeline {
+        catalog,
+        spec,
+        check,
+    };
+    let last = store.and_then(|store| store.files_of(&persisted.live));
+    let last_good = |instead: PolicyError| match &last {
+        None => Err(instead),
+        Some(files) => match pipeline.run(files, None, Heeded::None, &|| true) {
+            Ok(policy) => Ok(InitialVersion {
+                policy,
+                files: files.clone(),
+                instead: Some(instead),
+            }),
+            Err(_) => Err(instead),
+        },
+    };
+    let within = within.or(last.is_some().then_some(FETCH_TIMEOUT));
+    let has_fallback = within.is_some() && last.is_none();
+    let files = match pipeline.fetch(last.as_deref().unwrap_or_default(), within) {
+        Ok(files) => files,
+        Err(cause) => return last_good(cause.into()),
+    };
+    if let Some(rolled_back) = &persisted.taken_back
+        && rolled_back.version == digests(&files)
+        && last.is_some()
+    {
+        let why = rolled_back.why.clone();
+        return last_good(PolicyError::RolledBack {
+            name: spec.title(),
+            why,
+        });
+    }
+    let heeded = match &last {
+        Some(last) if digests(last) != digests(&files) => Heeded::All,
+        None if has_fallback => Heeded::Compiler,
+        Some(_) | None => Heeded::None,
+    };
+    // Where the last good version can be used meanwhile, no start waits for long: the next update check compiles the new one.
+    let started = clock::instant();
+    let in_time = || heeded != Heeded::All || started.elapsed() < COMPILE_TIMEOUT;
+    match pipeline.run(&files, None, heeded, &in_time) {
+        Ok(policy) => {
+            if let Some(store) = store {
+                store.keep(&files);
+            }
+            Ok(InitialVersion {
+                policy,
+                files,
+                instead: None,
+            })
+        }
+        Err(cause) => last_good(cause),
+    }
+}

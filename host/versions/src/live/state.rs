@@ -1,0 +1,395 @@
+//! The state of a live policy: the active version, the one before it, the one that was refused, and what the last update check found.
+//!
+//! This is the only file that locks. There are three locks, always taken in this order:
+//!
+//! 1. a turn, held for as long as files are fetched and compiled: one for update checks ([`State::reload_turn`]) and one for roll-backs ([`State::roll_back_turn`]);
+//! 2. `details`, held for moments and while the state is written to the store;
+//! 3. `health`, held for moments.
+//!
+//! Decisions read the active version without a lock.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use backstop_core::clock;
+use backstop_core::failure::Timestamp;
+use backstop_engine::{Policy, PolicyDigest};
+
+use super::status::{Compiling, Status};
+use super::version::{
+    Previous, RefusalKind, Refused, Restore, Restored, RollBackCost, Version, short, stored,
+};
+use crate::catalog::RollBack;
+use crate::health::Health;
+use crate::source::FetchedFile;
+use crate::spec::PolicySpec;
+use crate::store::{PersistedState, RolledBackVersion, Store, StoredFile};
+
+/// How often the state of a policy that does not change is written to the store again, so that it is not forgotten.
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The files that the last update check found, for places that do not report changes.
+pub(super) type ReloadTurn<'a> = MutexGuard<'a, Vec<Arc<FetchedFile>>>;
+
+/// The state of a live policy.
+pub(super) struct State {
+    active: ArcSwap<Policy>,
+    fetched: Mutex<Vec<Arc<FetchedFile>>>,
+    rolling_back: Mutex<()>,
+    details: Mutex<Details>,
+    health: Mutex<Health>,
+    record: Record,
+}
+
+/// Where the state is kept between two starts.
+pub(super) struct Record {
+    pub(super) store: Option<Store>,
+    /// The policy's identity in the store.
+    pub(super) key: String,
+}
+
+/// The first version, and what is known from an earlier run.
+pub(super) struct Initial {
+    pub(super) policy: Policy,
+    pub(super) files: Vec<Arc<FetchedFile>>,
+    /// Whether these are the files that the source has now, and not those of an earlier run.
+    pub(super) is_from_source: bool,
+    /// Why the source can't be read, if it can't.
+    pub(super) unreachable: Option<String>,
+    pub(super) persisted: PersistedState,
+}
+
+struct Details {
+    /// The files of the active version.
+    files: Vec<StoredFile>,
+    previous: Previous,
+    refused: Option<Refused>,
+    /// Why the source can't be read, while it can't.
+    unreachable: Option<String>,
+    active_since: Timestamp,
+    checked: Timestamp,
+    persisted: Timestamp,
+    compiling: Option<Compiling>,
+}
+
+impl State {
+    pub(super) fn new(initial: Initial, limit: RollBack, record: Record) -> Self {
+        let Initial {
+            policy,
+            files,
+            is_from_source,
+            unreachable,
+            persisted,
+        } = initial;
+        let active = stored(&files);
+        // The same files, whatever their source calls this version of them now.
+        let is_same = persisted
+            .live
+            .iter()
+            .map(StoredFile::digest)
+            .eq(active.iter().map(StoredFile::digest));
+        let previous = match (is_same, persisted.before.is_empty()) {
+            // The same version as in the run before, with the previous one of that run.
+            (true, false) => Previous::Stored(persisted.before),
+            (false, _) if !persisted.live.is_empty() => Previous::Stored(persisted.live),
+            (true | false, _) => Previous::None,
+        };
+        let refused = persisted.taken_back.map(|rolled_back| Refused {
+            version: Version::of_digests(rolled_back.version),
+            reason: rolled_back.why,
+            kind: RefusalKind::RolledBack,
+        });
+        let now = clock::now();
+        let state = Self {
+            active: ArcSwap::from_pointee(policy),
+            // Files of an earlier run are not what the source has now.
+            fetched: Mutex::new(if is_from_source { files } else { Vec::new() }),
+            rolling_back: Mutex::default(),
+            details: Mutex::new(Details {
+                files: active,
+                previous,
+                refused,
+                unreachable,
+                active_since: now,
+                checked: now,
+                persisted: now,
+                compiling: None,
+            }),
+            health: Mutex::new(Health::new(limit)),
+            record,
+        };
+        state.persist(&mut state.details());
+        state.record.sweep();
+        state
+    }
+
+    /// The active version.
+    pub(super) fn active(&self) -> Arc<Policy> {
+        self.active.load_full()
+    }
+
+    /// A report about the versions; `spec` is what they are loaded from.
+    pub(super) fn status(&self, spec: &PolicySpec) -> Status {
+        let details = self.details();
+        let active = self.active();
+        let refused = details.refused.as_ref();
+        Status {
+            sources: spec.sources().map(ToString::to_string).collect(),
+            live: active.parts().collect(),
+            title: active.title(),
+            since: details.active_since,
+            before: details.previous.title(spec),
+            refused: refused.map(|it| format!("{}: {}", short(&it.version.digests), it.reason)),
+            compiling: details.compiling.clone(),
+            checked: details.checked,
+            unreachable: details.unreachable.clone(),
+        }
+    }
+
+    /// Waits until no other update check runs. The guard holds the files that the last one found.
+    pub(super) fn reload_turn(&self) -> ReloadTurn<'_> {
+        lock(&self.fetched)
+    }
+
+    /// Waits until no other roll-back runs; with `wait` false, none where one runs.
+    pub(super) fn roll_back_turn(&self, wait: bool) -> Option<MutexGuard<'_, ()>> {
+        match self.rolling_back.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => wait.then(|| lock(&self.rolling_back)),
+        }
+    }
+
+    /// Whether the source could not be read at the last check.
+    pub(super) fn is_unreachable(&self) -> bool {
+        self.details().unreachable.is_some()
+    }
+
+    /// Whether the last refused version may pass at another time.
+    pub(super) fn has_transient_refusal(&self) -> bool {
+        let details = self.details();
+        let refused = details.refused.as_ref();
+        refused.is_some_and(|it| it.kind == RefusalKind::Transient)
+    }
+
+    /// Records the time of an update check, and once a day that the policy is still in use.
+    pub(super) fn check_started(&self) {
+        let mut details = self.details();
+        details.checked = clock::now();
+        if details.checked.since(details.persisted) > DAY {
+            self.persist(&mut details);
+        }
+    }
+
+    /// Records that the source can't be read. Whether that was so before.
+    pub(super) fn source_unreachable(&self, reason: String) -> bool {
+        self.details().unreachable.replace(reason).is_some()
+    }
+
+    /// Records that the source can be read. Whether it could not be read before.
+    pub(super) fn source_reachable(&self) -> bool {
+        self.details().unreachable.take().is_some()
+    }
+
+    /// Whether this version is active. If so, the refused version is forgotten: the source has replaced it, so that it is worth another try when it comes again.
+    pub(super) fn is_active(&self, version: &Version) -> bool {
+        // Under the lock: a roll-back may happen at any moment.
+        let mut details = self.details();
+        if self.active().digests() != version.digests {
+            return false;
+        }
+        if details.refused.take().is_some_and(|it| it.is_rolled_back()) {
+            self.persist(&mut details);
+        }
+        true
+    }
+
+    /// How this version was refused, if it was the last that was.
+    pub(super) fn refusal_of(&self, version: &Version) -> Option<RefusalKind> {
+        let details = self.details();
+        let refused = details.refused.as_ref()?;
+        let is_same = match refused.is_rolled_back() {
+            true => refused.version.digests == version.digests,
+            false => refused.version == *version,
+        };
+        is_same.then_some(refused.kind)
+    }
+
+    /// Records that this version was refused.
+    pub(super) fn refuse(&self, version: Version, reason: String, kind: RefusalKind) {
+        let mut details = self.details();
+        let replaced = details.refused.replace(Refused {
+            version,
+            reason,
+            kind,
+        });
+        if replaced.is_some_and(|it| it.is_rolled_back()) {
+            self.persist(&mut details);
+        }
+    }
+
+    /// Shows these files in the status as being compiled, until the guard is dropped.
+    pub(super) fn compiling(&self, digests: &[PolicyDigest]) -> CompilingGuard<'_> {
+        self.details().compiling = Some(Compiling {
+            version: short(digests),
+            since: clock::now(),
+        });
+        CompilingGuard(self)
+    }
+
+    /// Makes this version the active one. The one that was active is the result, and the previous version from now on.
+    pub(super) fn activate(&self, policy: Policy, files: &[Arc<FetchedFile>]) -> Arc<Policy> {
+        if let Some(store) = &self.record.store {
+            store.keep(files);
+        }
+        let mut details = self.details();
+        let replaced = self.active.swap(Arc::new(policy));
+        self.health().clear();
+        let replaced_files = std::mem::replace(&mut details.files, stored(files));
+        if !replaced.is_unavailable() {
+            details.previous = Previous::Loaded(Arc::clone(&replaced), replaced_files);
+        }
+        details.refused = None;
+        details.active_since = clock::now();
+        self.persist(&mut details);
+        drop(details);
+        self.record.sweep();
+        replaced
+    }
+
+    /// Counts a message on which this version failed. The number of such messages, where there are too many of them and the version is still active.
+    pub(super) fn record_failure(&self, version: &Arc<Policy>, message_id: &str) -> Option<u32> {
+        if version.is_unavailable() || !Arc::ptr_eq(version, &self.active()) {
+            return None;
+        }
+        self.health().record_failure(message_id, clock::instant())
+    }
+
+    /// What a roll-back would cost now. Waits for nothing.
+    pub(super) fn roll_back_cost(&self) -> RollBackCost {
+        if let Err(TryLockError::WouldBlock) = self.rolling_back.try_lock() {
+            return RollBackCost::Busy;
+        }
+        match self.details.try_lock().as_deref() {
+            Ok(Details {
+                previous: Previous::Stored(_),
+                ..
+            }) => RollBackCost::Compile,
+            Ok(_) => RollBackCost::None,
+            Err(_) => RollBackCost::Busy,
+        }
+    }
+
+    /// Activates the previous version where it is loaded; where it is not, names its files. `only` is the version that must be active for that. To be called in a [`roll_back_turn`](Self::roll_back_turn).
+    pub(super) fn roll_back(&self, only: Option<&Arc<Policy>>, reason: &str) -> Restore {
+        let details = self.details();
+        let active = self.active();
+        if only.is_some_and(|only| !Arc::ptr_eq(only, &active)) {
+            return Restore::NoPrevious;
+        }
+        match &details.previous {
+            Previous::None => Restore::NoPrevious,
+            Previous::Stored(files) => Restore::Load {
+                files: files.clone(),
+                active,
+            },
+            Previous::Loaded(policy, files) => {
+                let (policy, files) = (Arc::clone(policy), files.clone());
+                Restore::Done(self.activate_previous(details, active, policy, files, reason))
+            }
+        }
+    }
+
+    /// Activates the previous version, which was loaded meanwhile, unless another version than `active` has become the active one.
+    pub(super) fn restore(
+        &self,
+        active: Arc<Policy>,
+        policy: Policy,
+        files: Vec<StoredFile>,
+        reason: &str,
+    ) -> Option<Restored> {
+        let details = self.details();
+        if !Arc::ptr_eq(&active, &self.active()) {
+            return None;
+        }
+        Some(self.activate_previous(details, active, Arc::new(policy), files, reason))
+    }
+
+    /// Counts failures of the active version from zero again.
+    pub(super) fn reset_health(&self) {
+        self.health().clear();
+    }
+
+    fn activate_previous(
+        &self,
+        mut details: MutexGuard<'_, Details>,
+        from: Arc<Policy>,
+        to: Arc<Policy>,
+        files: Vec<StoredFile>,
+        reason: &str,
+    ) -> Restored {
+        self.active.store(Arc::clone(&to));
+        self.health().clear();
+        details.previous = Previous::None;
+        details.files = files;
+        details.active_since = clock::now();
+        details.refused = Some(Refused {
+            version: Version::of_digests(from.digests()),
+            reason: reason.to_owned(),
+            kind: RefusalKind::RolledBack,
+        });
+        self.persist(&mut details);
+        Restored { from, to }
+    }
+
+    fn persist(&self, details: &mut Details) {
+        details.persisted = clock::now();
+        let Some(store) = &self.record.store else {
+            return;
+        };
+        if details.files.is_empty() {
+            return;
+        }
+        let rolled_back = details.refused.as_ref().filter(|it| it.is_rolled_back());
+        let state = PersistedState {
+            live: details.files.clone(),
+            before: details.previous.files().to_vec(),
+            taken_back: rolled_back.map(|refused| RolledBackVersion {
+                version: refused.version.digests.clone(),
+                why: refused.reason.clone(),
+            }),
+        };
+        store.persist(&self.record.key, &state);
+    }
+
+    fn details(&self) -> MutexGuard<'_, Details> {
+        lock(&self.details)
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        lock(&self.health)
+    }
+}
+
+/// See [`State::compiling`].
+pub(super) struct CompilingGuard<'a>(&'a State);
+
+impl Drop for CompilingGuard<'_> {
+    fn drop(&mut self) {
+        self.0.details().compiling = None;
+    }
+}
+
+impl Record {
+    fn sweep(&self) {
+        if let Some(store) = &self.store {
+            store.sweep();
+        }
+    }
+}
+
+/// A panic while the lock was held leaves no state half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,43 @@
+//! A report about the versions of a policy, for operators.
+
+use backstop_core::failure::Timestamp;
+use backstop_engine::PartName;
+use serde::{Deserialize, Serialize};
+
+/// What is known of a policy's versions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Status {
+    /// The sources of its parts.
+    pub sources: Vec<String>,
+    /// The active version.
+    pub live: Vec<PartName>,
+    /// The same, for people.
+    pub title: String,
+    /// Since when it is active, in milliseconds since 1970.
+    pub since: Timestamp,
+    /// The previous good version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The last version that was refused or rolled back: which, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// The version that is being loaded, while one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiling: Option<Compiling>,
+    /// When the source was last checked, in milliseconds since 1970.
+    #[serde(rename = "looked")]
+    pub checked: Timestamp,
+    /// Why the source can't be read, while it can't.
+    #[serde(rename = "away", default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<String>,
+}
+
+/// A version that is being compiled and validated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compiling {
+    /// The digests of its files, short.
+    pub version: String,
+    /// Since when, in milliseconds since 1970.
+    pub since: Timestamp,
+}

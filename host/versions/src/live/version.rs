@@ -1,0 +1,137 @@
+//! Versions of a policy: what tells one from another, and what is kept of the previous and of the refused one.
+
+use std::sync::Arc;
+
+use backstop_engine::{Policy, PolicyDigest};
+
+use crate::source::FetchedFile;
+use crate::spec::PolicySpec;
+use crate::store::StoredFile;
+
+/// The digests of a version's files, their signatures where these are required, and the digest of the operator's scenarios.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) digests: Vec<PolicyDigest>,
+    signatures: Vec<Option<String>>,
+    check: Option<PolicyDigest>,
+}
+
+/// Whether a roll-back can be done at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RollBackCost {
+    /// Another thread is changing the version.
+    Busy,
+    /// The previous version is loaded, or there is none.
+    None,
+    /// The previous version has to be compiled first.
+    Compile,
+}
+
+/// The outcome of [`State::roll_back`](super::state::State::roll_back).
+pub(super) enum Restore {
+    /// The previous version, which was loaded, is active.
+    Done(Restored),
+    /// There is no previous version, or another version is active than expected.
+    NoPrevious,
+    /// The previous version has to be loaded from these files and then passed to [`State::restore`](super::state::State::restore).
+    Load {
+        active: Arc<Policy>,
+        files: Vec<StoredFile>,
+    },
+}
+
+/// The versions of a roll-back.
+pub(super) struct Restored {
+    pub(super) from: Arc<Policy>,
+    pub(super) to: Arc<Policy>,
+}
+
+impl Version {
+    /// `check` is the digest of the operator's scenarios.
+    pub(super) fn of_files(files: &[Arc<FetchedFile>], check: Option<PolicyDigest>) -> Self {
+        Self {
+            digests: digests(files),
+            signatures: files.iter().map(|file| file.signature.clone()).collect(),
+            check,
+        }
+    }
+
+    /// A version that was active: whatever its signatures, and whatever the scenarios.
+    pub(super) fn of_digests(digests: Vec<PolicyDigest>) -> Self {
+        Self {
+            digests,
+            signatures: Vec::new(),
+            check: None,
+        }
+    }
+}
+
+/// The good version before the active one.
+pub(super) enum Previous {
+    None,
+    /// Can be activated at once.
+    Loaded(Arc<Policy>, Vec<StoredFile>),
+    /// From an earlier run: has to be compiled first.
+    Stored(Vec<StoredFile>),
+}
+
+/// The last version that was refused or rolled back, so that it is reported and tried once.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) version: Version,
+    pub(super) reason: String,
+    pub(super) kind: RefusalKind,
+}
+
+/// What happens to a refused version when the source still has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusalKind {
+    /// It is not tried again.
+    Invalid,
+    /// It is tried at the next check: a busy machine may have been the cause.
+    Transient,
+    /// It is not tried again, not even at the next start: it failed while it was active, or the operator rolled it back.
+    RolledBack,
+}
+
+impl Previous {
+    /// For people; `spec` is what the version was loaded from.
+    pub(super) fn title(&self, spec: &PolicySpec) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Loaded(policy, _) => Some(policy.title()),
+            Self::Stored(files) => {
+                let parts = spec.sources().zip(files);
+                let parts = parts.map(|(source, file)| format!("{source} ({})", file.short()));
+                Some(parts.collect::<Vec<_>>().join(" + "))
+            }
+        }
+    }
+
+    pub(super) fn files(&self) -> &[StoredFile] {
+        match self {
+            Self::None => &[],
+            Self::Loaded(_, files) | Self::Stored(files) => files,
+        }
+    }
+}
+
+impl Refused {
+    pub(super) fn is_rolled_back(&self) -> bool {
+        self.kind == RefusalKind::RolledBack
+    }
+}
+
+pub(super) fn digests(files: &[Arc<FetchedFile>]) -> Vec<PolicyDigest> {
+    files.iter().map(|file| file.digest).collect()
+}
+
+pub(super) fn stored(files: &[Arc<FetchedFile>]) -> Vec<StoredFile> {
+    files.iter().map(StoredFile::from).collect()
+}
+
+/// The digests of a version's files, for people.
+pub(super) fn short(digests: &[PolicyDigest]) -> String {
+    let digests: Vec<_> = digests.iter().map(PolicyDigest::short).collect();
+    digests.join(" + ")
+}

@@ -1,0 +1,105 @@
+//! Why a policy's file can't be fetched.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use backstop_engine::{PolicyDigest, builtin};
+
+use super::oci::RegistryError;
+use super::s3::BucketError;
+
+/// A name that is not a policy's, or a file that can't be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// Neither a built-in policy nor a path.
+    #[error("there is no built-in policy `{name}`: expected one of {}, or a path such as ./{name}.wasm", builtin::names().collect::<Vec<_>>().join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// A malformed URL, or one of another scheme.
+    #[error("`{name}` names no policy: expected {expected}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What a valid name looks like.
+        expected: &'static str,
+    },
+    /// The file can't be read.
+    #[error("can't read the policy {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// A folder without a policy.
+    #[error("there is no policy in the folder {}: expected a file that ends in .wasm or .wat", path.display())]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Larger than [`Limits::component`](backstop_engine::Limits::component).
+    #[error("the policy {name} has more than the {most} bytes that `limits.component` allows")]
+    TooLarge {
+        /// The policy.
+        name: String,
+        /// The limit.
+        most: usize,
+    },
+    /// The digest of the file is not the pinned one.
+    #[error(
+        "the policy {name} is not the one that it is pinned to: what is there has the digest {found}"
+    )]
+    Pin {
+        /// The policy.
+        name: String,
+        /// The digest of the file.
+        found: PolicyDigest,
+    },
+    /// This program was built without this kind of source.
+    #[error("can't get the policy {name}: this program is built without the feature `{feature}`")]
+    Unsupported {
+        /// The policy.
+        name: String,
+        /// The feature of `backstop-versions` that adds it.
+        feature: &'static str,
+    },
+    /// S3 does not return it.
+    #[error("can't get the policy {name}")]
+    Bucket {
+        /// The policy.
+        name: String,
+        /// Why.
+        #[source]
+        cause: Box<BucketError>,
+    },
+    /// The registry does not return it.
+    #[error("can't get the policy {name}")]
+    Registry {
+        /// The policy.
+        name: String,
+        /// Why.
+        #[source]
+        cause: Box<RegistryError>,
+    },
+    /// The source did not answer in time.
+    #[error("can't get the policy {name}: no answer within {within:?}")]
+    Slow {
+        /// The policy.
+        name: String,
+        /// The time limit.
+        within: Duration,
+    },
+    /// This machine has no thread or no socket left to fetch it with.
+    #[error("can't ask for the policy {name}")]
+    Asking {
+        /// The policy.
+        name: String,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+}

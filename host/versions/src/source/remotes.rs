@@ -1,0 +1,117 @@
+//! The clients of sources outside this machine, and the runtime that they use.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+#[cfg(feature = "s3")]
+use aws_config::SdkConfig;
+use tokio::runtime::Runtime;
+
+#[cfg(feature = "oci")]
+use super::oci::Registry;
+#[cfg(feature = "s3")]
+use super::s3::{Bucket, S3};
+
+/// Clients of S3 and of registries, made when they are first used. Cheap to clone.
+///
+/// They have a runtime of their own: fetching a policy is a plain call that blocks, on any thread, and no message waits for it.
+#[derive(Clone)]
+pub struct Remotes(Arc<Inner>);
+
+struct Inner {
+    #[cfg(feature = "s3")]
+    s3: S3,
+    #[cfg(feature = "oci")]
+    registry: Registry,
+    runtime: OnceLock<Runtime>,
+}
+
+impl fmt::Debug for Remotes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remotes").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Dropping a runtime waits for its tasks, which async code must not do.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// S3 as the environment configures it, and registries over TLS.
+impl Default for Remotes {
+    fn default() -> Self {
+        Self::new(None, Vec::new())
+    }
+}
+
+impl Remotes {
+    /// S3 at `endpoint` in place of the region's own, if one is given; `plain_http` are registries without TLS, in addition to those on this machine. Sends nothing yet.
+    #[cfg_attr(
+        not(all(feature = "s3", feature = "oci")),
+        expect(unused_variables, reason = "each is for one of the features")
+    )]
+    pub fn new(endpoint: Option<String>, plain_http: Vec<String>) -> Self {
+        Self(Arc::new(Inner {
+            #[cfg(feature = "s3")]
+            s3: S3::new(endpoint, None),
+            #[cfg(feature = "oci")]
+            registry: Registry::new(plain_http),
+            runtime: OnceLock::new(),
+        }))
+    }
+
+    /// With a configuration of the SDK, for S3 or a service like it.
+    #[cfg(feature = "s3")]
+    pub fn with_sdk(sdk: SdkConfig) -> Self {
+        Self(Arc::new(Inner {
+            s3: S3::new(None, Some(sdk)),
+            #[cfg(feature = "oci")]
+            registry: Registry::new(Vec::new()),
+            runtime: OnceLock::new(),
+        }))
+    }
+
+    /// Runs `work` to its end. Blocks: must not be called from async code.
+    pub fn wait<T>(&self, work: impl Future<Output = T>) -> std::io::Result<T> {
+        let runtime = match self.0.runtime.get() {
+            Some(runtime) => runtime,
+            None => {
+                let made = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(1)
+                    .thread_name("policies")
+                    .enable_all()
+                    .build()?;
+                if let Err(second) = self.0.runtime.set(made) {
+                    second.shutdown_background();
+                }
+                match self.0.runtime.get() {
+                    Some(runtime) => runtime,
+                    None => return Err(std::io::Error::other("no runtime")),
+                }
+            }
+        };
+        Ok(runtime.block_on(work))
+    }
+
+    /// S3.
+    #[cfg(feature = "s3")]
+    pub(super) fn s3(&self) -> &S3 {
+        &self.0.s3
+    }
+
+    /// The client of S3. The first call looks up the credentials.
+    #[cfg(feature = "s3")]
+    pub async fn bucket(&self) -> &Bucket {
+        self.0.s3.client().await
+    }
+
+    /// The client of registries.
+    #[cfg(feature = "oci")]
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+}

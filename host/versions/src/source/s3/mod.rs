@@ -1,0 +1,81 @@
+//! Policies in S3. Without the feature `s3`, every fetch is an error.
+
+#[cfg(feature = "s3")]
+mod client;
+
+#[cfg(feature = "s3")]
+use aws_config::SdkConfig;
+#[cfg(feature = "s3")]
+use tokio::sync::OnceCell;
+
+#[cfg(feature = "s3")]
+pub use self::client::{Bucket, BucketError, Object};
+#[cfg(feature = "s3")]
+use super::fetched::FetchedFile;
+
+/// Why a request to S3 fails: never, since this build sends none.
+#[cfg(not(feature = "s3"))]
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BucketError {}
+
+/// Makes the client of S3 when it is first used.
+#[cfg(feature = "s3")]
+#[derive(Debug)]
+pub(super) struct S3 {
+    endpoint: Option<String>,
+    sdk: Option<SdkConfig>,
+    client: OnceCell<Bucket>,
+}
+
+#[cfg(feature = "s3")]
+impl S3 {
+    /// S3 at `endpoint` in place of the region's own, if one is given.
+    pub(super) fn new(endpoint: Option<String>, sdk: Option<SdkConfig>) -> Self {
+        Self {
+            endpoint,
+            sdk,
+            client: OnceCell::new(),
+        }
+    }
+
+    /// The object and its signature, unless the object still has the entity tag `tag`.
+    pub(super) async fn fetch(
+        &self,
+        (bucket, key): (&str, &str),
+        tag: Option<&str>,
+        with_signature: bool,
+        most: usize,
+    ) -> Result<Option<FetchedFile>, BucketError> {
+        let client = self.client().await;
+        let Some(object) = client.get(bucket, key, tag, most).await? else {
+            return Ok(None);
+        };
+        let signature = match with_signature {
+            true => client.signature(bucket, key).await?,
+            false => None,
+        };
+        Ok(Some(FetchedFile::new(object.file, signature, object.etag)))
+    }
+
+    /// The client. The first call looks up the credentials.
+    pub(super) async fn client(&self) -> &Bucket {
+        self.client
+            .get_or_init(|| async {
+                let sdk = match &self.sdk {
+                    Some(sdk) => sdk.clone(),
+                    None => {
+                        let version = aws_config::BehaviorVersion::latest();
+                        let mut loader = aws_config::defaults(version);
+                        if let Some(endpoint) = &self.endpoint {
+                            loader = loader.endpoint_url(endpoint);
+                        }
+                        loader.load().await
+                    }
+                };
+                let has_endpoint = sdk.endpoint_url().is_some()
+                    || std::env::var_os("AWS_ENDPOINT_URL_S3").is_some();
+                Bucket::new(&sdk, has_endpoint)
+            })
+            .await
+    }
+}
