@@ -1,4 +1,4 @@
-//! What the consumer costs: API requests for each message, throughput beside a bare loop of the SDK's, memory at rest.
+//! What the consumer costs: API requests for each message, throughput compared with a bare loop of the SDK, memory at rest.
 //!
 //! `make bench` runs it, against fauxqs on the loopback address, and prints a table.
 #![allow(
@@ -112,7 +112,7 @@ struct Consumed {
     took: Duration,
 }
 
-/// Runs a consumer over so many messages, from its start to the last delete.
+/// Runs a consumer over this many messages, from its start to the last delete.
 async fn consume<F, W>(count: usize, work: F) -> Consumed
 where
     F: Fn(Arc<Message>) -> W + Send + Sync + 'static,
@@ -139,7 +139,7 @@ where
     .await
     .unwrap();
     let options = Options {
-        // The last poll is waited for.
+        // Wait for the last poll.
         grace: Duration::from_secs(2),
         ..Options::default()
     };
@@ -166,7 +166,7 @@ async fn until(started: Instant, done: impl Fn() -> bool) -> Duration {
     started.elapsed()
 }
 
-/// What everybody writes first: receive ten, delete ten, with the same SDK.
+/// The simplest loop: receive ten, delete ten, with the same SDK.
 async fn bare_loop(count: usize) -> Duration {
     let queues = filled(count).await;
     let queue = Sqs::new(&aws::config(&queues.endpoint).await).queue(&queues.url);

@@ -1,4 +1,4 @@
-//! What a decision costs: in a fresh instance, in a live one, without WebAssembly, and beside the smallest request to SQS.
+//! What a decision costs: in a fresh instance, in a live one, without WebAssembly, and compared with the smallest request to SQS.
 //!
 //! `make bench` runs it. The column to read is the median.
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't be set up fails")]
@@ -51,7 +51,7 @@ fn a_whole_decision_without_the_pool(bencher: Bencher) {
     });
 }
 
-/// Classify, judge and delay in an instance that is already there.
+/// Classify, judge and delay in an existing instance.
 #[divan::bench(sample_count = 1000, sample_size = 10)]
 fn a_decision_in_a_live_instance(bencher: Bencher) {
     let limits = Limits {

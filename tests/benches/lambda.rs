@@ -1,4 +1,4 @@
-//! What the Lambda retry handler costs, beside the plain pattern's in Python: time to the first event, API requests, CPU time and memory.
+//! What the Lambda retry handler costs, compared with the plain pattern in Python: time to the first event, API requests, CPU time and memory.
 //!
 //! `make bench` runs it. Both handlers run as on Lambda, as a process that asks a Runtime API for events; that API is the benchmark's own. SQS is fauxqs, behind a proxy that counts. Lambda is a stub that takes every asynchronous invocation and counts: an emulator would run a function on the same processors. Everything is on the loopback address and without TLS, and the programs are in the page cache.
 #![allow(
@@ -86,7 +86,7 @@ fn package() -> TempDir {
         let file = builtin::bytes(name).unwrap();
         compile_ahead(file, architecture, usize::MAX, &folder).unwrap();
     }
-    // Whatever the umask: what others may write to is not taken.
+    // Whatever the umask: files that others may write to are rejected.
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     package
 }
@@ -113,7 +113,7 @@ fn start(
         }
     };
     as_lambda_does(&mut command, root, api)
-        // Nothing that an earlier start compiled.
+        // No code that an earlier start compiled.
         .env("BACKSTOP_CACHE", "off")
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
@@ -140,7 +140,7 @@ async fn time_to_start(handler: Handler, package: &Path) -> Duration {
     let mut process = start(handler, package, &api, &variables, Stdio::piped());
     let asked = api.first_asked().await;
     process.start_kill().unwrap();
-    // Nothing to complain about: the policy is there, and its compiled code is taken.
+    // No warnings: the policy is found, and its compiled code is used.
     let log = process.wait_with_output().await.unwrap().stdout;
     assert!(log.is_empty(), "{}", String::from_utf8_lossy(&log));
     asked - started
@@ -156,7 +156,7 @@ fn starts(what: &str, mut times: Vec<Duration>, goal: &str) {
     println!("  {what:<36} {median:>10}   {fastest} to {slowest}{goal}");
 }
 
-/// What a handler spent on all records.
+/// The cost of a handler for all records.
 struct Spent {
     requests: BTreeMap<String, usize>,
     cpu: f64,
@@ -165,7 +165,7 @@ struct Spent {
 
 type Requests = Arc<Mutex<BTreeMap<String, usize>>>;
 
-/// Has a handler deal with every record twice: too early, and when it is due.
+/// Passes every record to a handler twice: too early, and when it is due.
 async fn handle_all(handler: Handler, package: &Path) -> Spent {
     let requests = Requests::default();
     let count = Arc::clone(&requests);
@@ -194,7 +194,7 @@ async fn handle_all(handler: Handler, package: &Path) -> Spent {
         ("BASE_BACKOFF", &held),
     ];
     let api = RuntimeApi::start().await;
-    // Its log lines are written, as on Lambda, and read by nobody.
+    // Its log lines are written, as on Lambda, and discarded.
     let process = start(handler, package, &api, &variables, Stdio::null());
     api.first_asked().await;
     let id = process.id().unwrap();
@@ -223,7 +223,7 @@ async fn handle_all(handler: Handler, package: &Path) -> Spent {
     }
 }
 
-/// Lambda's side of an asynchronous invocation: the event is taken.
+/// Lambda's side of an asynchronous invocation: the event is accepted.
 async fn lambda(requests: Requests) -> String {
     let take = move |uri: Uri| async move {
         assert!(uri.path().ends_with("/invocations"), "{uri}");
@@ -241,7 +241,7 @@ async fn lambda(requests: Requests) -> String {
     endpoint
 }
 
-/// The record of a first failed attempt, just now.
+/// The record of a first failed attempt at this time.
 fn failed(number: usize) -> String {
     let id = format!("10000000-0000-4000-8000-{number:012}");
     let order =

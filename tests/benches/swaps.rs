@@ -1,4 +1,4 @@
-//! What a new version of a policy costs: from the file to its first decision, the decisions meanwhile, and a start with a policy that was compiled before.
+//! What a new version of a policy costs: from the file to its first decision, the decisions in between, and a start with a policy that is compiled already.
 //!
 //! `make bench` runs it. Everything is on this machine, and the files are in the page cache.
 #![allow(

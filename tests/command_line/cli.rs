@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 async fn help(arguments: &[&str]) -> String {
-    // The help tells what a variable is set to: here it would be this machine's folder.
+    // The help shows the value of a variable, which would be a folder of this machine.
     let mut command = command(arguments);
     let output = command.env_remove("BACKSTOP_CACHE").output().await.unwrap();
     assert!(output.status.success());
@@ -227,7 +227,7 @@ const OF_THE_SDK: [&str; 6] = [
     "Invalid Configuration",
 ];
 
-/// Wrong settings of the environment, and what is said of them: next to good ones, where `-NAME` takes one away.
+/// Invalid environment variables next to valid ones, and their errors; `-NAME` removes a variable.
 fn wrong_settings(nobody: &str) -> Vec<(Vec<(&'static str, String)>, String)> {
     let endpoint = |url: &str| vec![("AWS_ENDPOINT_URL", url.to_owned())];
     let refused = format!("nothing listens at the endpoint {nobody}: check --endpoint-url");

@@ -196,7 +196,7 @@ async fn one_queue_is_looked_at_by_the_flags_of_run_and_all_that_is_wrong_is_fou
     for part in ["./no-such-program", "./none.wasm"] {
         assert!(told.contains(part), "{part:?} is not in:\n{told}");
     }
-    // Nothing is said of what a policy does that can't be read.
+    // A policy that cannot be read gets no findings about its behaviour.
     let of_discards = |finding: &Value| finding["text"].to_string().contains("discard");
     assert!(!found.iter().any(of_discards), "{found:?}");
     assert_eq!(code, Some(6));

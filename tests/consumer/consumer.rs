@@ -12,7 +12,7 @@ use backstop_tests::emulator::{MOTO, ministack, moto};
 use backstop_tests::eventually;
 use backstop_tests::worker::{Worker, numbered};
 
-/// The whole job, counted.
+/// The complete job, counted.
 async fn every_message_is_accounted_for(queues: Queues, scale: usize) {
     let worker = Worker::by_name().await;
     let kinds = [

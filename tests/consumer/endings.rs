@@ -85,7 +85,7 @@ async fn sigterm_finishes_what_is_in_hand_and_hands_the_rest_back() {
         ),
         (Some(1), Some(4))
     );
-    // Visible at once: nobody waits for the visibility timeout of 30 s.
+    // Visible at once, without the visibility timeout of 30 s.
     assert_eq!(queues.take_left().await.len(), 4);
 }
 
@@ -123,7 +123,7 @@ async fn a_second_signal_ends_at_once() {
     assert_eq!(running.ended().await.0, 130);
 }
 
-/// A pipe that is full for ever, since nobody reads it.
+/// A pipe that stays full, since it has no reader.
 fn full_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut filling = writer.try_clone().unwrap();
@@ -257,7 +257,7 @@ const USUAL_SEND: Duration = Duration::from_millis(250);
 
 #[tokio::test]
 async fn a_rolling_restart_of_three_consumers_takes_no_message_to_nobody() {
-    // What a poll takes to nobody comes again after an hour.
+    // A message that a poll delivers to no one returns after an hour.
     let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "3600")]).await;
     let worker = Worker::by_name().await;
     let start = || serve(&queues, &worker, &["--grace", "25s"]);

@@ -1,4 +1,4 @@
-//! What the handlers do with a message, and how their failures are told to the policy and recorded.
+//! What the handlers do with a message, and how their failures reach the policy and the records.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -444,7 +444,7 @@ async fn messages_that_wait_behind_others_of_their_group_keep_their_lease() {
     );
 }
 
-/// A dead-letter queue that takes nothing at first: no emulator can be told to, and the clock must be paused.
+/// A dead-letter queue that rejects messages at first: no emulator can do that, and the clock must be paused.
 #[derive(Debug)]
 struct Refusing {
     queue: Arc<LocalQueue>,
@@ -625,7 +625,7 @@ async fn a_held_dead_letter_whose_message_is_gone_is_not_sent() {
     );
     let stop = CancellationToken::new();
     let run = tokio::spawn(consumer.run(stop.clone()));
-    // The first letter is refused, and held. Then somebody else takes the message away.
+    // The first letter is rejected and kept. Then somebody else deletes the message.
     sleep(Duration::from_secs(1)).await;
     let handle = taken.lock().unwrap().clone().unwrap();
     assert_eq!(trial.queue.delete(&[handle]).await.unwrap(), [Ok(())]);

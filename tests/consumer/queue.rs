@@ -1,6 +1,6 @@
 //! SQS's semantics, law by law, on the local queue and on two emulators over the real SDK: what the consumer relies on holds on all of them.
 //!
-//! Where an emulator is known to differ from AWS, the law says so and leaves it out.
+//! A law leaves out an emulator that is known to differ from AWS, and says how it differs.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

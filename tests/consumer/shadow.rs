@@ -1,4 +1,4 @@
-//! A policy beside the live one: what it would do is compared, counted and recorded, and whatever it does, the live one's decisions are those of a run without it.
+//! A shadow policy: its decisions are compared, counted and recorded, and whatever it does, the live policy decides as it would without it.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -29,7 +29,7 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A policy that stands the probe, and does this at work.
+/// A policy that passes validation, and does this when it is active.
 fn at_work(does: &str) -> String {
     let judge = format!("(if {AT_WORK} (then {does})) {}", Rule::FIRST);
     Rule {
@@ -378,7 +378,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
     let scrape = Scrape::of(&running.metrics()).await;
     assert_eq!(scrape.sum("backstop_policy_swaps_total", &[]), 1.0);
     assert_eq!(scrape.sum("backstop_policy_refusals_total", &[]), 1.0);
-    // Its first version is still named, and no longer at work.
+    // Its first version is still named, and no longer active.
     let shadows = |scrape: &Scrape| {
         let of = [("role", "shadow")];
         let named = scrape.labels("backstop_policy_info").len();

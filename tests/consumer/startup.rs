@@ -1,4 +1,4 @@
-//! The start of `backstop run`: what it serves, and what it says when it can not.
+//! The start of `backstop run`: what it serves, and its errors when it cannot start.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -20,7 +20,7 @@ use backstop_tests::worker::Worker;
 
 mod stopped;
 
-/// What is said of a start that fails, and the exit code.
+/// The exit code and the error of a start that fails.
 async fn refusal(arguments: &[&str]) -> (i32, String) {
     let output = backstop::run(&[&["run"], arguments].concat()).await;
     (

@@ -104,7 +104,7 @@ fn copy_files(from: &Path, to: &Path) {
     }
 }
 
-/// The CDK app in a folder of its own, with a stand-in where `make lambda` leaves the handler.
+/// The CDK app in a folder of its own, with a placeholder for the handler that `make lambda` builds.
 struct CdkApp(tempfile::TempDir);
 
 impl CdkApp {

@@ -113,7 +113,7 @@ impl Pipeline {
         attempts
     }
 
-    /// Waits until nothing is left to do for so many orders: each has succeeded or is dead.
+    /// Waits until this many orders have succeeded or are dead-lettered.
     async fn settled(&self, orders: usize) {
         let end = Instant::now() + Duration::from_secs(120);
         loop {
@@ -145,7 +145,7 @@ fn records(folder: &Path) -> PathBuf {
     folder.join("decisions.jsonl")
 }
 
-/// The lines of a file that are whole: several processes write to it meanwhile, and one that starts in the middle of another's line begins with an end of line.
+/// The complete lines of a file that several processes write to; a process that starts within another's line writes an end of line first.
 fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -417,7 +417,7 @@ async fn more_attempts_than_recursion_detection_lets_through_are_refused_until_i
     assert_eq!(invoke().await, (None, json!({"batchItemFailures": []})));
 }
 
-/// Invokes a function and waits for its answer: the error, if there is one, and what it says.
+/// Invokes a function and waits for its response: the error, if any, and the payload.
 async fn call(
     client: &aws_sdk_lambda::Client,
     name: &str,

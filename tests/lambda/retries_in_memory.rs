@@ -355,7 +355,7 @@ async fn no_function_is_invoked_that_is_not_on_the_list() {
         .put(record(other, "r-0", now, &json!(1), "Upstream"))
         .await;
     world.fail("r-1", &json!(2), "Upstream").await;
-    // Nor by a message that looks as if it was moved back from the dead-letter queue.
+    // Nor by a message that seems to come back from the dead-letter queue.
     let redriven = Outgoing {
         attributes: [("BackstopReason".to_owned(), Attribute::string("any"))].into(),
         ..Outgoing::new(record(other, "r-2", now, &json!(3), "Upstream"))

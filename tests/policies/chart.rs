@@ -12,7 +12,7 @@ use std::path::Path;
 use backstop_tests::backstop::{run, text};
 use serde_json::Value;
 
-/// As the example is deployed: template.yaml says the same.
+/// As the example is deployed: template.yaml has the same values.
 const POLICY: &str = "full-jitter";
 const SETTINGS: [&str; 2] = ["base=30s", "cap=6h"];
 const ATTEMPTS: &str = "12";

@@ -1,4 +1,4 @@
-//! The checks that every policy must stand: hostile policies are found out, and the smallest failure that does it is shown.
+//! The checks that every policy must pass: they detect hostile policies and show the smallest failure that triggers the fault.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -49,7 +49,7 @@ async fn what_a_policy_does_not_stand_is_found_and_made_small() {
         format!("(if (i32.eq {ATTEMPT} (i32.const 7)) (then (unreachable))) (i32.const 1)");
     let trap_from_37 =
         format!("(if (i32.ge_u {ATTEMPT} (i32.const 37)) (then (unreachable))) (i32.const 1)");
-    // The age stands behind the attempt.
+    // The age follows the attempt.
     let loop_when_old = "(if (i32.ge_u (i32.load offset=20 (local.get 0)) (i32.const 100000)) (then (loop $l (br $l)))) (i32.const 1)";
     let nonsense_from_20 = format!(
         "(if (result i32) (i32.ge_u {ATTEMPT} (i32.const 20)) (then (i32.const -1)) (else (i32.const 1)))"
@@ -114,7 +114,7 @@ async fn what_a_policy_does_not_stand_is_found_and_made_small() {
 
 #[tokio::test]
 async fn a_policy_that_traps_on_an_authors_own_words_is_found_by_them() {
-    // Traps where the payload has something at /tenant that is not the text that it looks for.
+    // Traps if the payload has a value at /tenant other than the expected text.
     let classify = format!(
         "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000)) (if (i32.eq (i32.load8_u (i32.const 3000)) (i32.const 1)) (then (if (i32.ne (i32.load offset=8 (i32.const 3000)) (i32.const 5)) (then (unreachable))))) {}",
         Rule::FIRST

@@ -1,4 +1,4 @@
-//! Policies in every language that `backstop policy new` knows: made, built, tested, run by a host, and told what is wrong with them when something is. Real toolchains, which `make services` installs.
+//! Policies in every language that `backstop policy new` supports: created, built, tested, run by a host, and with errors that are explained. The toolchains are real; `make services` installs them.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::Stdio;
@@ -16,13 +16,13 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 /// A language, and how a policy in it goes wrong.
 struct Case {
     language: Language,
-    /// Changes of the source: it looks into the message, writes to the log, and crashes; from the ninth attempt on it writes down what it is given, and waits for as long as it is asked to.
+    /// Changes to the source: it reads the message, writes to the log, and crashes; from the ninth attempt on it logs its input and returns the requested delay.
     crash: &'static [(&'static str, &'static str)],
-    /// What is told of the crash: its message, and where it was.
+    /// What is logged about the crash: its message and its location.
     told: &'static [&'static str],
     /// Something in the source, and what takes its place so that nothing answers `backoff`.
     without: (&'static str, &'static str),
-    /// What is told of that: what to write.
+    /// What the error suggests to write.
     hint: &'static str,
 }
 
@@ -270,7 +270,7 @@ async fn a_policy_in_c_works_and_says_what_is_wrong() {
     .await;
 }
 
-/// Saved, built, tested: a mistake on the way is told, and waiting goes on.
+/// A saved file is built and tested; an error is reported, and watching continues.
 #[tokio::test]
 async fn watching_a_folder_builds_and_tests_again() {
     let author = Author::new("c").await;
@@ -297,7 +297,7 @@ async fn watching_a_folder_builds_and_tests_again() {
             author.change("policy.c", from, to);
         }
         let round = async {
-            // What is said on one of the two may be read before what was said earlier on the other.
+            // A line of one of the two may be read before an earlier line of the other.
             let (mut said, mut waits) = (false, false);
             while !(said && waits) {
                 let line = tokio::select! {
@@ -375,7 +375,7 @@ async fn a_policy_may_leave_questions_to_the_host() {
     assert_eq!(asked["class"], "permanent");
 }
 
-/// With no toolchain on the path, each language says what to type.
+/// With no toolchain on the path, each language names the command that installs it.
 #[tokio::test]
 async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
     for language in Language::ALL {
@@ -425,7 +425,7 @@ async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
     }
 }
 
-/// The versions that an author is told to install are those that are tested here.
+/// The versions that an author is asked to install are the versions tested here.
 #[test]
 fn the_toolchains_of_the_templates_are_the_tested_ones() {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();

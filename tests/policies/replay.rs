@@ -1,4 +1,4 @@
-//! `backstop policy replay`: records that a host wrote, put before the same policies and before others.
+//! `backstop policy replay`: records that a host wrote, passed to the same policies and to others.
 //!
 //! `RENEW=1 cargo test --workspace --test policies records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/replay.md`.
 #![allow(
@@ -78,7 +78,7 @@ fn renew() {
     std::fs::write(&records, text.replace(&here, "./")).unwrap();
 }
 
-/// The chart of the document: the records of full jitter, put before equal jitter.
+/// The chart of the document: the records of full jitter, passed to equal jitter.
 async fn renew_chart() {
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("decisions.jsonl");
@@ -301,7 +301,7 @@ async fn a_changed_setting_shows_the_records_that_it_changes_and_no_others() {
     let folder = changed(r#"base = "10s", max"#, r#"base = "20s", max"#);
     let arguments = ["decisions.jsonl", "--config", "backstop.toml"];
     let (code, report) = report_in(folder.path(), &arguments).await;
-    // What a service asks for is longer than both.
+    // The delay that a service requests is longer than both.
     let longer = has(&|attempt, record| {
         let asked = record["failure"]["error"]["retry-after"]
             .as_u64()
@@ -471,7 +471,7 @@ async fn a_released_policy_is_compared_with_where_it_is() {
 
 #[tokio::test]
 async fn what_no_record_holds_is_counted_apart_and_told() {
-    // The records of linear hold nothing of the payload; carts.wat looks at /tenant.
+    // The records of linear have no payload; carts.wat reads /tenant.
     let arguments = [
         "decisions.jsonl",
         "--queue",

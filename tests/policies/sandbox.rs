@@ -479,7 +479,7 @@ fn a_policy_that_looks_into_the_payload_without_end_is_stopped() {
         "{:?}",
         asked.answer
     );
-    // Each look costs at least a kilobyte of 16 MiB, and each found 12 bytes of pointer and text.
+    // Each lookup costs at least a kilobyte of 16 MiB, and each hit 12 bytes of pointer and text.
     assert!(asked.looked_at.parts.len() == 1 && asked.looked_at.left_out == 0);
     assert_still_works(&sandbox);
 }
@@ -570,7 +570,7 @@ fn what_a_file_says_of_itself_is_not_decoded() {
         let answer = policy.evaluate(&failure(), &Arc::default()).answer;
         assert!(answer.is_ok(), "{answer:?}");
     }
-    // Nor is what stands in a component, at any depth.
+    // Nor is anything inside a component, at any depth.
     let nonsense =
         "(@custom \"component-type:x\" \"\\ff\\ff\\ff\") (@custom \"producers\" \"\\ff\")";
     let refused = load(

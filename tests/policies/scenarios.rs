@@ -1,4 +1,4 @@
-//! `backstop policy test`: real policies put to scenarios, and what is said of them to people, to programs and to CI systems.
+//! `backstop policy test`: real policies tested with scenarios, and the reports for people, programs and CI systems.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -246,7 +246,7 @@ async fn watching_tests_again_when_something_changes_and_survives_a_mistake() {
         (Some((scenarios, scenario("7ms"))), Some("✗ it waits")),
     ] {
         if let Some((file, content)) = change {
-            // As an editor does it: written beside, and moved over.
+            // As editors do: written to another file, then renamed.
             let beside = folder.path().join("beside");
             std::fs::write(&beside, content).unwrap();
             std::fs::rename(&beside, file).unwrap();
@@ -287,7 +287,7 @@ async fn the_scenarios_in_the_document_pass() {
     for block in blocks {
         let (folder, path) = folder(&cart.text(), &block);
         let scenarios = folder.path().join("scenarios.toml");
-        // What looks into the body is asked of a policy that does.
+        // Scenarios with a payload need a policy that reads it.
         let policy = if block.contains("payload =") {
             path.as_str()
         } else {

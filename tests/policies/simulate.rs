@@ -305,7 +305,7 @@ async fn the_commands_of_the_document_run_as_it_gives_them() {
     assert_eq!(commands.len(), 4);
     for line in commands {
         let mut arguments: Vec<_> = line.split(' ').collect();
-        // The whole sweep takes a minute where it is optimised: a part of it will do.
+        // The full sweep takes a minute even when optimised: a part is enough.
         if !line.contains("--clients") && line.contains("--contention") {
             arguments.extend(["--runs", "1"]);
         }

@@ -1,4 +1,4 @@
-//! The AWS side of a test: queues made, filled and emptied over the real SDK.
+//! The AWS side of a test: queues created, filled and emptied with the real SDK.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::{
     Message, MessageSystemAttributeName, QueueAttributeName as Q, SendMessageBatchRequestEntry,
 };
 
-/// Credentials that every emulator takes, as environment variables of a child process.
+/// Credentials that every emulator accepts, as environment variables of a child process.
 pub const CREDENTIALS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "test"),
     ("AWS_SECRET_ACCESS_KEY", "test"),
@@ -27,10 +27,10 @@ pub async fn config(endpoint: &str) -> SdkConfig {
         .await
 }
 
-/// A queue and its dead-letter queue, made for one test.
+/// A queue and its dead-letter queue, created for one test.
 #[derive(Debug, Clone)]
 pub struct Queues {
-    /// The SDK's client, straight to the emulator.
+    /// The SDK's client, connected directly to the emulator.
     pub client: Client,
     /// The emulator.
     pub endpoint: String,
@@ -96,7 +96,7 @@ impl Queues {
         attribute(&self.client, &self.url, Q::QueueArn).await
     }
 
-    /// Has the queue move what was received too often to the dead-letter queue.
+    /// Sets a redrive policy with this maximum receive count.
     pub async fn redrive_after(&self, max_receive_count: u32) {
         let arn = attribute(&self.client, &self.dead_letters, Q::QueueArn).await;
         let policy = format!(
@@ -210,7 +210,7 @@ async fn count(client: &Client, url: &str) -> usize {
     .sum()
 }
 
-/// Receives and deletes until nothing comes. Two messages with one body count once: a copy is no second message.
+/// Receives and deletes until the queue is empty. Two messages with the same body count once: SQS may deliver a copy.
 async fn take_all(client: &Client, url: &str) -> BTreeMap<String, Message> {
     let mut taken = BTreeMap::new();
     loop {

@@ -26,7 +26,7 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Where all of these programs keep compiled code, so that Python's is compiled once: in `target/tmp`, unless `BACKSTOP_CACHE` says otherwise.
+/// The cache of compiled code for all of these programs, so that Python policies are compiled once: `target/tmp`, unless `BACKSTOP_CACHE` is set.
 pub fn cache() -> PathBuf {
     match std::env::var_os("BACKSTOP_CACHE") {
         Some(folder) => folder.into(),
@@ -34,7 +34,7 @@ pub fn cache() -> PathBuf {
     }
 }
 
-/// `backstop` with these arguments, test credentials and nothing else from the environment that it would heed.
+/// `backstop` with these arguments, test credentials and no other variable that it reads.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(program("backstop"));
     command
@@ -70,7 +70,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it and waits until it is ready. Unless the arguments say otherwise it ends within two seconds: no poll is longer than the grace time.
+    /// Starts it and waits until it is ready. By default it stops within two seconds: no poll is longer than the grace period.
     pub async fn start(arguments: &[&str]) -> Self {
         let grace: &[&str] = if arguments.contains(&"--grace") {
             &[]
@@ -109,7 +109,7 @@ impl Running {
         self.stderr.text()
     }
 
-    /// Where its metrics are, if it was told to serve them.
+    /// The URL of its metrics, if it serves them.
     pub fn metrics(&self) -> String {
         let log = self.log();
         let url = log.split("serving metrics at ").nth(1).unwrap();
@@ -121,7 +121,7 @@ impl Running {
         self.child.id().unwrap()
     }
 
-    /// Kills it on the spot, as a crash would.
+    /// Kills it at once, as a crash would.
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Where somebody releases a policy from: a folder with its file and keys.
+//! A release folder: a policy's file and keys.
 
 use std::collections::BTreeMap;
 use std::process::{Output, Stdio};
@@ -26,7 +26,7 @@ impl Bench {
         bench
     }
 
-    /// Where a file of the folder is.
+    /// The path of a file in the folder.
     pub fn path(&self, name: &str) -> std::path::PathBuf {
         self.0.path().join(name)
     }
@@ -58,7 +58,7 @@ impl Bench {
         self.command(arguments).output().await.unwrap()
     }
 
-    /// What a command that succeeds prints as JSON.
+    /// The JSON output of a command that succeeds.
     pub async fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(&[arguments, &["--json"]].concat()).await;
         assert!(output.status.success(), "{}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! What the template of every language has to answer: that of Rust, run natively.
+//! The expected answers of the templates of all languages: those of the Rust template, run natively.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use template::Payments;
 )]
 mod template;
 
-/// How many failures the languages are compared on, for each way in which the policy is set.
+/// How many failures the languages are compared on, for each set of settings.
 const FAILURES: usize = 1_500;
 
-/// A live instance answers so many and is replaced: what C takes of memory it does not give back.
+/// A live instance is replaced after this many evaluations: the C template never frees memory.
 const LIVE: usize = 100;
 
-/// What operators may write for the number of attempts, good and bad.
+/// Values that operators may set for the number of attempts, valid and invalid.
 const ATTEMPTS: [&str; 16] = [
     "1",
     "8",
@@ -51,7 +51,7 @@ const ATTEMPTS: [&str; 16] = [
     "many\0é😀",
 ];
 
-/// A policy's file, compiled as the command has compiled it.
+/// A policy's file, compiled by the command.
 pub fn compiled(component: &Path) -> Subject {
     let kept = Cache::Folder(cache()).open().unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
@@ -70,7 +70,7 @@ pub fn attempts(number: &str) -> Settings {
     [("attempts", number)].into()
 }
 
-/// Fails where the component answers anything else than the template of Rust does.
+/// Fails if the component's answers differ from those of the Rust template.
 pub fn assert_same_decisions(component: &Path) {
     let subject = compiled(component);
     let suite = Suite::read(&example("scenarios.toml")).unwrap();
@@ -124,7 +124,7 @@ fn expected(payments: &Payments, failure: &Failure) -> Result<Answer, Evaluation
     Ok(Answer { class, action }.validate()?)
 }
 
-/// A failure as the SDK has it.
+/// A failure as the SDK represents it.
 fn as_told(failure: &Failure) -> backstop_policy::Failure {
     let Failure { error, .. } = failure;
     backstop_policy::Failure {

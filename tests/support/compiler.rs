@@ -1,4 +1,4 @@
-//! The child processes in which a host compiles policies: found, held up and ended as a test wants it.
+//! The child processes in which a host compiles policies: found, suspended and ended by a test.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use ::backstop::clock;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long something that has to happen may take.
+/// How long an expected event may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A legal policy that takes a processor seconds to compile, and waits so long: many functions, none of them large.
+/// A valid policy with this delay that takes seconds to compile: many functions, none of them large.
 pub fn heavy(milliseconds: u32) -> String {
     let body = "local.get 0 i32.const 7 i32.mul local.set 0 ".repeat(40);
     let functions = format!("(func (param i32) (result i32) {body} local.get 0)\n").repeat(4_000);
@@ -21,12 +21,12 @@ pub fn heavy(milliseconds: u32) -> String {
     )
 }
 
-/// A child that compiles, held up until it is ended.
+/// A compiling child process, suspended until it is ended.
 #[derive(Debug)]
 pub struct Held(Pid);
 
 impl Held {
-    /// The child in which the process `host` compiles now: waits until there is one, and stops it.
+    /// Waits for a child in which the process `host` compiles, and suspends it.
     pub fn of(host: u32) -> Self {
         let started = clock::instant();
         loop {
@@ -42,13 +42,13 @@ impl Held {
         }
     }
 
-    /// Has it end of this signal.
+    /// Ends it with this signal.
     pub fn end(self, signal: Signal) {
         kill_process(self.0, signal).unwrap();
         kill_process(self.0, Signal::CONT).unwrap();
     }
 
-    /// Waits until it is gone.
+    /// Waits until it has exited.
     pub fn gone(&self) {
         let path = format!("/proc/{}", self.0.as_raw_nonzero());
         let started = clock::instant();

@@ -1,4 +1,4 @@
-//! The edges of every type of the contract: a policy that writes down what it is given and answers with the `retry-after` that it was told.
+//! The edges of every type of the contract: a policy that logs its input and returns the failure's `retry-after`.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -33,10 +33,10 @@ const FRACTIONS: [f64; 5] = [
 ];
 const MOMENTS: [u64; 5] = [0, 1 << 31, 1 << 32, 1_767_225_600_001, 1 << 53];
 
-/// The smallest attempt that the policy writes down; before, it crashes.
+/// The smallest attempt that the policy logs; on earlier ones it crashes.
 const WRITTEN: u32 = 9;
 
-/// Failures with each of them in every place that it may have.
+/// Failures with each of them in every field that can hold it.
 fn failures() -> Vec<Failure> {
     let number = |index: usize| NUMBERS[index % NUMBERS.len()];
     let text = |index: usize| TEXTS[index % TEXTS.len()].to_owned();
@@ -49,7 +49,7 @@ fn failures() -> Vec<Failure> {
     let failure = |index: usize| Failure {
         message_id: text(index),
         source: text(index + 1),
-        // The highest gives up: that is another test's.
+        // The highest is given up: another test covers it.
         attempt: NonZeroU32::new(number(index).clamp(WRITTEN, u32::MAX - 1)).unwrap(),
         age: Milliseconds(number(index + 1)),
         failed_at: Timestamp(MOMENTS[index % MOMENTS.len()]),
@@ -68,11 +68,11 @@ fn failures() -> Vec<Failure> {
         attributes: pairs(index + 1),
         random: FRACTIONS[index % FRACTIONS.len()],
     };
-    // Every pair of an attempt and a wish, and the rest along with them.
+    // Every pair of an attempt and a `retry-after`, with the other values alongside.
     (0..24).map(failure).collect()
 }
 
-/// What the policy writes of a failure, a line for each; numbers with fractions apart, since languages write them as they like.
+/// The lines that the policy logs about a failure; fractions are separate, since languages format them differently.
 fn lines(failure: &Failure) -> (Vec<String>, [f64; 2]) {
     let Failure { error, .. } = failure;
     let option = |number: Option<u32>| number.map_or("none".to_owned(), |it| it.to_string());
@@ -98,7 +98,7 @@ fn lines(failure: &Failure) -> (Vec<String>, [f64; 2]) {
     (lines, [at, failure.random])
 }
 
-/// Fails where a value of the contract does not arrive as it was sent, or does not come back as it was answered; and where the host does not see the policy look at the clock, if it does.
+/// Fails if a value of the contract changes on its way in or out, or if the host does not notice that the policy reads the clock.
 pub fn assert_arrive(component: &Path, reads_clock: bool) {
     let subject = compiled(component);
     let policy = subject.policy(&attempts("4294967295"));

@@ -1,4 +1,4 @@
-//! The emulators of SQS, started on a free port when first asked for and ended with the test process.
+//! The emulators of SQS, started on a free port at first use and stopped with the test process.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub struct Emulator {
     pub name: &'static str,
     /// Where it listens.
     pub endpoint: String,
-    /// Ends it when this process ends: it lives for as long as its standard input is open.
+    /// Stops it when this process ends: it runs while its standard input is open.
     _guard: Child,
 }
 
@@ -78,7 +78,7 @@ pub fn services() -> PathBuf {
     folder.canonicalize().unwrap()
 }
 
-/// A port that nobody listens on.
+/// A free port.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -89,7 +89,7 @@ pub fn free_port() -> u16 {
 
 fn start(name: &'static str, health: &str, describe: impl Fn(&mut Command, &str)) -> Emulator {
     let port = free_port();
-    // The shell ends the emulator when its own standard input is closed, as it is when this process ends in whatever way.
+    // The shell stops the emulator when its standard input is closed, which happens however this process ends.
     let mut command = Command::new("sh");
     command.args(["-c", r#""$@" & cat > /dev/null; kill $!"#, "sh"]);
     describe(&mut command, &port.to_string());

@@ -1,4 +1,4 @@
-//! What `GET /metrics` answers, read as Prometheus reads it, and strictly.
+//! The response to `GET /metrics`, parsed strictly, as Prometheus does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ pub struct Scrape {
 }
 
 impl Scrape {
-    /// Asks for it, and reads it.
+    /// Fetches and parses it.
     pub async fn of(url: &str) -> Self {
         let answer = reqwest::get(url).await.unwrap();
         assert_eq!(answer.status(), 200);

@@ -31,14 +31,14 @@ while True:
     urllib.request.urlopen(urllib.request.Request(api + id + ended, json.dumps(body).encode(), {"Lambda-Runtime-Function-Error-Type": body.get("errorType", "")}))
 "#;
 
-/// Fails with `OutOfStock` when the event says so.
+/// Fails with `OutOfStock` if the event requests it.
 pub const FAILS_WHEN_TOLD: &str = r#"
 def handle(event, id):
     if event.get("fail"): raise Failed("OutOfStock", "none left")
     return {"ok": True}
 "#;
 
-/// Takes an order out of its envelope, writes the attempt to the file LOG, and fails as the order says: `{"order": 1, "fails": [["Type", attempts], …]}`, each type for so many attempts.
+/// Unwraps an order, writes the attempt to the file LOG, and fails as the order requests: `{"order": 1, "fails": [["Type", attempts], …]}`, each type for that many attempts.
 pub const ORDERS: &str = r#"
 def handle(event, id):
     retry = event.get("_retry_metadata", {"attempt": 1, "id": id})
@@ -56,7 +56,7 @@ def handle(event, id):
     return {"ok": True}
 "#;
 
-/// A function to be made.
+/// A function to create.
 #[derive(Debug)]
 pub struct Function {
     /// The package: names and contents.
@@ -111,13 +111,13 @@ impl Function {
         self
     }
 
-    /// Makes it, waits until it can be invoked, and tells its ARN.
+    /// Creates it and waits until it can be invoked; its ARN.
     pub async fn make(self, endpoint: &str, name: &str) -> String {
         let role = "arn:aws:iam::000000000000:role/test";
         self.make_as(endpoint, name, role).await
     }
 
-    /// As [`Function::make`], with this role: one emulator looks whether it is there.
+    /// As [`Function::make`], with this role: one emulator checks that it exists.
     pub async fn make_as(self, endpoint: &str, name: &str, role: &str) -> String {
         let client = Client::new(&config(endpoint).await);
         let environment = Environment::builder().set_variables(Some(self.environment));
@@ -158,7 +158,7 @@ fn package(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// No retries of Lambda's own for this function; its failures go to the queue with this ARN.
+/// Disables Lambda's own retries for this function and sends its failures to the queue with this ARN.
 pub async fn send_failures(endpoint: &str, function: &str, queue_arn: &str) {
     let client = Client::new(&config(endpoint).await);
     let on_failure = OnFailure::builder().destination(queue_arn).build();

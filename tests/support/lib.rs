@@ -1,4 +1,4 @@
-//! What the tests stand on: emulators started as child processes, the `backstop` command, a fault proxy, an HTTP worker, hostile policies.
+//! Support for the tests: emulators as child processes, the `backstop` command, a fault proxy, an HTTP worker, hostile policies.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -34,7 +34,7 @@ use std::time::Duration;
 use ::backstop::failure::{Error, Failure, Milliseconds, Timestamp};
 use tokio::time::{Instant, sleep};
 
-/// Waits until `condition` holds; fails after 60 s, saying what was waited for.
+/// Waits until `condition` holds; fails after 60 s with its description.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
     let end = Instant::now() + Duration::from_secs(60);
     while !condition().await {
@@ -43,7 +43,7 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn
     }
 }
 
-/// A third failed attempt with this error code: the test changes what it is about.
+/// A third failed attempt with this error code; the test changes the fields that matter to it.
 pub fn failure(code: &str) -> Failure {
     Failure {
         message_id: "c9b7a3d0-0000-4000-8000-000000000001".to_owned(),

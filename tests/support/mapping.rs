@@ -1,4 +1,4 @@
-//! What Lambda does around a handler: the environment of its process, and the event source mapping that feeds it.
+//! Lambda's side of a handler: the environment of its process, and the event source mapping that invokes it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub fn as_lambda_does<'a>(
         .env("LAMBDA_TASK_ROOT", root)
 }
 
-/// The event source mapping with `ReportBatchItemFailures`, straight at the emulator: its requests do not count.
+/// The event source mapping with `ReportBatchItemFailures`, connected directly to the emulator: its requests are not counted.
 #[derive(Debug)]
 pub struct Mapping {
     queue: Arc<dyn Queue>,
@@ -50,7 +50,7 @@ impl Mapping {
         }
     }
 
-    /// Hands a batch over and deletes what the response does not name. How many it names; none where no batch came.
+    /// Passes a batch to the handler and deletes the messages that the response does not name. How many it names; none if there was no batch.
     pub async fn hand_over(&self, api: &RuntimeApi) -> Option<usize> {
         let visibility = VisibilityTimeout::rounded_up(Duration::from_secs(60));
         let messages = self

@@ -1,14 +1,14 @@
-//! Policies for tests: hand-written ones, hostile ones among them, as text that the host loads like any other file.
+//! Policies for tests: written by hand, some of them hostile, as text that the host loads like any other file.
 
 /// The interfaces, as a core module names them.
 const PREFIX: &str = "backstop:policy";
 
-/// Whether a failure given to `judge` or `delay` is none of the probe's, whose ids begin with `probe`; those of messages are made of hexadecimal digits.
+/// Whether a failure passed to `judge` or `delay` is a real one: the ids of the probe begin with `probe`, and those of messages are hexadecimal.
 pub const AT_WORK: &str = "(i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.const 112))";
 
 /// A policy whose functions have these bodies; a function without one is not exported.
 ///
-/// `delay` returns an `i32`. `classify`, `judge` and `configure` return the address of their answer; see [`Rule::FIRST`] and its like. `start` runs when an instance is made.
+/// `delay` returns an `i32`. `classify`, `judge` and `configure` return the address of their answer, such as [`Rule::FIRST`]. `start` runs when an instance is created.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rule<'a> {
     /// Run at instantiation.
@@ -28,7 +28,7 @@ impl Rule<'_> {
     pub const FIRST: &'static str = "(i32.const 64)";
     /// An answer of `permanent`.
     pub const PERMANENT: &'static str = "(i32.const 80)";
-    /// The loop that never ends.
+    /// An endless loop.
     pub const LOOP: &'static str = "(loop $l (br $l)) (unreachable)";
 
     /// The policy's text.

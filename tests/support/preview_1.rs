@@ -16,7 +16,7 @@ pub fn component(mut module: Vec<u8>) -> Vec<u8> {
     let world = resolve.select_world(&[package], None).unwrap();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).unwrap();
     let adapter = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
-    // Go's own allocator is not there yet when its start first calls the adapter.
+    // Go's allocator is not ready when its start first calls the adapter.
     ComponentEncoder::default()
         .realloc_via_memory_grow(true)
         .module(&module)

@@ -1,4 +1,4 @@
-//! A proxy in front of an emulator that does what no emulator can be told to do: throttle, fail, fail in part, cut connections, answer slowly.
+//! A proxy in front of an emulator that does what no emulator can: throttle, fail, fail in part, cut connections, respond slowly.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub enum Fault {
     FailedInPart,
     /// Half of a batch is not carried out and reported as throttled, the sender's fault.
     ThrottledInPart,
-    /// Carried out, but half of a batch stands in neither list of the answer.
+    /// Carried out, but half of a batch is in neither list of the response.
     Unanswered,
     /// Never answered, and not carried out.
     Hanging,
@@ -72,7 +72,7 @@ struct Shared {
 }
 
 impl Proxy {
-    /// A proxy that asks `plan` what to do, with the operation's name and the number of the request.
+    /// A proxy that calls `plan` with the operation's name and the number of the request.
     pub async fn start(
         upstream: &str,
         plan: impl Fn(&str, u64) -> Fault + Send + Sync + 'static,
@@ -158,7 +158,7 @@ async fn forward(
     }
 }
 
-/// Where one request goes to.
+/// The target of one request.
 struct Upstream {
     url: String,
     method: Method,

@@ -12,7 +12,7 @@ use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop::policy::{LivePolicy, Payload, Sandbox};
 use backstop::record::Recorder;
 
-/// The most attempts that the queues allow: later ones are ended by that bound.
+/// The most attempts that the queues allow: this bound ends later ones.
 pub const MOST_ATTEMPTS: u32 = 10;
 
 /// Codes, statuses, and what the services ask for, in seconds.
@@ -58,7 +58,7 @@ fn body(number: u32) -> String {
     }
 }
 
-/// Decides on so many failures of each queue of a configuration, and appends the records to a file. One delay in ten is cut to what the queue allows.
+/// Decides on this many failures of each queue of a configuration, and appends the records to a file. One delay in ten is cut to the queue's limit.
 pub fn write(config: &Path, failures: u32, records: &Path) {
     let config = Config::read(config).unwrap();
     let sandbox = Sandbox::new(config.limits).unwrap();
@@ -76,7 +76,7 @@ pub fn write(config: &Path, failures: u32, records: &Path) {
             let payload = Arc::new(Payload::new(body(number)));
             decider.decide_now(&failure(&queue.name, number), &payload, room);
         }
-        // No more may wait to be written than the recorder has room for.
+        // The recorder's buffer limits how many records may wait to be written.
         recorder.flush(Duration::from_secs(60));
     }
 }

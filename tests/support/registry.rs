@@ -1,4 +1,4 @@
-//! A real OCI registry, Debian's docker-registry, each with a folder and a port of its own: stopped, it can be started again with all that it had.
+//! A real OCI registry, Debian's docker-registry, with a folder and a port of its own. A stopped registry can be started again with its content.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::emulator::{answers, free_port, services};
 
-/// Who may use a registry that wants a login.
+/// The user of a registry that requires a login.
 pub const USER: &str = "tester";
 
 /// Their password.
@@ -27,7 +27,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry that anybody may use.
+    /// A registry with anonymous access.
     pub fn start() -> Self {
         Self::with_login("")
     }
@@ -77,7 +77,7 @@ impl Registry {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
-    /// Ends it.
+    /// Stops it.
     pub fn stop(&mut self) {
         let Some(mut running) = self.running.take() else {
             return;
@@ -87,7 +87,7 @@ impl Registry {
         self.wait_until("ended", false);
     }
 
-    /// Starts it on its port again, having stopped it if it ran.
+    /// Restarts it on its port.
     pub fn restart(&mut self) {
         self.stop();
         let program = services().join("registry/docker-registry");
@@ -98,7 +98,7 @@ impl Registry {
         let log = self.folder.path().join("log");
         let log = std::fs::File::options().create(true).append(true).open(log);
         let log = log.unwrap();
-        // The shell ends it when its own standard input is closed, as it is when this process ends in whatever way.
+        // The shell stops it when its standard input is closed, which happens however this process ends.
         let running = Command::new("sh")
             .args(["-c", r#""$@" & cat > /dev/null; kill $!; wait"#, "sh"])
             .arg(program)

@@ -1,4 +1,4 @@
-//! What the tests of the Lambda retry handler share: records as Lambda writes them, and events as a mapping hands them over.
+//! Shared by the tests of the Lambda retry handler: records as Lambda writes them, and events as a mapping delivers them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// One record of the corpus (`tests/corpus/records.json`).
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What is special about it.
+    /// Its name.
     pub name: String,
     /// The message's body.
     pub body: String,
@@ -42,7 +42,7 @@ fn case(case: &Value) -> Case {
     }
 }
 
-/// A time as records have it.
+/// A time in the format of records.
 pub fn rfc3339(time: Timestamp) -> String {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(time.0).unwrap()).unwrap();
     format!("{time:.3}")

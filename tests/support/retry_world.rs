@@ -1,4 +1,4 @@
-//! A retry queue in memory with a mapping, and functions that are none: Lambda itself can't be had with a clock that a test may move. Everything between them is the handler as it is.
+//! A retry queue in memory with a mapping, and simulated functions: a test cannot move Lambda's clock. The handler between them is the real one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::retries::{event, record};
 /// The function that fails, as it was invoked.
 pub const FUNCTION: &str = "arn:aws:lambda:eu-west-1:123456789012:function:orders:live";
 
-/// One invocation that was made.
+/// One invocation.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     /// When.
@@ -42,11 +42,11 @@ impl Invocation {
     }
 }
 
-/// What a function makes of an invocation: success, or an error of this type.
+/// The result of an invocation: success, or an error of this type.
 pub type Outcome = dyn Fn(&Invocation) -> Result<(), &'static str> + Send + Sync;
 type Refusal = dyn Fn(usize) -> Result<(), Error> + Send + Sync;
 
-/// Functions that do as the test says; a failure is written to the retry queue as Lambda would.
+/// Functions that behave as the test defines; failures are written to the retry queue as Lambda does.
 pub struct Simulated {
     queue: Arc<LocalQueue>,
     outcome: Box<Outcome>,
@@ -103,17 +103,17 @@ pub struct World {
     pub queue: Arc<LocalQueue>,
     /// Its dead-letter queue.
     pub dead_letters: Arc<LocalQueue>,
-    /// What is invoked.
+    /// The functions.
     pub functions: Arc<Simulated>,
     /// The handler.
     pub handler: Arc<RetryHandler>,
-    /// What decides.
+    /// The policy that decides.
     pub policy: Arc<LivePolicy>,
-    /// What is asked beside it.
+    /// The shadow policy.
     pub shadow: Option<Arc<Shadow>>,
 }
 
-/// What a world is made with.
+/// The settings of a world.
 pub struct Plan {
     /// The policy's name or path.
     pub policy: &'static str,
@@ -121,7 +121,7 @@ pub struct Plan {
     pub settings: Vec<(&'static str, &'static str)>,
     /// The settings of a shadow of the same policy, if there is to be one.
     pub shadow: Option<Vec<(&'static str, &'static str)>>,
-    /// What holds whatever it says.
+    /// The bounds on its decisions.
     pub bounds: Bounds,
     /// The retry queue's retention.
     pub retention: Duration,
@@ -133,7 +133,7 @@ pub struct Plan {
     pub detects_recursion: bool,
     /// What a function does.
     pub outcome: Box<Outcome>,
-    /// What Lambda says to the n-th invocation, from 1.
+    /// Lambda's response to the n-th invocation, from 1.
     pub refusal: Box<Refusal>,
 }
 
@@ -164,12 +164,12 @@ impl Default for Plan {
     }
 }
 
-/// How long the mapping hides what it receives, and what the function's timeout is.
+/// The visibility timeout of the mapping's receives, and the function's timeout.
 const VISIBILITY: Duration = Duration::from_secs(360);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Plan {
-    /// The world that it is the plan of.
+    /// Builds the world.
     pub fn build(self) -> World {
         let connections = Connections::default();
         let dead_letters = connections.local.named("dead");
@@ -237,7 +237,7 @@ impl World {
         assert!(sent.iter().all(Result::is_ok), "{sent:?}");
     }
 
-    /// Hands batches to the handler as a mapping does, until the retry queue is empty.
+    /// Passes batches to the handler as a mapping does, until the retry queue is empty.
     pub async fn run(&self) {
         tokio::select! {
             () = self.queue.emptied() => {}
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// Hands batches to the handler as a mapping does, for this long.
+    /// Passes batches to the handler as a mapping does, for this long.
     pub async fn run_for(&self, span: Duration) {
         let _ = tokio::time::timeout(span, self.map()).await;
     }
@@ -266,7 +266,7 @@ impl World {
         self.queue.receive(10, wait, visibility).await.unwrap()
     }
 
-    /// One invocation of the handler: the ids that it reports. What it does not report is deleted, as the mapping does.
+    /// One invocation of the handler: the ids that it reports. The other messages are deleted, as the mapping does.
     pub async fn hand_over(&self, messages: &[Message]) -> Vec<String> {
         let batch = event("local:retries", messages);
         let response = self.handler.handle(batch, Instant::now() + TIMEOUT).await;
@@ -292,12 +292,12 @@ impl World {
         self.functions.invocations.lock().unwrap().clone()
     }
 
-    /// How often an invocation was asked for, those that were refused included.
+    /// How many invocations were requested, rejected ones included.
     pub fn tries(&self) -> usize {
         *self.functions.tries.lock().unwrap()
     }
 
-    /// Takes every dead letter: its reason and itself.
+    /// Takes every dead letter, with its reason.
     pub async fn take_dead(&self) -> BTreeMap<String, Message> {
         let mut taken = BTreeMap::new();
         while !self.dead_letters.is_empty() {

@@ -1,4 +1,4 @@
-//! Lambda's Runtime API for one process: hands it one event after the other and takes its answers.
+//! Lambda's Runtime API for one process: sends it one event after the other and takes the responses.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +18,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-/// What every invocation claims to be of.
+/// The function ARN of every invocation.
 const ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:retries";
 
-/// How long an invocation may take: its deadline, and when the test gives up on it.
+/// How long an invocation may take: its deadline, and the limit of the test.
 const TIME: Duration = Duration::from_secs(60);
 
 /// What a handler made of an event: its response, or the error that it reported.
@@ -50,7 +50,7 @@ struct Shared {
 }
 
 impl RuntimeApi {
-    /// Starts it. Nobody has asked for an event yet.
+    /// Starts it, before the process requests its first event.
     pub async fn start() -> Self {
         let (events, waiting) = mpsc::unbounded_channel();
         let (asking, asked) = watch::channel(None);
@@ -77,14 +77,14 @@ impl RuntimeApi {
         }
     }
 
-    /// Waits until the process asks for its first event; when that was.
+    /// Waits until the process requests its first event; the time of the request.
     pub async fn first_asked(&self) -> Instant {
         let mut asked = self.asked.clone();
         let first = timeout(TIME, asked.wait_for(Option::is_some)).await;
         first.expect("asks for an event").unwrap().unwrap()
     }
 
-    /// Hands an event over and waits for what becomes of it.
+    /// Sends an event and waits for its outcome.
     pub async fn invoke(&self, event: String) -> Answer {
         let (answered, answer) = oneshot::channel();
         self.events.send(Given { event, answered }).unwrap();

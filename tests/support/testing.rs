@@ -6,10 +6,10 @@ use tempfile::TempDir;
 use crate::backstop::{run, text};
 use crate::policies::Rule;
 
-/// The attempt that a policy by hand is asked about.
+/// The attempt that a hand-written policy is evaluated with.
 pub const ATTEMPT: &str = "(i32.load offset=16 (local.get 0))";
 
-/// A folder with a policy of this text, and these scenarios beside it.
+/// A folder with a policy of this text and these scenarios.
 pub fn folder(policy: &str, scenarios: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.wat");
@@ -20,7 +20,7 @@ pub fn folder(policy: &str, scenarios: &str) -> (TempDir, String) {
     (folder, path.to_str().unwrap().to_owned())
 }
 
-/// The text of a policy whose delay is worked out so.
+/// The text of a policy that computes its delay like this.
 pub fn delays(body: &str) -> String {
     Rule {
         delay: Some(body),
@@ -29,7 +29,7 @@ pub fn delays(body: &str) -> String {
     .text()
 }
 
-/// Runs `backstop policy test --json`; its exit code and what it said of each test.
+/// Runs `backstop policy test --json`; its exit code and the result of each test.
 pub async fn test(arguments: &[&str]) -> (i32, Vec<Value>) {
     let output = run(&[&["policy", "test", "--json"], arguments].concat()).await;
     let lines = text(&output.stdout);
@@ -39,7 +39,7 @@ pub async fn test(arguments: &[&str]) -> (i32, Vec<Value>) {
     (output.status.code().unwrap(), said.collect())
 }
 
-/// What was said of the test of this name.
+/// The result of the test with this name.
 pub fn of<'a>(said: &'a [Value], name: &str) -> &'a Value {
     let found = said.iter().find(|test| test["test"] == name);
     found.unwrap_or_else(|| panic!("{name} is not in {said:#?}"))

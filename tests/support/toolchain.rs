@@ -21,7 +21,7 @@ impl Author {
     /// Makes a policy called `card-payments`.
     pub async fn new(language: &str) -> Self {
         let parent = tempfile::tempdir().unwrap();
-        // In a folder whose name means something in a policy's own.
+        // In a folder whose name has a meaning inside a policy's folder.
         let build = parent.path().join("build");
         std::fs::create_dir(&build).unwrap();
         let folder = build.join("card-payments");
@@ -70,7 +70,7 @@ impl Author {
         command
             .current_dir(&self.folder)
             .env("PATH", std::env::join_paths(path).unwrap())
-            // What toolchains keep for the next build stays in the project's own folder.
+            // The toolchains' caches stay in the project's folder.
             .env("GOCACHE", cache.join("go"))
             .env("GOTOOLCHAIN", "local")
             .env("ZIG_GLOBAL_CACHE_DIR", cache.join("zig"))

@@ -1,4 +1,4 @@
-//! An HTTP worker for the consumer to post to: answers as the test says, and remembers what it was sent.
+//! An HTTP worker for the consumer: responds as the test defines, and records the requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub struct Attempt {
     pub receive_count: u32,
     /// All headers.
     pub headers: HeaderMap,
-    /// When it came.
+    /// When it arrived.
     pub at: Instant,
 }
 
@@ -30,12 +30,12 @@ type Answer = dyn Fn(&Attempt) -> Response<Body> + Send + Sync;
 /// A running worker.
 #[derive(Debug)]
 pub struct Worker {
-    /// Where to post to.
+    /// The URL to post to.
     pub url: String,
     attempts: Seen,
 }
 
-/// A bare answer with this status.
+/// An empty response with this status.
 pub fn status(code: u16) -> Response<Body> {
     Response::builder()
         .status(code)
@@ -43,7 +43,7 @@ pub fn status(code: u16) -> Response<Body> {
         .unwrap()
 }
 
-/// So many bodies of a name: see [`Worker::by_name`].
+/// This many bodies of a kind: see [`Worker::by_name`].
 pub fn numbered(name: &str, count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("{name}-{number}"))
@@ -51,7 +51,7 @@ pub fn numbered(name: &str, count: usize) -> Vec<String> {
 }
 
 impl Worker {
-    /// A worker for messages named after what becomes of them: `fine`, `flaky` (fails twice), `wrong` (400), `broken` (always 503).
+    /// A worker for messages named after their outcome: `fine`, `flaky` (fails twice), `wrong` (400), `broken` (always 503).
     pub async fn by_name() -> Self {
         Self::answering(|attempt| match attempt.body.split('-').next().unwrap() {
             "flaky" if attempt.receive_count <= 2 => 503,
@@ -67,7 +67,7 @@ impl Worker {
         Self::start(move |attempt| status(code(attempt))).await
     }
 
-    /// A worker that answers as `answer` says.
+    /// A worker that responds with `answer`.
     pub async fn start(
         answer: impl Fn(&Attempt) -> Response<Body> + Send + Sync + 'static,
     ) -> Self {

@@ -1,4 +1,4 @@
-//! Policies in S3: pushed, pulled, and asked for only when they are new.
+//! Policies in S3: pushed, pulled, and fetched only when they have changed.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! Running hosts asked about their policies, and told to go back.
+//! The control socket of running hosts: the status of policies, and rollbacks.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -55,7 +55,7 @@ impl Host {
         .await;
     }
 
-    /// A subcommand of `backstop policy` for this host: its exit code, what it printed, and what it said of an error.
+    /// A subcommand of `backstop policy` for this host: its exit code, its output and its errors.
     async fn ask(&self, arguments: &[&str]) -> (i32, String, String) {
         let cache = self.folder.path().join("kept");
         ask(&cache, arguments).await

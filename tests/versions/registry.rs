@@ -257,7 +257,7 @@ async fn credentials_are_those_of_docker() {
     let mut pulling = bench.command(&["pull", &url]);
     pulling.env("PATH", format!("{}:{path}", bench.path("").display()));
     assert!(pulling.output().await.unwrap().status.success());
-    // One that is broken is told, and does not keep from what anybody may have.
+    // A broken one is reported, and does not prevent anonymous access.
     let open = Registry::start();
     for config in [
         json!({"credHelpers": {open.address(): "not-there"}}),
@@ -386,7 +386,7 @@ async fn a_registry_without_tls_is_told_from_one_that_is_unreachable() {
         .await;
 }
 
-/// A registry that hands out tokens, as most public ones do, and says `answer` to whoever has one.
+/// A registry that issues tokens, as most public ones do, and responds with `answer` to requests with a token.
 async fn token_registry(token: &'static str, answer: StatusCode) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -419,7 +419,7 @@ async fn token_registry(token: &'static str, answer: StatusCode) -> String {
 
 #[tokio::test]
 async fn a_token_is_asked_for_where_the_registry_wants_one() {
-    // Opaque, and a JSON Web Token that says when it ends.
+    // Opaque, and a JSON Web Token with an expiry time.
     let of_json = "eyJhbGciOiJSUzI1NiJ9.eyJleHAiOjQwMDAwMDAwMDB9.c2lnbmF0dXJl";
     for token in ["opaque", of_json] {
         let address = token_registry(token, StatusCode::OK).await;
@@ -517,7 +517,7 @@ async fn nothing_that_a_registry_sends_is_read_without_a_limit() {
     }
 }
 
-/// Of a push, too: what a registry says of an error, a token, and what goes with a success.
+/// Of a push, too: the registry's error, a token, and what follows a success.
 #[tokio::test]
 async fn nothing_that_a_registry_sends_to_a_push_is_read_without_a_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

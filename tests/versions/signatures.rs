@@ -80,7 +80,7 @@ async fn only_what_an_accepted_key_has_signed_is_pulled_where_that_is_required()
             .fails(&pull("team.pub"), 4, "is not one of minisign's")
             .await;
     }
-    // Without the requirement it is pulled, and told for what it is.
+    // Without the requirement it is pulled, and reported as unsigned.
     let pulled = bench.run(&["pull", &url, "-o", "pulled.wasm"]).await;
     assert!(text(&pulled.stdout).contains("signed     no: "));
 }

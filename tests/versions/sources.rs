@@ -1,4 +1,4 @@
-//! Policies that come from S3 and from registries, while those are there and while they are away.
+//! Policies from S3 and from registries, while those are reachable and while they are not.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -33,7 +33,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-/// A bucket of a test's own, behind a proxy that can be shut and writes down what was asked.
+/// A bucket for one test, behind a proxy that can be closed and that logs the requests.
 struct Bucket {
     client: Client,
     name: String,
@@ -146,7 +146,7 @@ async fn an_object_is_fetched_when_it_is_new_and_asked_about_when_it_is_not() {
     let asked = bucket.asked.lock().unwrap().clone();
     assert!(asked.iter().all(|it| it.starts_with("GET ")), "{asked:?}");
     assert_eq!(asked.len(), 7);
-    // A start asks about what was kept, and fetches nothing.
+    // A start checks the stored version and fetches nothing.
     bucket.put("orders.wat", &waits(2)).await;
     let again = start(&catalog, &bucket.url("orders.wat")).await;
     assert!(decides(&again, &waits(2)));
@@ -284,7 +284,7 @@ struct Function {
 }
 
 impl Function {
-    /// A function whose policy is there, and which looks at it every second.
+    /// A function with a policy from there, with an update check every second.
     async fn start(policy: &str, more: &[(&str, &str)]) -> Self {
         let endpoint = &ministack().endpoint;
         let queues = Queues::standard(endpoint, &[]).await;
@@ -367,7 +367,7 @@ async fn a_function_looks_no_more_often_than_the_refresh_time_and_a_bad_version_
     let made = u128::try_from(looks() - at_once).unwrap();
     assert!(made <= due, "{made} looks where {due} were due");
 
-    // Looked for beside the work on one event, and deciding from the next.
+    // The check runs during one event; the new version is active from the next.
     bucket.put("orders.wat", &two).await;
     function.until(3_600_002).await;
     let hostile = Rule {

@@ -90,7 +90,7 @@ async fn the_file_of_a_policy_is_swapped_while_messages_flow_and_a_bad_one_chang
     .await;
     assert_eq!(reason_of("4").await, "another");
 
-    // Written beside it and renamed, as editors and deployments do.
+    // Written to another file and renamed, as editors and deployments do.
     let beside = folder.path().join("policy.new");
     std::fs::write(&beside, good).unwrap();
     std::fs::rename(&beside, &policy).unwrap();
@@ -110,7 +110,7 @@ async fn a_policy_that_breaks_at_work_is_stood_in_for_by_the_fallback() {
         folder.path().join("policy.wat"),
         folder.path().join("decisions.jsonl"),
     );
-    // Stands the probe, and never ends at work.
+    // Passes validation, and never returns when it is active.
     let trap = format!("(if {AT_WORK} (then (loop $l (br $l)))) (i32.const 128)");
     std::fs::write(
         &policy,

@@ -42,9 +42,9 @@ enum Kind {
     Bad,
     /// Never ends.
     Hostile,
-    /// Cut in the middle, and whole only when that was seen.
+    /// Truncated, and completed only when that was noticed.
     HalfWritten,
-    /// Taken away and put back.
+    /// Removed and restored.
     Gone,
     /// Stands the probe, and breaks on every message.
     Breaks,
@@ -113,7 +113,7 @@ impl Folder {
     }
 }
 
-/// A version whose delay is its own: what was decided tells by which.
+/// A version with a delay of its own: the decision shows which version made it.
 fn version(place: &str, number: u32) -> String {
     let place = match place {
         "file" => 0,
@@ -123,7 +123,7 @@ fn version(place: &str, number: u32) -> String {
     waits(place + number)
 }
 
-/// A version that stands the probe and breaks at work.
+/// A version that passes validation and breaks when it is active.
 fn broken(number: u32) -> String {
     Rule {
         delay: Some(&format!(
@@ -315,7 +315,7 @@ async fn two_hundred_swaps_in_a_row_lose_nothing_and_decide_nothing_twice() {
         assert_eq!(parts.len(), 1);
         let digest = parts[0]["digest"].as_str().unwrap();
         if breaking.contains(digest) {
-            // The fallback's word, until the version was taken back.
+            // The fallback decided, until the version was rolled back.
             assert_eq!(record["by"], "fallback", "{record}");
             fallbacks += 1;
             continue;
@@ -338,7 +338,7 @@ async fn two_hundred_swaps_in_a_row_lose_nothing_and_decide_nothing_twice() {
         versions["oci"].last() > Some(&607),
         "none after the registry was back"
     );
-    // What was wrong is said, the registry's absence once.
+    // Each error is logged, the unreachable registry once.
     for said in [
         "not WebAssembly",
         "ran out of fuel",

@@ -96,7 +96,7 @@ fn of_a_folder_the_last_version_by_name_decides() {
     assert_eq!(wait_of(&policy), 10);
     world.write("orders/orders-8.wat", &waits(8));
     assert!(matches!(policy.reload(), Reload::Unchanged));
-    // A version that is no good keeps the one before at work, and taking it out of the folder is a way back.
+    // An invalid version leaves the previous one active, and removing a version from the folder rolls back.
     world.write("orders/orders-11.wat", "(module");
     assert!(matches!(policy.reload(), Reload::Refused { .. }));
     std::fs::remove_file(world.at("orders/orders-11.wat")).unwrap();
@@ -193,7 +193,7 @@ fn breaks_at_work(wait: u32) -> String {
     .text()
 }
 
-/// Decides once on each of so many messages; how often the fallback did.
+/// Decides once on each of this many messages; returns how often the fallback decided.
 fn decide(policy: &Arc<LivePolicy>, messages: usize) -> usize {
     let ids: Vec<_> = (0..messages).map(|number| format!("{number:x}")).collect();
     decide_on(policy, &ids, "")
@@ -248,7 +248,7 @@ fn a_version_that_breaks_at_work_is_taken_back_and_not_tried_again_until_the_sou
     assert_eq!(wait_of(&policy), 3);
 }
 
-/// What is asked of a version is looked up after the source was read, which may take its time.
+/// The requirements on a version are read after the source, which may take a while.
 #[test]
 fn a_version_that_is_taken_back_while_its_source_is_read_does_not_come_again() {
     let world = World::new();
@@ -329,10 +329,10 @@ fn one_message_that_breaks_a_version_again_and_again_takes_nothing_back() {
     assert_eq!(wait_of(&policy), 1);
 }
 
-/// Any sender could have a good version taken back otherwise.
+/// Otherwise, any sender could have a good version rolled back.
 #[test]
 fn what_a_version_breaks_on_for_the_size_of_the_body_alone_takes_nothing_back() {
-    // Reads `/tenant` and gives up on one of more than 100,000 bytes; on a short one where it is told to.
+    // Reads `/tenant` and traps if it has more than 100,000 bytes, or on a short one that requests it.
     let reads = |wait: u32, breaks: &str| {
         let read = "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000))";
         let long = "(i32.gt_u (i32.load (i32.const 3008)) (i32.const 100000))";
@@ -352,7 +352,7 @@ fn what_a_version_breaks_on_for_the_size_of_the_body_alone_takes_nothing_back() 
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
     assert_eq!(decide_on(&policy, &ids, &long), 20);
     assert_eq!(wait_of(&policy), 2);
-    // One that breaks on any message is taken back, however long they are.
+    // A version that breaks on any message is rolled back, whatever the length of the messages.
     world.write("policy.wat", &reads(3, AT_WORK));
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
     assert_eq!(decide_on(&policy, &ids, &long), 20);
@@ -625,7 +625,7 @@ fn looking_at_a_file_is_no_reason_to_look_again() {
     .unwrap();
     world.write("policy.wat", &waits(2));
     assert!(matches!(next(&told), Reload::Swapped { .. }));
-    // The look that made the swap was the last one, as soon as what it stirred up has settled.
+    // The check that made the swap is the last one, once the events that it caused have settled.
     std::thread::sleep(Duration::from_secs(1));
     let looked = policy.status().checked;
     std::fs::read(world.at("policy.wat")).unwrap();
@@ -633,7 +633,7 @@ fn looking_at_a_file_is_no_reason_to_look_again() {
     assert_eq!(policy.status().checked, looked);
 }
 
-/// Waits for the next thing that is told.
+/// Waits for the next event.
 fn next(told: &std::sync::mpsc::Receiver<Reload>) -> Reload {
     told.recv_timeout(Duration::from_secs(60)).unwrap()
 }
@@ -679,7 +679,7 @@ fn a_folder_that_a_symlink_leads_to_is_followed_wherever_it_leads() {
     lead_to("2");
     assert!(matches!(next(&told), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 2);
-    // A change there, where nobody looked before.
+    // A change in a folder that was not watched before.
     world.write("releases/2/policy.wat", &waits(3));
     assert!(matches!(next(&told), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 3);

@@ -34,7 +34,7 @@ async fn starting(arguments: &[&str], cache: &Path) -> Child {
     child
 }
 
-/// Ends it with SIGTERM: its exit code, and what it said. Far sooner than whatever it waits for would end.
+/// Ends it with SIGTERM, long before what it waits for would end; its exit code and its output.
 async fn ended(child: Child) -> (i32, String) {
     let id = i32::try_from(child.id().unwrap()).unwrap();
     kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::*;
 
-/// One test after the other: each looks for the child of its own.
+/// One test at a time: each searches for its own child process.
 pub(super) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,7 +37,7 @@ impl World {
             .with_compiled(compiled);
     }
 
-    /// As a host starts, and what it says if that goes on with another version.
+    /// Starts as a host does; the message if it continues with another version.
     fn restart(&self) -> (Arc<LivePolicy>, String) {
         let (policy, refused) =
             LivePolicy::load_or_fall_back(&self.catalog, self.spec("./policy.wat"), None);
@@ -176,7 +176,7 @@ fn a_start_with_a_good_version_waits_ten_seconds_at_most_for_another() {
     assert_eq!((wait_of(&policy), world.remembered()), (1, 0));
     let expected = Duration::from_secs(10)..Duration::from_secs(30);
     assert!(expected.contains(&took), "{took:?}");
-    // The next look has all the time that it takes.
+    // The next check has no time limit.
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 2);
 }
@@ -213,7 +213,7 @@ fn a_crash_of_the_child_is_a_refusal_and_its_end_by_others_is_none_that_lasts() 
     let world = World::compiling(MINUTES);
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
-    // Signals that no handler of Rust's or of the engine's looks at first.
+    // Signals that neither Rust nor the engine handles.
     for (number, (signal, said, remembered)) in [
         (Signal::KILL, "ended by somebody else: signal: 9", 0),
         (Signal::TERM, "ended by somebody else: signal: 15", 0),

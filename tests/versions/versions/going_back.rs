@@ -22,14 +22,14 @@ fn before_heavy(world: &World) -> Arc<LivePolicy> {
     policy
 }
 
-/// Has it taken back; the compiling of the version before is held up.
+/// Rolls it back, with the compilation of the previous version suspended.
 fn held_up(policy: &Arc<LivePolicy>) -> (JoinHandle<Result<RolledBack, NotRolledBack>>, Held) {
     let going_back = Arc::clone(policy);
     let going_back = std::thread::spawn(move || going_back.roll_back("to see"));
     (going_back, Held::of(std::process::id()))
 }
 
-/// What the policy says of itself and of its source, if it does so soon.
+/// The policy's status and its source's, if they come soon.
 fn soon<T: Send + 'static>(
     policy: &Arc<LivePolicy>,
     what: impl FnOnce(&LivePolicy) -> T + Send + 'static,
