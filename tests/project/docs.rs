@@ -6,72 +6,17 @@
 )]
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use backstop::config::Config;
 use backstop::telemetry::{Kind, METRICS};
 use backstop_envelope::Envelope;
-use backstop_tests::backstop::{command, program, text};
+use backstop_tests::backstop::{command, text};
+use backstop_tests::documents::{anchors, blocks, document, documents, names_in_tables, top};
 use backstop_tests::emulator::services;
-use backstop_tests::registry::Registry;
-use backstop_tests::terminal;
 use backstop_workbench::Project;
 use serde_json::Value;
-
-fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .canonicalize()
-        .unwrap()
-}
-
-fn document(name: &str) -> String {
-    std::fs::read_to_string(top().join(name)).unwrap()
-}
-
-/// Every document: those of `host/docs`, and those that lead to them.
-fn documents() -> Vec<String> {
-    let ours = [
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "examples/lambda/README.md",
-    ];
-    let folder = std::fs::read_dir(top().join("host/docs")).unwrap();
-    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let of_folder = names
-        .filter(|name| name.ends_with(".md"))
-        .map(|name| format!("host/docs/{name}"));
-    ours.map(str::to_owned)
-        .into_iter()
-        .chain(of_folder)
-        .collect()
-}
-
-/// The fenced blocks of a language.
-fn blocks(document: &str, language: &str) -> Vec<String> {
-    document
-        .split("```")
-        .skip(1)
-        .step_by(2)
-        .filter_map(|block| {
-            block
-                .strip_prefix(language)?
-                .strip_prefix('\n')
-                .map(str::to_owned)
-        })
-        .collect()
-}
-
-/// The names in the first column of every table.
-fn names_in_tables(document: &str) -> BTreeSet<String> {
-    document
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-        .map(|name| name.rsplit('.').next().unwrap_or(name).to_owned())
-        .collect()
-}
 
 #[test]
 fn every_configuration_in_the_documents_is_one() {
@@ -321,91 +266,6 @@ fn the_policy_in_the_documents_is_the_one_that_the_sdk_tests() {
     );
 }
 
-/// Runs the blocks of shell in a document that name a queue in memory or a policy, one after another, in one folder, with the toolchains on the path. What each wrote.
-async fn commands_of(name: &str) -> Vec<String> {
-    commands_in(&document(name)).await
-}
-
-/// See [`commands_of`].
-async fn commands_in(document: &str) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
-    let ours = [
-        program("backstop").parent().unwrap().to_owned(),
-        services().join("node_modules/.bin"),
-    ];
-    let path = std::env::var_os("PATH").unwrap();
-    let path = ours.into_iter().chain(std::env::split_paths(&path));
-    let path = std::env::join_paths(path).unwrap();
-    let mut written = Vec::new();
-    for block in blocks(document, "sh") {
-        if !block.contains("local:") && !block.contains("backstop policy") {
-            continue;
-        }
-        let output = tokio::process::Command::new("sh")
-            .args(["-ec", &block])
-            .current_dir(&folder)
-            .env("PATH", &path)
-            .output()
-            .await
-            .unwrap();
-        let told = text(&output.stdout) + &text(&output.stderr);
-        assert!(output.status.success(), "{block}\n{told}");
-        written.push(told);
-    }
-    written
-}
-
-#[tokio::test]
-async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
-    let written = commands_of("README.md").await;
-    let expected = [" ended ", "18 passed"];
-    assert_eq!(written.len(), expected.len());
-    for (told, expected) in written.iter().zip(expected) {
-        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
-    }
-}
-
-#[tokio::test]
-async fn the_commands_for_authors_run_as_their_document_gives_them() {
-    let written = commands_of("host/docs/write-a-policy.md").await;
-    let expected = [
-        "18 passed",
-        "metadata   card-payments, 0.1.0, TypeScript",
-        " ended ",
-        "verdict   retry in ",
-    ];
-    assert_eq!(written.len(), expected.len());
-    for (told, expected) in written.iter().zip(expected) {
-        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
-    }
-}
-
-#[tokio::test]
-async fn the_commands_for_registries_run_as_their_document_gives_them() {
-    let registry = Registry::start();
-    let text = document("host/docs/registries.md").replace("localhost:5000", &registry.address());
-    let written = commands_in(&text).await;
-    let expected = ["exports    backstop:policy/backoff@0.1.0", ", verified\n"];
-    assert_eq!(written.len(), expected.len());
-    for (told, expected) in written.iter().zip(expected) {
-        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
-    }
-}
-
-#[tokio::test]
-async fn the_commands_of_a_replay_run_as_their_document_gives_them() {
-    let written = commands_of("host/docs/replay.md").await;
-    let expected = [
-        "800 of the queue orders: 800 the same, none different",
-        "150  18.8 %  verdict  retry     dead-letter",
-    ];
-    assert_eq!(written.len(), expected.len());
-    for (told, expected) in written.iter().zip(expected) {
-        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
-    }
-}
-
 #[tokio::test]
 async fn every_field_of_a_replay_is_documented_and_no_other() {
     let corpus = top().join("tests/corpus/replay");
@@ -443,18 +303,6 @@ fn the_scenario_and_the_manifest_in_the_documents_are_real() {
     assert_eq!(project.answers, ["backoff"]);
 }
 
-#[tokio::test]
-async fn the_worker_of_the_examples_runs_on_a_queue_in_memory() {
-    let output = tokio::process::Command::new(program("rust-worker"))
-        .output()
-        .await
-        .unwrap();
-    assert_eq!(
-        text(&output.stdout),
-        "2 done, 1 tried again, 1 dead-lettered\n"
-    );
-}
-
 #[test]
 fn every_link_in_the_documents_leads_somewhere() {
     for name in documents() {
@@ -465,57 +313,20 @@ fn every_link_in_the_documents_leads_somewhere() {
             .skip(1)
             .filter_map(|rest| rest.split(')').next())
         {
-            let file = target.split('#').next().unwrap();
-            if !file.starts_with("http") && !file.is_empty() {
-                assert!(folder.join(file).exists(), "{name}: {target}");
-            }
-        }
-    }
-}
-
-/// The lines of the demo that its picture shows: a bar that says nothing new, and a path of this machine's, are left out.
-fn shown_of_demo(output: &str) -> Vec<&str> {
-    let mut shown = vec!["$ backstop demo"];
-    let mut bar = "";
-    for line in output.trim_end().lines() {
-        if let Some((_, counts)) = line.split_once("  all         ") {
-            if counts == bar {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            if file.starts_with("http") {
                 continue;
             }
-            bar = counts;
-        }
-        if !line.contains("orders.wat\u{1b}") {
-            shown.push(line);
+            let path = if file.is_empty() {
+                top().join(&name)
+            } else {
+                folder.join(file)
+            };
+            assert!(path.exists(), "{name}: {target}");
+            if !anchor.is_empty() {
+                let headings = anchors(&std::fs::read_to_string(path).unwrap());
+                assert!(headings.contains(anchor), "{name}: {target}: {headings:?}");
+            }
         }
     }
-    shown
-}
-
-/// A line of the demo without what differs from run to run: the time, and counts that depend on it. `None` for a bar.
-fn lasting(line: &str) -> Option<String> {
-    let (time, rest) = line.split_at_checked(8).unwrap_or(("", line));
-    let rest = if time.ends_with("s  ") { rest } else { line };
-    let varies = ["all  ", "  requests", "  decisions"];
-    (!rest.is_empty() && !varies.iter().any(|it| rest.starts_with(it))).then(|| rest.to_owned())
-}
-
-/// `RENEW=1` draws it anew.
-#[tokio::test]
-async fn the_picture_in_the_readme_is_the_output_of_the_demo() {
-    let mut demo = command(&["demo"]);
-    demo.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1");
-    let output = text(&demo.output().await.unwrap().stdout);
-    let shown = shown_of_demo(&output);
-    let file = top().join("host/docs/demo.svg");
-    if std::env::var_os("RENEW").is_some() {
-        let description = "backstop demo: orders fail and are retried, a policy is edited and takes over, a malicious one is rejected";
-        std::fs::write(&file, terminal::picture(&shown, description)).unwrap();
-    }
-    let picture = terminal::lines_of(&std::fs::read_to_string(file).unwrap());
-    let drawn: BTreeSet<_> = picture.iter().filter_map(|line| lasting(line)).collect();
-    let now: BTreeSet<_> = shown
-        .iter()
-        .filter_map(|line| lasting(&terminal::plain(line)))
-        .collect();
-    assert_eq!(drawn, now);
 }

@@ -10,6 +10,7 @@ pub mod backstop;
 pub mod bench;
 pub mod card_payments;
 pub mod compiler;
+pub mod documents;
 pub mod edges;
 pub mod emulator;
 pub mod exposition;

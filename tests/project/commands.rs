@@ -1,0 +1,222 @@
+//! The commands of the documents run, and their output is the one that the documents show.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test that can't go on fails"
+)]
+
+use backstop_tests::backstop::{command, program, text};
+use backstop_tests::documents::{blocks, compare_block, document, top};
+use backstop_tests::emulator::services;
+use backstop_tests::registry::Registry;
+use backstop_tests::testing;
+
+fn expect(written: &[Written], expected: &[&str]) {
+    assert_eq!(written.len(), expected.len());
+    for (written, expected) in written.iter().zip(expected) {
+        assert!(
+            written.contains(expected),
+            "{expected:?} is not in:\n{}{}",
+            written.stdout,
+            written.stderr
+        );
+    }
+}
+
+/// What a block of commands wrote.
+struct Written {
+    stdout: String,
+    stderr: String,
+}
+
+impl Written {
+    fn contains(&self, part: &str) -> bool {
+        self.stdout.contains(part) || self.stderr.contains(part)
+    }
+
+    /// What a replay printed.
+    fn replay(&self) -> &str {
+        let at = self.stdout.find("recorded   ").unwrap();
+        &self.stdout[at..]
+    }
+}
+
+/// Runs the blocks of shell in a document that name a queue in memory or a policy, one after another, in one folder, with the toolchains on the path.
+async fn commands_of(name: &str) -> Vec<Written> {
+    commands_in(&document(name)).await
+}
+
+/// See [`commands_of`].
+async fn commands_in(document: &str) -> Vec<Written> {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
+    let ours = [
+        program("backstop").parent().unwrap().to_owned(),
+        services().join("node_modules/.bin"),
+    ];
+    let path = std::env::var_os("PATH").unwrap();
+    let path = ours.into_iter().chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(path).unwrap();
+    let mut written = Vec::new();
+    for block in blocks(document, "sh") {
+        if !block.contains("local:") && !block.contains("backstop policy") {
+            continue;
+        }
+        let output = tokio::process::Command::new("sh")
+            .args(["-ec", &block])
+            .current_dir(&folder)
+            .env("PATH", &path)
+            .output()
+            .await
+            .unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{block}\n{stdout}{stderr}");
+        written.push(Written { stdout, stderr });
+    }
+    written
+}
+
+#[tokio::test]
+async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
+    let written = commands_of("README.md").await;
+    let expected = [" ended ", "18 passed"];
+    expect(&written, &expected);
+}
+
+#[tokio::test]
+async fn the_commands_for_authors_run_as_their_document_gives_them() {
+    let written = commands_of("host/docs/write-a-policy.md").await;
+    let expected = [
+        "18 passed",
+        "metadata   card-payments, 0.1.0, TypeScript",
+        " ended ",
+        "verdict   retry in ",
+    ];
+    expect(&written, &expected);
+}
+
+#[tokio::test]
+async fn the_commands_for_registries_run_as_their_document_gives_them() {
+    let registry = Registry::start();
+    let name = "host/docs/registries.md";
+    let text = document(name);
+    let address = registry.address();
+    let written = commands_in(&text.replace("localhost:5000", &address)).await;
+    expect(
+        &written,
+        &["exports    backstop:policy/backoff@0.1.0", ", verified\n"],
+    );
+    let pushed = written[0].stdout.replace(&address, "localhost:5000");
+    let end = pushed.find("\npolicy = ").unwrap() + 1;
+    let end = end + pushed[end..].find('\n').unwrap();
+    compare_block(
+        name,
+        &blocks(&text, "text")[0],
+        &pushed[..end],
+        str::to_owned,
+    );
+}
+
+/// The words of an output without those that differ from run to run: numbers, ids and bars. Digests stay.
+fn lasting(output: &str) -> String {
+    let is_digest = |word: &str| {
+        let word = word.trim_matches(|c| matches!(c, '(' | ')' | ','));
+        word.len() == 12 && word.chars().all(|c| c.is_ascii_hexdigit())
+    };
+    let words = output.lines().map(|line| {
+        let words = line.split_whitespace();
+        let words = words.filter(|word| !word.starts_with(|c| ('▀'..='▟').contains(&c)));
+        let words = words.map(|word| {
+            if word.contains(|c: char| c.is_ascii_digit()) && !is_digest(word) {
+                "0"
+            } else {
+                word
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    });
+    words.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+#[tokio::test]
+async fn the_commands_of_a_replay_run_and_print_what_their_document_shows() {
+    let name = "host/docs/replay.md";
+    let written = commands_of(name).await;
+    expect(
+        &written,
+        &[
+            "800 of the queue orders: 800 the same, none different",
+            "150  18.8 %  verdict  retry     dead-letter",
+        ],
+    );
+    let shown = blocks(&document(name), "text");
+    assert_eq!(shown.len(), 2);
+    let (all_the_same, _) = written[0].replay().split_once("\n\n").unwrap();
+    compare_block(name, &shown[0], all_the_same, lasting);
+    compare_block(name, &shown[1], written[1].replay(), lasting);
+}
+
+/// The lines of an output from the one that begins so to the one before the next test.
+fn of_test<'a>(output: &'a str, beginning: &str) -> &'a str {
+    let start = output
+        .find(beginning)
+        .unwrap_or_else(|| panic!("{beginning:?} is not in:\n{output}"));
+    let rest = &output[start..];
+    let ends = ["\n✓", "\n✗", "\n\n✗"];
+    let next = ends.iter().filter_map(|end| rest.find(end));
+    let summary = rest.rfind("\n\n").into_iter();
+    let end = next.chain(summary).min().unwrap_or(rest.len());
+    rest[..end].trim_end()
+}
+
+#[tokio::test]
+async fn failed_tests_look_as_their_document_shows_them() {
+    let name = "host/docs/scenarios.md";
+    let text_of = document(name);
+    let shown = blocks(&text_of, "text");
+    assert_eq!(shown.len(), 2);
+
+    let scenarios =
+        blocks(&text_of, "toml")[0].replace("{ delay = \"2s\" },", "{ delay = \"3s\" },");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("scenarios.toml"), scenarios).unwrap();
+    let traps_late = testing::delays(&format!(
+        "(if (i32.ge_u {} (i32.const 7)) (then (unreachable))) (i32.const 1000)",
+        testing::ATTEMPT
+    ));
+    let (late, _) = testing::folder(&traps_late, "");
+
+    let scenario: &[&str] = &[
+        "full-jitter",
+        "--no-checks",
+        "--scenarios",
+        "scenarios.toml",
+    ];
+    let check: &[&str] = &["./mine.wat", "--cases", "2000"];
+    let tests = [(&folder, scenario), (&late, check)];
+    for (block, (folder, arguments)) in shown.iter().zip(tests) {
+        let output = command(&[&["policy", "test"], arguments].concat())
+            .current_dir(folder)
+            .output()
+            .await
+            .unwrap();
+        assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+        let printed = text(&output.stdout);
+        let beginning = block.lines().next().unwrap();
+        let beginning = beginning.split("  ").next().unwrap();
+        compare_block(name, block, of_test(&printed, beginning), str::to_owned);
+    }
+}
+
+#[tokio::test]
+async fn the_worker_of_the_examples_runs_on_a_queue_in_memory() {
+    let output = tokio::process::Command::new(program("rust-worker"))
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(
+        text(&output.stdout),
+        "2 done, 1 tried again, 1 dead-lettered\n"
+    );
+}

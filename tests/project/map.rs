@@ -1,0 +1,115 @@
+//! The map of the code leads to files that exist, and every warning and error of the log is explained.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use backstop_tests::documents::{document, top};
+
+#[test]
+fn every_file_that_the_architecture_names_exists() {
+    let text = document("host/docs/architecture.md");
+    let mut named = 0;
+    for name in text.split('`').skip(1).step_by(2) {
+        let is_path = name.contains('/') && !name.contains([' ', ':', '<', '*']);
+        if is_path || name.ends_with(".rs") {
+            let name = name.split('#').next().unwrap();
+            let (under_host, under_top) = (top().join("host").join(name), top().join(name));
+            assert!(under_host.exists() || under_top.exists(), "{name}");
+            named += 1;
+        }
+    }
+    assert!(named > 30, "{named}");
+}
+
+/// The Rust sources of the crates that run in production, without their tests.
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let crates = [
+        "aws", "backstop", "cli", "core", "engine", "files", "lambda", "logging", "versions",
+    ];
+    let mut folders: Vec<_> = crates
+        .map(|name| top().join("host").join(name).join("src"))
+        .into();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The text literals of a macro call, up to its end.
+fn literals(call: &str) -> Vec<String> {
+    let mut literals = Vec::new();
+    let (mut depth, mut text) = (0, None::<String>);
+    let mut characters = call.chars();
+    while let Some(c) = characters.next() {
+        match (&mut text, c) {
+            (Some(inner), '\\') => inner.extend(characters.next().filter(|c| *c == '"')),
+            (Some(_), '"') => {
+                // `"message-id" = id` is a field.
+                let is_field = characters.as_str().trim_start().starts_with('=');
+                literals.extend(text.take().filter(|_| !is_field));
+            }
+            (Some(inner), c) => inner.push(c),
+            (None, '"') => text = Some(String::new()),
+            (None, '(') => depth += 1,
+            (None, ')') if depth == 1 => break,
+            (None, ')') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    literals
+}
+
+/// A message with `…` for what is filled in; `None` where all of it is.
+fn fixed(message: &str) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once('{') {
+        text = text + before + "…";
+        rest = after.split_once('}').map_or("", |(_, rest)| rest);
+    }
+    text += rest;
+    text.contains(|c: char| c.is_alphabetic()).then_some(text)
+}
+
+/// Every fixed message of a warning or an error in a source.
+fn messages(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    let calls = ["tracing::warn!", "tracing::error!"].into_iter();
+    let calls = calls.flat_map(|name| code.split(name).skip(1));
+    calls
+        .filter_map(|call| fixed(literals(call).first()?))
+        .collect()
+}
+
+#[test]
+fn every_warning_and_error_of_the_log_is_explained_and_no_other() {
+    let logged: BTreeSet<_> = sources().iter().flat_map(|path| messages(path)).collect();
+    let text = document("host/docs/troubleshooting.md");
+    let explained: BTreeSet<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("**`")?.split_once("`**"))
+        .map(|(message, _)| message.to_owned())
+        .collect();
+    let missing: Vec<_> = logged.difference(&explained).collect();
+    let gone: Vec<_> = explained.difference(&logged).collect();
+    assert!(
+        missing.is_empty() && gone.is_empty(),
+        "host/docs/troubleshooting.md has no entry for {missing:#?} and one for {gone:#?}"
+    );
+}

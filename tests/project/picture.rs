@@ -1,0 +1,55 @@
+//! The picture of a terminal in the README is the output of the demo.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::collections::BTreeSet;
+
+use backstop_tests::backstop::{command, text};
+use backstop_tests::documents::top;
+use backstop_tests::terminal;
+
+/// The lines of the demo that its picture shows: a bar that says nothing new, and a path of this machine's, are left out.
+fn shown_of_demo(output: &str) -> Vec<&str> {
+    let mut shown = vec!["$ backstop demo"];
+    let mut bar = "";
+    for line in output.trim_end().lines() {
+        if let Some((_, counts)) = line.split_once("  all         ") {
+            if counts == bar {
+                continue;
+            }
+            bar = counts;
+        }
+        if !line.contains("orders.wat\u{1b}") {
+            shown.push(line);
+        }
+    }
+    shown
+}
+
+/// A line of the demo without what differs from run to run: the time, and counts that depend on it. `None` for a bar.
+fn lasting(line: &str) -> Option<String> {
+    let (time, rest) = line.split_at_checked(8).unwrap_or(("", line));
+    let rest = if time.ends_with("s  ") { rest } else { line };
+    let varies = ["all  ", "  requests", "  decisions"];
+    (!rest.is_empty() && !varies.iter().any(|it| rest.starts_with(it))).then(|| rest.to_owned())
+}
+
+/// `RENEW=1` draws it anew.
+#[tokio::test]
+async fn the_picture_in_the_readme_is_the_output_of_the_demo() {
+    let mut demo = command(&["demo"]);
+    demo.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1");
+    let output = text(&demo.output().await.unwrap().stdout);
+    let shown = shown_of_demo(&output);
+    let file = top().join("host/docs/demo.svg");
+    if std::env::var_os("RENEW").is_some() {
+        let description = "backstop demo: orders fail and are retried, a policy is edited and takes over, a malicious one is rejected";
+        std::fs::write(&file, terminal::picture(&shown, description)).unwrap();
+    }
+    let picture = terminal::lines_of(&std::fs::read_to_string(file).unwrap());
+    let drawn: BTreeSet<_> = picture.iter().filter_map(|line| lasting(line)).collect();
+    let now: BTreeSet<_> = shown
+        .iter()
+        .filter_map(|line| lasting(&terminal::plain(line)))
+        .collect();
+    assert_eq!(drawn, now);
+}

@@ -1,0 +1,93 @@
+//! The project's documents: where they are, and what is in them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The top of the project.
+pub fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// The text of a file of the project.
+pub fn document(name: &str) -> String {
+    std::fs::read_to_string(top().join(name)).unwrap()
+}
+
+/// The names of all documents: those of `host/docs`, and those that lead to them.
+pub fn documents() -> Vec<String> {
+    let ours = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "examples/lambda/README.md",
+    ];
+    let folder = std::fs::read_dir(top().join("host/docs")).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let of_folder = names
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("host/docs/{name}"));
+    ours.map(str::to_owned)
+        .into_iter()
+        .chain(of_folder)
+        .collect()
+}
+
+/// The fenced blocks of a language.
+pub fn blocks(document: &str, language: &str) -> Vec<String> {
+    document
+        .split("```")
+        .skip(1)
+        .step_by(2)
+        .filter_map(|block| {
+            block
+                .strip_prefix(language)?
+                .strip_prefix('\n')
+                .map(str::to_owned)
+        })
+        .collect()
+}
+
+/// The names in the first column of every table.
+pub fn names_in_tables(document: &str) -> BTreeSet<String> {
+    document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .map(|name| name.rsplit('.').next().unwrap_or(name).to_owned())
+        .collect()
+}
+
+/// The anchors of a document's headings, as GitHub makes them.
+pub fn anchors(document: &str) -> BTreeSet<String> {
+    let mut code = false;
+    let mut anchors = BTreeSet::new();
+    for line in document.lines() {
+        code ^= line.starts_with("```");
+        if let Some(heading) = line.strip_prefix('#').filter(|_| !code) {
+            let heading = heading.trim_start_matches('#').trim().to_lowercase();
+            let kept = heading
+                .chars()
+                .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+            anchors.insert(kept.map(|c| if c == ' ' { '-' } else { c }).collect());
+        }
+    }
+    anchors
+}
+
+/// Compares a block of output in a document with what a command printed, as `same` sees both; with `RENEW=1` writes it again.
+pub fn compare_block(name: &str, block: &str, printed: &str, same: impl Fn(&str) -> String) {
+    let printed = format!("{}\n", printed.trim_end());
+    if same(block) == same(&printed) {
+        return;
+    }
+    if std::env::var_os("RENEW").is_none() {
+        panic!(
+            "{name} shows\n{block}\nand the command printed\n{printed}\nRENEW=1 writes it again"
+        );
+    }
+    let text = document(name);
+    assert!(text.contains(block));
+    std::fs::write(top().join(name), text.replace(block, &printed)).unwrap();
+}
