@@ -245,7 +245,7 @@ async fn a_limit_of_a_files_size_costs_records_and_no_message() {
     .await;
     let log = running.log();
     assert_eq!(running.stop().await.0, 0, "{log}");
-    assert!(log.contains("decisions can't be recorded"), "{log}");
+    assert!(log.contains("decision records can't be written"), "{log}");
     assert!(std::fs::metadata(&records).unwrap().len() <= limit);
 }
 

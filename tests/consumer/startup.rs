@@ -81,12 +81,12 @@ async fn a_start_that_can_not_work_says_what_to_change() {
         (
             [&queue[..], &dead, &["--exec", "./no-such-program"]].concat(),
             5,
-            vec!["the handler can't work", "./no-such-program"],
+            vec!["the handler can't run", "./no-such-program"],
         ),
         (
             [&queue[..], &dead, &["--lambda", "no-such-function"]].concat(),
             5,
-            vec!["the handler can't work", "ResourceNotFoundException"],
+            vec!["the handler can't run", "ResourceNotFoundException"],
         ),
         (
             [&queue[..], &dead, &["--http", "127.0.0.1:8080"]].concat(),
@@ -269,7 +269,8 @@ async fn dead_letters_go_where_the_redrive_policy_says_and_a_low_receive_count_i
     let running = Running::start(&queue).await;
     let log = running.log();
     assert!(
-        log.contains("away after 5 receives") && log.contains("Set max-attempts to at most 5"),
+        log.contains("dead-letter queue after 5 receives")
+            && log.contains("Set max-attempts to at most 5"),
         "{log}"
     );
     eventually("the dead letter is there", || async {
@@ -340,7 +341,7 @@ async fn a_missing_permission_is_named_and_one_on_the_dead_letter_queue_is_only_
     assert!(
         running
             .log()
-            .contains("can't look at the dead-letter queue"),
+            .contains("can't read the attributes of the dead-letter queue"),
         "{}",
         running.log()
     );
@@ -406,7 +407,7 @@ async fn every_counter_is_there_at_0_before_anything_has_happened() {
 async fn a_connection_that_is_cut_ends_no_start() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let worker = Worker::by_name().await;
-    // The queue and then its dead-letter queue are looked at: each time, the first answer is cut.
+    // The queue and then its dead-letter queue are described. Each time, the first answer is cut off.
     let proxy = Proxy::start(&queues.endpoint, |_, number| match number {
         0 | 2 => Fault::Cut,
         _ => Fault::None,
@@ -447,7 +448,9 @@ async fn a_dead_letter_queue_that_takes_only_smaller_messages_is_a_warning_and_h
     assert!(log.contains("Raise its MaximumMessageSize to"), "{log}");
     eventually(
         "the small one is dead-lettered, the large one refused",
-        || async { queues.dead().await == 1 && running.log().contains("does not take a message") },
+        || async {
+            queues.dead().await == 1 && running.log().contains("does not accept a message")
+        },
     )
     .await;
     let (_, counts) = running.stop().await;

@@ -366,7 +366,7 @@ async fn no_function_is_invoked_that_is_not_on_the_list() {
     assert_eq!((made.len(), made[0].function.as_str()), (1, FUNCTION));
     let dead = world.take_dead().await;
     let reason = format!(
-        "{other} is none of the functions that may be invoked: name it in functions (BACKSTOP_FUNCTIONS) if it is to be"
+        "{other} is not one of the functions that may be invoked: if it should be, add it to functions (BACKSTOP_FUNCTIONS)"
     );
     assert_eq!(dead.keys().collect::<Vec<_>>(), [&reason]);
 }
@@ -482,7 +482,7 @@ async fn an_event_that_grows_too_large_is_dead_lettered_with_the_reason() {
     let dead = world.take_dead().await;
     let reason = dead.keys().next().unwrap();
     assert!(
-        reason.contains("the retry queue takes at most 1048576"),
+        reason.contains("the retry queue accepts at most 1048576"),
         "{reason}"
     );
 }

@@ -168,7 +168,7 @@ export class RetriedFunction extends Construct {
     });
     this.alarm("HandlerLog", {
       alarmDescription:
-        "The handler logged an ERROR line. Its policy could not be loaded and the fallback decides, the dead-letter queue does not take a message, or a function may not be invoked. Nothing is lost meanwhile.",
+        "The handler logged an ERROR line. Its policy could not be loaded and the fallback decides, the dead-letter queue does not accept a message, or a function may not be invoked. Nothing is lost meanwhile.",
       metric: errorLines.metric({ statistic: cloudwatch.Stats.SUM }),
     });
     this.alarm("LostEvent", {

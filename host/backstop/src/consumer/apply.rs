@@ -1,85 +1,188 @@
-//! Carries out what was decided: deletes, hides, dead-letters. Every request is batched, and every entry that may succeed tried again for a minute.
+//! Applies decisions: hides, deletes or dead-letters a message. Requests are batched, and each is retried for a minute.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Ready;
+use super::heartbeat::Heartbeat;
 use super::stats::Stats;
-use crate::dead_letter::{Cause, dead_letter};
+use super::{Ready, Shared, held};
+use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, Delivery};
 use crate::decider::Decided;
+use crate::decision::{Action, DecidedBy};
 use crate::failure::{Failure, Milliseconds};
-use crate::queue::{Batched, Description, GaveUp, Message, Outgoing, VisibilityTimeout};
+use crate::queue::{Batched, GaveUp, Message, Outgoing, Requests, VisibilityTimeout};
 
-/// For how long an outcome is tried to be applied. A heartbeat keeps the message invisible meanwhile.
+/// How long each request is retried. The heartbeat keeps the message invisible meanwhile.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// When a message comes again that has to be dead-lettered and has nowhere to go.
-const NO_QUEUE: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
-
-/// Where a message is after an outcome was applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Disposition {
-    /// No longer in the queue.
-    Removed,
-    /// In the queue, to be hidden for this long.
-    Requeued(Milliseconds),
-    /// In the queue although it should not be: it comes again when its visibility timeout is over.
-    Unresolved,
-    /// In the queue, since the dead-letter queue did not take its dead letter, which is this one.
-    Refused(Outgoing),
-}
-
-/// The three ways in which a message is acted upon.
+/// The requests of one queue.
 pub(super) struct Applier {
     requests: Batched,
-    dead_letter_queue: Option<Description>,
+    dead_letter_queue: Option<DeadLetterQueue>,
     stats: Arc<Stats>,
 }
 
 impl Applier {
     pub(super) fn start(ready: &Ready, linger: Duration, stats: Arc<Stats>) -> Self {
-        let dead_letter_queue = ready.dead_letters.as_ref();
-        let sends_to = dead_letter_queue.map_or(&ready.queue, |(queue, _)| queue);
+        let requests: &Arc<Requests> = &stats.requests;
+        let dead_letter_queue = ready.dead_letters.as_ref().map(|(queue, description)| {
+            DeadLetterQueue::start(queue, description.clone(), linger, requests)
+        });
         Self {
-            requests: Batched::start(&ready.queue, sends_to, linger, &stats.requests),
-            dead_letter_queue: dead_letter_queue.map(|(_, description)| description.clone()),
+            requests: Batched::start(&ready.queue, linger, requests),
+            dead_letter_queue,
             stats,
         }
     }
 
-    /// Deletes a message whose work is done. Whether it is gone.
-    pub(super) async fn done(&self, message: &Message) -> bool {
-        let gone = self.delete(message).await;
-        if gone {
+    /// Deletes a message after a successful attempt. Returns whether it has left the queue.
+    pub(super) async fn succeeded(&self, shared: &Shared, message: &Message) -> bool {
+        let is_removed = self.delete(message).await;
+        if is_removed {
             self.stats.succeeded.add(1);
         }
-        gone
+        shared.history.forget(message);
+        is_removed
     }
 
-    /// Drops a message by a policy's verdict.
-    pub(super) async fn discard(&self, message: &Message) -> Disposition {
-        if !self.delete(message).await {
-            return Disposition::Unresolved;
+    /// Applies the decision on a failure. Returns whether the message has left the queue.
+    pub(super) async fn apply(
+        &self,
+        shared: &Arc<Shared>,
+        message: &Arc<Message>,
+        failure: &Failure,
+        decided: &Decided,
+        heartbeat: &Heartbeat,
+    ) -> bool {
+        if let DecidedBy::Fallback(_) = decided.decision.decided_by {
+            self.stats.fallbacks.add(1);
         }
-        self.stats.discarded.add(1);
-        Disposition::Removed
+        let is_removed = match &decided.decision.action {
+            Action::Retry { delay } => {
+                shared.history.waits(message, *delay);
+                heartbeat.release(message).await;
+                self.retry(message, *delay).await;
+                false
+            }
+            Action::Discard { .. } => self.discard(message).await,
+            Action::DeadLetter { reason } => {
+                let cause = Cause {
+                    reason,
+                    id: &message.id,
+                    first_sent: message.sent,
+                    decided: Some((failure, decided)),
+                };
+                self.dead_letter(shared, message, &cause, heartbeat).await
+            }
+        };
+        if is_removed {
+            shared.history.forget(message);
+        }
+        is_removed
     }
 
-    /// Hides a message for this long from now; shows it where that is no time at all.
-    pub(super) async fn hide(
+    /// Hides a message until its next attempt.
+    async fn retry(&self, message: &Message, delay: Milliseconds) {
+        let timeout = VisibilityTimeout::rounded_up(delay.as_duration());
+        match self.hide(message, timeout).await {
+            Ok(()) => self.stats.retried.add(1),
+            Err(error) => {
+                self.stats.unsettled.add(1);
+                tracing::warn!(%error, "a delay could not be set: the message is delivered again when its visibility timeout ends");
+            }
+        }
+    }
+
+    /// Deletes a message that the policy discards.
+    async fn discard(&self, message: &Message) -> bool {
+        let is_removed = self.delete(message).await;
+        if is_removed {
+            self.stats.discarded.add(1);
+        }
+        is_removed
+    }
+
+    /// Sends a message to the dead-letter queue, and deletes it once it is accepted there.
+    async fn dead_letter(
+        &self,
+        shared: &Arc<Shared>,
+        message: &Arc<Message>,
+        cause: &Cause<'_>,
+        heartbeat: &Heartbeat,
+    ) -> bool {
+        let until = Instant::now() + APPLY_TIMEOUT;
+        let queue = self.dead_letter_queue.as_ref();
+        match dead_letter::deliver(queue, message, cause, until).await {
+            Delivery::Accepted => {
+                self.stats.dead_lettered.add(1);
+                self.delete(message).await
+            }
+            Delivery::NoQueue => {
+                heartbeat.release(message).await;
+                self.postpone(message, DEAD_LETTER_RETRY_DELAY).await;
+                false
+            }
+            Delivery::Refused(letter) => {
+                self.stats.dead_letters_refused.add(1);
+                heartbeat.release(message).await;
+                held::hold(shared, message, letter).await;
+                false
+            }
+        }
+    }
+
+    /// Sends a refused dead letter again, and deletes the message once it is accepted.
+    pub(super) async fn send_again(
         &self,
         message: &Message,
-        timeout: VisibilityTimeout,
-        until: Instant,
+        letter: Outgoing,
     ) -> Result<(), GaveUp> {
+        let Some(queue) = &self.dead_letter_queue else {
+            return Err(GaveUp::Ended);
+        };
+        let until = Instant::now() + APPLY_TIMEOUT;
+        if let Err(error) = queue.send(letter, until).await {
+            self.stats.dead_letters_refused.add(1);
+            return Err(error);
+        }
+        self.stats.dead_lettered.add(1);
+        self.delete(message).await;
+        Ok(())
+    }
+
+    async fn delete(&self, message: &Message) -> bool {
+        let until = Instant::now() + APPLY_TIMEOUT;
+        match self.requests.delete(&message.receipt_handle, until).await {
+            Ok(()) => true,
+            Err(error) => {
+                self.stats.unsettled.add(1);
+                tracing::warn!(%error, "a message could not be deleted: it is delivered again when its visibility timeout ends");
+                false
+            }
+        }
+    }
+
+    /// Hides a message without an outcome.
+    ///
+    /// Returns whether it may still be this consumer's. It is not if SQS rejects its receipt handle: the message was deleted, or received by another consumer.
+    pub(super) async fn postpone(&self, message: &Message, timeout: VisibilityTimeout) -> bool {
+        let Err(error) = self.hide(message, timeout).await else {
+            return true;
+        };
+        tracing::warn!(%error, "a message could not be hidden: it is delivered again when its visibility timeout ends");
+        !matches!(error, GaveUp::Entry(error) if !error.retryable)
+    }
+
+    async fn hide(&self, message: &Message, timeout: VisibilityTimeout) -> Result<(), GaveUp> {
+        let until = Instant::now() + APPLY_TIMEOUT;
         self.requests
             .hide(&message.receipt_handle, timeout, until)
             .await
     }
 
-    /// The same, without waiting for more requests to go with it: for a heartbeat, and for what is handed back.
+    /// Hides a message for this long from now, or makes it visible if `timeout` is zero. Does not wait to share a request: for heartbeats and returned messages.
     pub(super) async fn hide_now(
         &self,
         message: &Message,
@@ -89,95 +192,5 @@ impl Applier {
         self.requests
             .hide_now(&message.receipt_handle, timeout, until)
             .await
-    }
-
-    /// Hides a message until its next attempt.
-    pub(super) async fn retry(&self, message: &Message, delay: Milliseconds) {
-        let timeout = VisibilityTimeout::rounded_up(delay.as_duration());
-        match self
-            .hide(message, timeout, Instant::now() + APPLY_TIMEOUT)
-            .await
-        {
-            Ok(()) => self.stats.retried.add(1),
-            Err(error) => {
-                self.stats.unsettled.add(1);
-                tracing::warn!(%error, "a delay could not be set: the message comes again when its visibility timeout is over");
-            }
-        }
-    }
-
-    async fn delete(&self, message: &Message) -> bool {
-        let until = Instant::now() + APPLY_TIMEOUT;
-        match self.requests.delete(&message.receipt_handle, until).await {
-            Ok(()) => true,
-            Err(error) => {
-                self.stats.unsettled.add(1);
-                tracing::warn!(%error, "a message could not be deleted: it comes again when its visibility timeout is over");
-                false
-            }
-        }
-    }
-
-    /// Sends the message to the dead-letter queue, and deletes it here only once it is taken there.
-    pub(super) async fn dead_letter(
-        &self,
-        message: &Message,
-        failure: &Failure,
-        decided: &Decided,
-        reason: &str,
-    ) -> Disposition {
-        let Some(queue) = &self.dead_letter_queue else {
-            tracing::error!(
-                reason,
-                "there is no dead-letter queue: the message stays in its queue"
-            );
-            self.postpone(message, NO_QUEUE).await;
-            return Disposition::Unresolved;
-        };
-        let cause = Cause {
-            reason,
-            id: &message.id,
-            first_sent: message.sent,
-            decided: Some((failure, decided)),
-        };
-        let letter = dead_letter(message, &cause, queue);
-        match self.send(message, letter.clone()).await {
-            Ok(left) => left,
-            Err(error) => {
-                tracing::error!(%error, "the dead-letter queue does not take a message: it stays in its queue, and is sent again without another attempt");
-                Disposition::Refused(letter)
-            }
-        }
-    }
-
-    /// Sends a dead letter, and deletes the message once it is taken.
-    pub(super) async fn send(
-        &self,
-        message: &Message,
-        letter: Outgoing,
-    ) -> Result<Disposition, GaveUp> {
-        let until = Instant::now() + APPLY_TIMEOUT;
-        if let Err(error) = self.requests.send(letter, until).await {
-            self.stats.dead_letters_refused.add(1);
-            return Err(error);
-        }
-        self.stats.dead_lettered.add(1);
-        Ok(if self.delete(message).await {
-            Disposition::Removed
-        } else {
-            Disposition::Unresolved
-        })
-    }
-
-    /// Hides a message that is not to be attempted for now, and that is neither retried nor done with.
-    ///
-    /// Whether it may still be this consumer's: not where SQS no longer takes its receipt handle, since the message was deleted, or received by somebody else.
-    pub(super) async fn postpone(&self, message: &Message, timeout: VisibilityTimeout) -> bool {
-        let until = Instant::now() + APPLY_TIMEOUT;
-        let Err(error) = self.hide(message, timeout, until).await else {
-            return true;
-        };
-        tracing::warn!(%error, "a message could not be hidden: it comes again when its visibility timeout is over");
-        !matches!(error, GaveUp::Entry(error) if !error.retryable)
     }
 }

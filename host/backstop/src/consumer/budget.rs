@@ -1,10 +1,10 @@
-//! How many bytes of messages a consumer holds at once: bodies and attributes, from their receive to the end of their handling.
+//! Limits the bytes of the messages in flight: bodies and attributes, from the receive to the end of the handling.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A budget that may be overdrawn by one receive, since nobody knows how large messages are before they are there.
+/// A budget of bytes. One receive may overdraw it, because the size of messages is unknown until they are received.
 #[derive(Debug)]
 pub(super) struct Budget {
     most: usize,
@@ -12,7 +12,7 @@ pub(super) struct Budget {
     freed: Notify,
 }
 
-/// So many bytes of the budget, given back when dropped.
+/// Bytes taken from the budget, returned when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Arc<Budget>,
@@ -28,8 +28,8 @@ impl Budget {
         })
     }
 
-    /// Returns when less than the budget is held.
-    pub(super) async fn has_left(&self) {
+    /// Waits until there are bytes left.
+    pub(super) async fn has_bytes_left(&self) {
         loop {
             let freed = self.freed.notified();
             if self.held() < self.most {
@@ -39,7 +39,7 @@ impl Budget {
         }
     }
 
-    /// Counts these bytes as held.
+    /// Takes these bytes from the budget.
     pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Share {
         self.change(|held| held.saturating_add(bytes));
         Share {
@@ -72,13 +72,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn there_is_something_left_until_as_much_is_held_and_again_when_some_is_given_back() {
+    async fn bytes_are_left_until_the_budget_is_used_and_again_when_some_are_returned() {
         let budget = Budget::new(100);
         let first = budget.hold(60);
-        assert!(budget.has_left().now_or_never().is_some());
-        // More than there is: messages that came are there.
+        assert!(budget.has_bytes_left().now_or_never().is_some());
+        // More than the budget: received messages have to be held.
         let second = budget.hold(60);
-        let mut waiting = Box::pin(budget.has_left());
+        let mut waiting = Box::pin(budget.has_bytes_left());
         assert!((&mut waiting).now_or_never().is_none());
         drop(first);
         assert!((&mut waiting).now_or_never().is_some());

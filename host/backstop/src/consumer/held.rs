@@ -1,11 +1,11 @@
-//! Dead letters that their queue did not take: kept invisible in the queue, and sent again until it does.
+//! Dead letters that the dead-letter queue refused: their messages stay invisible, and the letters are sent again.
 //!
-//! The decision stands and the handler is not run again. A message is held until SQS's 12 hours from its receive are over, until the consumer ends, or never where too many bytes are held already: then it comes again by itself, and is attempted again.
+//! The decision stays, and the handler does not run again. A message is held until SQS's 12 hours from its receive are over or the consumer stops. If too many bytes are held already it is not held, and the next receive makes another attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_backoff::jitter;
+use backstop_core::backoff::Backoff;
 use metrics::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
@@ -13,27 +13,25 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::Shared;
-use super::lane::{hand_back, room};
-use crate::failure::Milliseconds;
+use super::lane::hand_back;
 use crate::queue::{Message, Outgoing, VisibilityTimeout};
 use crate::telemetry;
 
-/// How much of memory the messages that are held may take, in KiB.
+/// The most memory that held messages may take, in KiB.
 const KIBIBYTES: usize = 64 << 10;
 
-/// Waits between two tries, in milliseconds: exponential with jitter.
-const BASE: u32 = 5_000;
-const CAP: u32 = 600_000;
+/// The waits before another try.
+const BACKOFF: Backoff = Backoff::milliseconds(5_000, 600_000);
 
-/// For how long a message is hidden beyond its wait: until its next try has ended and it is hidden again.
+/// How much longer than its wait a message is hidden: until its next try has ended and it is hidden again.
 const SLACK: Duration = Duration::from_secs(150);
 
-/// For how long a message is hidden that can't be held.
+/// How long a message that cannot be held is hidden.
 const NOT_HELD: VisibilityTimeout = VisibilityTimeout::from_seconds(900);
 
-/// The dead letters of one queue that wait to be taken.
+/// The refused dead letters of one queue.
 pub(super) struct Held {
-    bytes: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     tasks: TaskTracker,
     waiting: Gauge,
 }
@@ -41,39 +39,39 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn of(queue: &str) -> Self {
         Self {
-            bytes: Arc::new(Semaphore::new(KIBIBYTES)),
+            permits: Arc::new(Semaphore::new(KIBIBYTES)),
             tasks: TaskTracker::new(),
             waiting: telemetry::Queue::named(queue).dead_letters_waiting(),
         }
     }
 
-    /// Returns when nothing is held any more. For the end: nothing may be added meanwhile.
+    /// Waits until nothing is held. Called at the end, when nothing is added any more.
     pub(super) async fn released(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 }
 
-/// Goes on sending the dead letter of a message, in place of whoever has handled it.
+/// Sends the dead letter of a message again in the background, as long as it takes.
 pub(super) async fn hold(shared: &Arc<Shared>, message: &Message, letter: Outgoing) {
     let size = letter.size().div_ceil(1_024).saturating_add(1);
     let size = u32::try_from(size).unwrap_or(u32::MAX);
-    let bytes = Arc::clone(&shared.held.bytes).try_acquire_many_owned(size);
-    let Ok(bytes) = bytes else {
+    let permits = Arc::clone(&shared.held.permits).try_acquire_many_owned(size);
+    let Ok(permits) = permits else {
         tracing::error!(
-            "too many dead letters are waiting to be taken: the message stays in its queue, and is attempted again later"
+            "too many dead letters are held: the message stays in its queue and is attempted again later"
         );
         shared.applier.postpone(message, NOT_HELD).await;
         return;
     };
     let held = HeldLetter {
-        // The letter has its attributes.
-        message: Message {
+        // Its attributes are in the letter.
+        message: Arc::new(Message {
             attributes: Default::default(),
             ..message.clone()
-        },
+        }),
         letter,
-        _bytes: bytes,
+        _permits: permits,
         _waiting: Waiting::counted_by(&shared.held.waiting),
     };
     let shared_too = Arc::clone(shared);
@@ -84,21 +82,20 @@ pub(super) async fn hold(shared: &Arc<Shared>, message: &Message, letter: Outgoi
 }
 
 struct HeldLetter {
-    message: Message,
+    message: Arc<Message>,
     letter: Outgoing,
-    _bytes: OwnedSemaphorePermit,
+    _permits: OwnedSemaphorePermit,
     _waiting: Waiting,
 }
 
 impl HeldLetter {
     async fn send(self, shared: &Arc<Shared>) {
         for tries in 1.. {
-            let ceiling = jitter::exponential(BASE, CAP, tries);
-            let wait = Milliseconds(jitter::full(ceiling / 2, ceiling, rand::random()));
-            let hidden = wait.as_duration() + SLACK;
-            if Milliseconds::from_duration(hidden) > room(&self.message) {
+            let wait = BACKOFF.wait(tries, rand::random());
+            let hidden = wait + SLACK;
+            if hidden > self.message.max_delay().as_duration() {
                 tracing::warn!(
-                    "SQS hides a message for 12 hours at most: it comes again, and is attempted again"
+                    "SQS hides a message for at most 12 hours: it is delivered and attempted again"
                 );
                 return;
             }
@@ -110,30 +107,27 @@ impl HeldLetter {
                 return;
             }
             tokio::select! {
-                () = sleep(wait.as_duration()) => {}
+                () = sleep(wait) => {}
                 () = shared.stop.cancelled() => {
                     return hand_back(shared, [self.message]).await;
                 }
             }
-            match shared
-                .applier
-                .send(&self.message, self.letter.clone())
-                .await
-            {
-                Ok(_) => {
-                    tracing::info!(tries, "the dead-letter queue has taken the message");
+            let letter = self.letter.clone();
+            match shared.applier.send_again(&self.message, letter).await {
+                Ok(()) => {
+                    tracing::info!(tries, "the dead-letter queue has accepted the message");
                     shared.history.forget(&self.message);
                     return;
                 }
                 Err(error) => {
-                    tracing::debug!(tries, %error, "the dead-letter queue does not take the message")
+                    tracing::debug!(tries, %error, "the dead-letter queue does not accept the message")
                 }
             }
         }
     }
 }
 
-/// Counted by the metric for as long as it lives.
+/// Counted by the metric as long as it exists.
 struct Waiting(Gauge);
 
 impl Waiting {

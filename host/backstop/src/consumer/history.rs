@@ -1,6 +1,6 @@
-//! What the consumer remembers of a message between its receives, since SQS does not: the last delay, the attempts that failed, and the receives that were no attempts.
+//! Remembers facts about a message between its receives, because SQS does not: the last delay, the failed attempts, and the receives without an attempt.
 //!
-//! In memory, and bounded: after a restart, the delay before is unknown, and so are the attempts before on a FIFO queue.
+//! In memory and bounded. After a restart the previous delay is unknown, and on a FIFO queue the number of earlier attempts too.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,19 +10,19 @@ use lru::LruCache;
 use crate::failure::Milliseconds;
 use crate::queue::Message;
 
-/// As many messages as SQS has in flight at most.
+/// The most messages that SQS has in flight.
 const MESSAGES: NonZeroUsize = NonZeroUsize::new(120_000).expect("not zero");
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Remembered {
     previous_delay: Option<Milliseconds>,
-    /// Attempts of this process that failed.
+    /// Failed attempts of this process.
     failed: u32,
-    /// Receives by this process that were no attempts.
+    /// Receives by this process without an attempt.
     unattempted: u32,
 }
 
-/// By message id.
+/// What is remembered, by message id.
 #[derive(Debug)]
 pub(super) struct History {
     fifo: bool,
@@ -30,20 +30,20 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Of the messages of a FIFO queue, or of a standard one.
+    /// The history of a FIFO queue or of a standard queue.
     pub(super) fn of(fifo: bool) -> Self {
         Self {
             fifo,
-            // Unbounded at first: a bounded cache would take its memory at once.
+            // A bounded cache would allocate all of its memory at once.
             messages: Mutex::new(LruCache::unbounded()),
         }
     }
 
-    /// The attempt that this receive stands for.
+    /// The number of the attempt that follows this receive.
     ///
-    /// On a standard queue that is the receive count, which survives a restart, less the receives of this process that were no attempts.
+    /// On a standard queue that is the receive count, which survives a restart, less the receives of this process without an attempt.
     ///
-    /// On a FIFO queue it is one more than the attempts of this process. A message behind a failing one of its group is received as often as that is, and no other process says so: how many of the receives before were attempts is not known, and a message must not be given up for attempts that were never made.
+    /// On a FIFO queue it is one more than the attempts of this process. A message behind a failing one of its group is received just as often, and other processes do not report how many of those receives were attempts. A message must not be given up for attempts that were never made.
     pub(super) fn attempt(&self, message: &Message) -> NonZeroU32 {
         let remembered = self.lock().peek(&message.id).copied().unwrap_or_default();
         let known = NonZeroU32::MIN.saturating_add(remembered.failed);
@@ -55,19 +55,19 @@ impl History {
         inferred.map_or(known, |inferred| inferred.max(known))
     }
 
-    /// An attempt at the message failed.
+    /// An attempt failed.
     pub(super) fn failed(&self, message: &Message) {
         self.change(message, |remembered| remembered.failed += 1);
     }
 
-    /// The message waits for this long before its next attempt.
+    /// The message is delayed for this long before its next attempt.
     pub(super) fn waits(&self, message: &Message, delay: Milliseconds) {
         self.change(message, |remembered| {
             remembered.previous_delay = Some(delay)
         });
     }
 
-    /// The message was received and not attempted.
+    /// The message was returned without an attempt.
     pub(super) fn handed_back(&self, message: &Message) {
         self.change(message, |remembered| remembered.unattempted += 1);
     }
@@ -77,6 +77,7 @@ impl History {
         self.lock().pop(&message.id);
     }
 
+    /// The delay before this attempt, if it is known.
     pub(super) fn previous_delay(&self, message: &Message) -> Option<Milliseconds> {
         self.lock()
             .peek(&message.id)
@@ -134,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn a_standard_queue_counts_receives_less_those_known_to_be_no_attempts() {
+    fn a_standard_queue_counts_receives_less_those_without_an_attempt() {
         let happened = [(4, "failed"), (5, "back"), (6, "failed"), (9, "failed")];
         assert_eq!(attempts(false, &happened), [4, 5, 5, 8]);
-        // An approximate count is never less than the attempts that were made.
+        // SQS's count is approximate, but the attempt never falls below the attempts made.
         assert_eq!(attempts(false, &[(1, "failed"), (1, "failed")]), [1, 2]);
     }
 

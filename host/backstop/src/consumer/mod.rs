@@ -1,13 +1,13 @@
-//! The standalone consumer: receive, attempt, decide, apply, for one queue.
+//! The standalone consumer of one queue.
 //!
-//! [`Consumer::run`] is the loop; `lane` does the work and keeps messages invisible meanwhile; `apply` carries out what was decided.
+//! A message moves forward through these modules: `receive` polls the queue, `lane` handles the messages in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` carries the decision out. `heartbeat` keeps messages invisible meanwhile.
 
 mod apply;
+mod attempt;
 mod budget;
 mod heartbeat;
 mod held;
 mod history;
-mod judge;
 mod lane;
 mod receive;
 mod startup;
@@ -35,10 +35,10 @@ pub(crate) use startup::{Checked, fault};
 pub use startup::{Fault, Faults, Ready, Warning, check};
 pub use stats::{Stats, Summary};
 
-/// How long the end waits, after the grace time, for what is in hand to be handed back. With the default grace time that is 29 s: containers are killed after 30.
+/// How long a shutdown waits after the grace period until unfinished messages are returned to the queue. With the default grace period that is 29 s in total: containers are killed after 30 s.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// One queue, its policy and its handler, checked and ready to run.
+/// The consumer of one queue, checked and ready to run.
 pub struct Consumer {
     name: String,
     ready: Ready,
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Consumer {
     }
 }
 
-/// What every part of a running consumer shares.
+/// The state that all tasks of a running consumer share.
 struct Shared {
     name: String,
     queue: Arc<dyn Queue>,
@@ -73,14 +73,14 @@ struct Shared {
     stats: Arc<Stats>,
     /// No new attempts.
     stop: CancellationToken,
-    /// Nothing is received any more.
+    /// The last poll has ended.
     received_all: CancellationToken,
-    /// No further waiting for attempts under way.
+    /// Attempts under way are interrupted.
     abort: CancellationToken,
 }
 
 impl Consumer {
-    /// A consumer of a queue that was checked: see [`check`].
+    /// A consumer of a queue that [`check`] has checked.
     pub fn new(
         name: impl Into<String>,
         ready: Ready,
@@ -101,17 +101,17 @@ impl Consumer {
         }
     }
 
-    /// What decides for it.
+    /// Its decider.
     pub(crate) fn decider(&self) -> &Decider {
         &self.decider
     }
 
-    /// The counts, readable while it runs.
+    /// Its counts, readable while it runs.
     pub fn stats(&self) -> Arc<Stats> {
         Arc::clone(&self.stats)
     }
 
-    /// Receives and handles until `stop` is cancelled; then finishes what is in hand within the grace time, hands the rest back, and returns.
+    /// Receives and handles messages until `stop` is cancelled. Then finishes the messages in flight within the grace period, returns the others to the queue, and ends.
     pub async fn run(self, stop: CancellationToken) -> Summary {
         let Self {
             name,
@@ -147,22 +147,22 @@ impl Consumer {
             options,
         });
         let lanes = TaskTracker::new();
-        let room = Arc::new(Semaphore::new(shared.options.max_in_flight.max(1)));
+        let permits = Arc::new(Semaphore::new(shared.options.max_in_flight.max(1)));
         let budget = Budget::new(shared.options.max_bytes_in_flight);
-        // Grace counts from the stop, for the last poll as for what is in hand.
+        // The grace period starts with the stop, for the last poll and for messages in flight.
         let grace_is_over = async {
             stop.cancelled().await;
             sleep(shared.options.grace).await;
         };
-        let in_hand = || async {
+        let drained = || async {
             lanes.close();
             lanes.wait().await;
             shared.held.released().await;
         };
         let ended = async {
-            receive::run(&shared, &lanes, &room, &budget).await;
+            receive::run(&shared, &lanes, &permits, &budget).await;
             shared.received_all.cancel();
-            in_hand().await;
+            drained().await;
         };
         let ended_in_time = tokio::select! {
             biased;
@@ -172,14 +172,14 @@ impl Consumer {
         if !ended_in_time {
             tracing::warn!(
                 queue = shared.name,
-                "the grace time is over: what is still under way is handed back"
+                "the grace period is over: messages in flight are returned to the queue"
             );
             shared.received_all.cancel();
             shared.abort.cancel();
-            if timeout(SHUTDOWN_TIMEOUT, in_hand()).await.is_err() {
+            if timeout(SHUTDOWN_TIMEOUT, drained()).await.is_err() {
                 tracing::warn!(
                     queue = shared.name,
-                    "what could not be handed back comes again when its visibility timeout is over"
+                    "some messages could not be returned: they are delivered again when their visibility timeout ends"
                 );
             }
         }

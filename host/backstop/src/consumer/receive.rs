@@ -1,10 +1,10 @@
-//! The receiving end: long polls for as many messages as there is room for, and a lane for each.
+//! Receives messages with long polls, as many as there are permits, and starts a lane for each.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_backoff::jitter;
+use backstop_core::backoff::Backoff;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
@@ -13,32 +13,31 @@ use super::budget::Budget;
 use super::{Shared, lane};
 use crate::queue::{BATCH_ENTRIES, Message};
 
-/// The longest poll that SQS allows: the fewest requests on a quiet queue.
+/// The longest poll that SQS allows. It makes the fewest requests on an idle queue.
 const LONG_POLL: Duration = Duration::from_secs(20);
 
-/// The longest poll while messages are in hand. What is in hand at the end is handed back when the last poll has come back, which would take it otherwise.
+/// The longest poll while messages are in flight. A shutdown returns messages after the last poll has ended, because the poll would receive them again.
 const BUSY_POLL: Duration = Duration::from_secs(2);
 
-/// How long to wait for a full batch's room once there is room for one message.
-const ROOM: Duration = Duration::from_millis(50);
+/// How long to wait for the permits of a full batch once there is one.
+const BATCH_WAIT: Duration = Duration::from_millis(50);
 
 /// The shortest poll.
 const SHORTEST_POLL: Duration = Duration::from_secs(1);
 
-/// Waits while SQS can't be reached, in milliseconds: exponential with full jitter.
-const BASE: u32 = 200;
-const CAP: u32 = 20_000;
+/// The waits while SQS is unreachable.
+const BACKOFF: Backoff = Backoff::milliseconds(200, 20_000);
 
-/// Receives until told to stop and the poll under way has come back: dropped, it would go on at the other side and take messages to nobody.
+/// Receives until the consumer stops and the poll under way has ended. A dropped poll would continue in SQS and hide messages that nobody handles.
 pub(super) async fn run(
     shared: &Arc<Shared>,
     lanes: &TaskTracker,
-    room: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     budget: &Arc<Budget>,
 ) {
     let mut failures = 0;
     while !shared.stop.is_cancelled() {
-        let Some(places) = some_room(shared, room, budget).await else {
+        let Some(permits) = some_permits(shared, permits, budget).await else {
             return;
         };
         let longest = if lanes.is_empty() {
@@ -46,10 +45,10 @@ pub(super) async fn run(
         } else {
             BUSY_POLL
         };
-        // No longer than it can be waited for at the end.
+        // A shutdown waits for the poll no longer than the grace period.
         let wait = longest.min(shared.options.grace).max(SHORTEST_POLL);
         shared.stats.receive_requests.add(1);
-        let poll = shared.queue.receive(places.len(), wait, shared.visibility);
+        let poll = shared.queue.receive(permits.len(), wait, shared.visibility);
         tokio::pin!(poll);
         let received = tokio::select! {
             received = &mut poll => received,
@@ -57,7 +56,7 @@ pub(super) async fn run(
                 if shared.queue.receive_is_cancel_safe() {
                     return;
                 }
-                // What it brings is handed back at once.
+                // Its messages are returned at once.
                 poll.await
             }
         };
@@ -71,21 +70,16 @@ pub(super) async fn run(
                     .stats
                     .received
                     .add(messages.len().try_into().unwrap_or(u64::MAX));
-                start(shared, lanes, messages, places, budget);
+                start(shared, lanes, messages, permits, budget);
             }
             Err(error) => {
                 failures += 1;
                 shared.stats.receive_errors.add(1);
                 if failures == 1 {
-                    tracing::error!(queue = shared.name, %error, "can't receive: trying again until it works");
+                    tracing::error!(queue = shared.name, %error, "can't receive: retrying until it works");
                 }
-                let pause = jitter::full(
-                    BASE / 2,
-                    jitter::exponential(BASE, CAP, failures),
-                    rand::random(),
-                );
                 tokio::select! {
-                    () = sleep(Duration::from_millis(pause.into())) => {}
+                    () = sleep(BACKOFF.wait(failures, rand::random())) => {}
                     () = shared.stop.cancelled() => return,
                 }
             }
@@ -93,56 +87,56 @@ pub(super) async fn run(
     }
 }
 
-/// Places for up to ten messages, once there are bytes left for them: at least one, and more when they become free soon. None when it is time to stop.
-async fn some_room(
+/// Permits for up to ten messages, once there are bytes left: at least one, and more if they become free soon. `None` if the consumer stops.
+async fn some_permits(
     shared: &Shared,
-    room: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     budget: &Budget,
 ) -> Option<Vec<OwnedSemaphorePermit>> {
     let first = async {
-        budget.has_left().await;
-        Arc::clone(room).acquire_owned().await.ok()
+        budget.has_bytes_left().await;
+        Arc::clone(permits).acquire_owned().await.ok()
     };
     let first = tokio::select! {
-        place = first => place?,
+        permit = first => permit?,
         () = shared.stop.cancelled() => return None,
     };
-    let mut places = vec![first];
+    let mut acquired = vec![first];
     let full = async {
-        while places.len() < BATCH_ENTRIES.min(shared.options.max_in_flight)
-            && let Ok(place) = Arc::clone(room).acquire_owned().await
+        while acquired.len() < BATCH_ENTRIES.min(shared.options.max_in_flight)
+            && let Ok(permit) = Arc::clone(permits).acquire_owned().await
         {
-            places.push(place);
+            acquired.push(permit);
         }
     };
-    // Fewer will do where the others are busy for longer.
-    let _ = timeout(ROOM, full).await;
-    Some(places)
+    // Fewer suffice if the others are in use for longer.
+    let _ = timeout(BATCH_WAIT, full).await;
+    Some(acquired)
 }
 
-/// A lane for each message, or for each group of a FIFO queue, whose messages follow each other.
+/// Starts a lane for each message, or on a FIFO queue for each message group.
 fn start(
     shared: &Arc<Shared>,
     lanes: &TaskTracker,
     messages: Vec<Message>,
-    mut places: Vec<OwnedSemaphorePermit>,
+    mut permits: Vec<OwnedSemaphorePermit>,
     budget: &Arc<Budget>,
 ) {
     for messages in into_lanes(messages, shared.fifo) {
-        let places: Vec<_> = messages.iter().filter_map(|_| places.pop()).collect();
-        let held = budget.hold(messages.iter().map(Message::size).sum());
+        let permits: Vec<_> = messages.iter().filter_map(|_| permits.pop()).collect();
+        let share = budget.hold(messages.iter().map(|message| message.size()).sum());
         let shared = Arc::clone(shared);
         lanes.spawn(async move {
             lane::run(&shared, messages).await;
-            drop((places, held));
+            drop((permits, share));
         });
     }
 }
 
-fn into_lanes(messages: Vec<Message>, fifo: bool) -> Vec<VecDeque<Message>> {
-    let mut lanes: Vec<VecDeque<Message>> = Vec::new();
-    for message in messages {
-        let same_group = |lane: &&mut VecDeque<Message>| {
+fn into_lanes(messages: Vec<Message>, fifo: bool) -> Vec<VecDeque<Arc<Message>>> {
+    let mut lanes: Vec<VecDeque<Arc<Message>>> = Vec::new();
+    for message in messages.into_iter().map(Arc::new) {
+        let same_group = |lane: &&mut VecDeque<Arc<Message>>| {
             fifo && lane
                 .front()
                 .is_some_and(|first| first.group == message.group)

@@ -1,4 +1,4 @@
-//! What a consumer has done so far, counted.
+//! Counts what a consumer has done.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::queue::{Count, Requests};
 use crate::shadow::{Counts, Tally};
 use crate::telemetry;
 
-/// The counts of one queue; readable while the consumer runs.
+/// The counts of one queue, readable while the consumer runs.
 #[derive(Debug, Default)]
 #[expect(
     missing_docs,
@@ -30,31 +30,31 @@ pub struct Stats {
     pub shadow: Option<Arc<Counts>>,
 }
 
-/// The counts of one queue at one point.
+/// The counts of one queue at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Summary {
     /// Messages received, each receive counted.
     pub received: u64,
-    /// Messages whose work was done, and which were deleted.
+    /// Messages handled successfully and deleted.
     pub succeeded: u64,
-    /// Failures decided to be tried again.
+    /// Failures that are retried.
     pub retried: u64,
     /// Messages sent to the dead-letter queue and deleted here.
     pub dead_lettered: u64,
-    /// Times that the dead-letter queue did not take a message. It is sent again.
+    /// Times that the dead-letter queue refused a message. It is sent again.
     pub dead_letters_refused: u64,
-    /// Messages dropped by a policy's verdict.
+    /// Messages that the policy discarded.
     pub discarded: u64,
-    /// Messages given back without an attempt: at the end, or behind a failure in their group.
+    /// Messages returned without an attempt: at a shutdown, or behind a failure in their group.
     pub handed_back: u64,
-    /// Outcomes that could not be applied: the message comes again by itself.
+    /// Outcomes that could not be applied. The message is delivered again.
     pub unsettled: u64,
-    /// Decisions by the host's fallback, since the policy was broken.
+    /// Decisions of the fallback, because the policy was broken.
     pub fallbacks: u64,
     /// `ReceiveMessage` requests.
     pub receive_requests: u64,
-    /// Those of them that failed.
+    /// Failed `ReceiveMessage` requests.
     pub receive_errors: u64,
     /// `DeleteMessageBatch` requests.
     pub delete_requests: u64,
@@ -62,15 +62,15 @@ pub struct Summary {
     pub visibility_requests: u64,
     /// `SendMessageBatch` requests.
     pub send_requests: u64,
-    /// All requests, for each message that left the queue.
+    /// All requests divided by the messages that left the queue.
     pub requests_per_message: f64,
-    /// What a shadow made of the same failures, where the queue has one.
+    /// The shadow's results for the same failures, if the queue has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Tally>,
 }
 
 impl Stats {
-    /// The counts of the queue of this name and of its shadow, which metrics show too.
+    /// The counts of the queue with this name and of its shadow, exported as metrics too.
     pub(super) fn of(queue: &str, shadow: Option<Arc<Counts>>) -> Self {
         let queue = telemetry::Queue::named(queue);
         let messages = |outcome| Count::shown_as(queue.messages(outcome));
@@ -83,7 +83,7 @@ impl Stats {
             discarded: messages("discarded"),
             handed_back: messages("handed-back"),
             unsettled: messages("unsettled"),
-            // Among the decisions, by whose word they are.
+            // Exported with the decisions, labelled by who decided.
             fallbacks: Count::default(),
             receive_requests: Count::shown_as(queue.requests("receive")),
             receive_errors: Count::shown_as(queue.receive_errors()),

@@ -1,18 +1,18 @@
-//! Which functions may be invoked again. A record names its function, and whoever may send to the retry queue writes records: an operator's list says whose are meant.
+//! Which functions may be invoked again. A record names its function, and everybody with permission to send to the retry queue can write records. The operator's list restricts the functions.
 
 use crate::function_name::FunctionName;
 
-/// The functions of an operator's list; any function where there is none.
+/// The functions that the operator allows; any function if the list is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed(Vec<String>);
 
 impl Allowed {
-    /// Those of a list of names and ARNs, each with a version or alias or without; any where it is empty.
+    /// Allows the functions of a list of names and ARNs, each with or without a version or alias. An empty list allows any function.
     pub fn of(functions: &[String]) -> Self {
         Self(functions.to_vec())
     }
 
-    /// Whether the function of a record may be invoked. What a name leaves out is that of the retry queue with the ARN `queue`: its region and its account.
+    /// Whether the function of a record may be invoked. Names without a region or an account have those of the retry queue, whose ARN is `queue`.
     pub(super) fn allows(&self, function: &str, queue: &str) -> bool {
         let is_of =
             |listed: &String| match (FunctionName::parse(listed), FunctionName::parse(function)) {
@@ -22,16 +22,16 @@ impl Allowed {
         self.0.is_empty() || self.0.iter().any(is_of)
     }
 
-    /// Tells at each start what may be invoked.
+    /// Logs which functions may be invoked.
     pub(super) fn log(&self) {
         if self.0.is_empty() {
             tracing::warn!(
-                "any function that a record names is invoked, as far as the role allows it, and whoever may send to the retry queue writes records: name those that are meant in functions (BACKSTOP_FUNCTIONS)"
+                "every function that a record names is invoked if the role allows it, and everybody with permission to send to the retry queue can write records: list the intended functions in functions (BACKSTOP_FUNCTIONS)"
             );
         } else {
             tracing::info!(
                 functions = self.0.join(", "),
-                "no other functions are invoked"
+                "only these functions are invoked"
             );
         }
     }

@@ -1,10 +1,10 @@
-//! The event source mapping's batch, and the answer to it.
+//! The batch of an event source mapping, and the response to it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The messages of one invocation, as the event source mapping of an SQS queue hands them over.
+/// The messages of one invocation, as the event source mapping of an SQS queue passes them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// In the order of the event.
@@ -12,15 +12,15 @@ pub struct Batch {
     pub records: Vec<BatchMessage>,
 }
 
-/// One message of a batch. What is missing or `null` is left out.
+/// One message of a batch. Missing and `null` fields are `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BatchMessage {
     /// SQS's id of the message.
     pub message_id: Option<String>,
-    /// What names this receive of it.
+    /// Identifies this receive of the message.
     pub receipt_handle: Option<String>,
-    /// Its text.
+    /// Its body.
     pub body: Option<String>,
     /// SQS's own attributes, such as `ApproximateReceiveCount`.
     #[serde(deserialize_with = "lenient")]
@@ -33,7 +33,7 @@ pub struct BatchMessage {
     pub event_source_arn: Option<String>,
 }
 
-/// An attribute of the sender's.
+/// One of the sender's attributes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BatchAttribute {
@@ -41,28 +41,28 @@ pub struct BatchAttribute {
     pub data_type: Option<String>,
     /// The value of a string or a number.
     pub string_value: Option<String>,
-    /// The value of bytes, in Base64.
+    /// A binary value in Base64.
     pub binary_value: Option<String>,
 }
 
-/// Which messages are not done: those stay in the queue. Needs `ReportBatchItemFailures` on the mapping.
+/// The failed messages, which stay in the queue. Requires `ReportBatchItemFailures` on the mapping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResponse {
-    /// In no order.
+    /// In no particular order.
     pub batch_item_failures: Vec<BatchItemFailure>,
 }
 
-/// A message that is not done.
+/// A failed message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchItemFailure {
-    /// SQS's id of the message; never empty, which would fail the whole batch.
+    /// SQS's id of the message; never empty, because an empty id fails the whole batch.
     pub item_identifier: String,
 }
 
 impl BatchResponse {
-    /// Adds the message of this id.
+    /// Adds the message with this id.
     pub fn add_failure(&mut self, id: String) {
         self.batch_item_failures.push(BatchItemFailure {
             item_identifier: id,
@@ -70,7 +70,7 @@ impl BatchResponse {
     }
 }
 
-/// `null` is nothing.
+/// Reads `null` as the default.
 fn lenient<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,

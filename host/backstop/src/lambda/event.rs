@@ -1,7 +1,6 @@
-//! One event on its way through its attempts: what is known of it from a record, and the envelope that its next attempt goes out in.
+//! One event and its attempts: what a record says about it, and the envelope of its next attempt.
 
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use backstop_envelope::{Envelope, LONGEST_ID, LastError, Metadata, Redriven, wrap};
 use serde_json::value::RawValue;
@@ -12,31 +11,31 @@ use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp, random};
 use crate::queue::Message;
 use crate::text::cut;
 
-/// The longest code and the longest text of the last error in an envelope, in bytes: it travels with every attempt.
+/// The longest code and the longest text of the last error in an envelope, in bytes. The envelope is part of every attempt.
 const CODE: usize = 100;
 const TEXT: usize = 400;
 
-// What an envelope holds as an id is passed to a policy as it is.
+// A policy receives an envelope's id unchanged.
 const _: () = assert!(LONGEST_ID <= ID_BYTES);
 
 /// An event whose attempt failed.
 #[derive(Debug)]
 pub(super) struct Event {
-    /// Identifies it through all of its attempts: the request id of the first.
+    /// Identifies it in all of its attempts: the request id of the first.
     pub(super) id: String,
     /// When its first attempt failed.
     pub(super) first_failed: Timestamp,
     /// Why and when its last attempt failed.
     pub(super) record: Record,
-    /// The event as it was at first, its JSON text byte for byte.
+    /// The original event, its JSON text byte for byte.
     payload: Box<RawValue>,
-    /// Attempts made in all; 0 when it never ran.
+    /// All attempts made; 0 if the function never ran.
     made: u32,
     metadata: Metadata,
 }
 
 impl Event {
-    /// The event of a record: taken out of its envelope, if it was in one.
+    /// The event of a record, without its envelope if it has one.
     pub(super) fn of(record: Record) -> Self {
         let Some(Envelope {
             mut metadata,
@@ -55,7 +54,7 @@ impl Event {
         };
         let carried = metadata.ordinal().get();
         let failed_at = record.failed_at;
-        // Whoever sends an event may write on it: what can't be is not believed.
+        // A sender may forge the envelope, so impossible values are ignored.
         let is_ours = metadata.id.is_some();
         metadata.redriven = metadata.redriven.filter(|redriven| {
             is_ours && redriven.attempts < carried && seconds(redriven.timestamp) <= failed_at
@@ -71,17 +70,17 @@ impl Event {
         }
     }
 
-    /// The event's text, for a policy that looks into it.
+    /// The event's text, for a policy that reads it.
     pub(super) fn payload(&self) -> &str {
         self.payload.get()
     }
 
-    /// Which attempt the next one is, counted over all redrives.
+    /// The number of the next attempt, counted over all redrives.
     pub(super) fn next_attempt(&self) -> NonZeroU32 {
         NonZeroU32::MIN.saturating_add(self.made)
     }
 
-    /// What the policy is told. Attempts and age count from the last redrive, if there was one.
+    /// The failure as the policy receives it. Attempts and age count from the last redrive, if there was one.
     pub(super) fn failure(&self, message: &Message) -> Failure {
         let (before, since) = match self.metadata.redriven {
             Some(Redriven {
@@ -113,7 +112,7 @@ impl Event {
         wrap(&metadata, self.payload())
     }
 
-    /// The next attempt's event when a person moved the message back from the dead-letter queue: the policy counts from here.
+    /// The next attempt's event after the message was moved back from the dead-letter queue. The policy counts from here.
     pub(super) fn redriven(&self, now: Timestamp) -> String {
         let mut metadata = self.carried_on();
         metadata.previous_delay_ms = None;
@@ -139,19 +138,18 @@ impl Event {
         metadata
     }
 
-    /// When the next attempt is due: measured from the failure and not from any receive, so that it does not move.
+    /// When the next attempt is due, measured from the failure and not from a receive, so that it does not change.
     pub(super) fn due(&self, delay: Milliseconds) -> Timestamp {
         self.record.failed_at.plus(delay.as_duration())
     }
 
-    /// The longest delay that a queue can hold its message for, which drops it at `expires`.
-    pub(super) fn room(&self, expires: Timestamp) -> Milliseconds {
-        let room: Duration = expires.since(self.record.failed_at);
-        Milliseconds::from_duration(room)
+    /// The longest delay for which a queue can hold its message, which the queue drops at `expires`.
+    pub(super) fn max_delay(&self, expires: Timestamp) -> Milliseconds {
+        Milliseconds::from_duration(expires.since(self.record.failed_at))
     }
 }
 
-/// So many seconds since 1970.
+/// A number of seconds since 1970.
 fn seconds(seconds: u64) -> Timestamp {
     Timestamp(seconds.saturating_mul(1_000))
 }

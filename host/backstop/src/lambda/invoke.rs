@@ -1,4 +1,4 @@
-//! What the handler asks of Lambda: to run a function again, and whether it would be cut off for recursion.
+//! The requests to Lambda: invoke a function again, and look up its recursion detection.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::{InvocationType, RecursiveLoop};
-use backstop_backoff::{Class, classify, jitter};
+use backstop_backoff::{Class, classify};
+use backstop_core::backoff::Backoff;
 
 use crate::failure::{Error, Milliseconds};
 use crate::function_name::unqualified;
@@ -17,15 +18,16 @@ use crate::invocation::{self, invocation_error};
 use crate::text::chain;
 use backstop_aws::{Endpoint, is_of_host};
 
-/// The longest that one request may take. An asynchronous invocation is only queued.
+/// The timeout of one request. An asynchronous invocation is only queued.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// The waits before another invocation, in milliseconds: the first, the first for what is slow to pass, and the longest.
-const BASE: u32 = 2_000;
-const SLOW_BASE: u32 = 60_000;
-const CAP: u32 = 300_000;
+/// The waits before another invocation.
+const BACKOFF: Backoff = Backoff::milliseconds(2_000, 300_000);
 
-/// Errors of an invocation that pass, but not within seconds.
+/// The waits before another invocation after one of the errors that last longer.
+const SLOW_BACKOFF: Backoff = Backoff::milliseconds(60_000, 300_000);
+
+/// Transient errors that last longer than seconds.
 const SLOW: [&str; 4] = [
     "ENILimitReachedException",
     "SubnetIPAddressLimitReachedException",
@@ -33,7 +35,7 @@ const SLOW: [&str; 4] = [
     "SnapStartRegenerationFailureException",
 ];
 
-/// Errors that are the handler's own trouble and not that of the function or its event, although their status is 4xx.
+/// Errors of the handler's own configuration, not of the function or its event, although their status is 4xx.
 const OWN: [&str; 6] = [
     "ExpiredToken",
     "ExpiredTokenException",
@@ -43,17 +45,17 @@ const OWN: [&str; 6] = [
     "RequestExpired",
 ];
 
-/// Lambda, as far as the handler needs it.
+/// The operations of Lambda that the handler needs.
 #[async_trait]
 pub trait Functions: Debug + Send + Sync {
-    /// Queues an invocation of `function`, an ARN with its version or alias. `Ok` means that Lambda has taken the event (202).
+    /// Queues an invocation of `function`, an ARN with its version or alias. `Ok` means that Lambda has accepted the event (202).
     async fn invoke(&self, function: &str, event: String) -> Result<(), Error>;
 
-    /// Whether Lambda's recursion detection is on for a function: it ends a chain of about 16 invocations.
+    /// Whether Lambda's recursion detection is on for a function. It terminates a chain after about 16 invocations.
     async fn detects_recursion(&self, function: &str) -> Result<bool, Error>;
 }
 
-/// Lambda over the AWS SDK.
+/// Lambda through the AWS SDK.
 #[derive(Debug, Clone)]
 pub struct LambdaApi {
     client: Client,
@@ -115,34 +117,33 @@ impl Functions for LambdaApi {
     }
 }
 
-/// What becomes of an invocation that Lambda did not take.
+/// What to do about an invocation that Lambda rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// To be tried again after this.
-    ForNow(Milliseconds),
-    /// Somebody's permission is missing, or this handler's credentials or endpoint are. Worth another try after this, since roles are mended.
+    /// Retry after this wait.
+    Transient(Milliseconds),
+    /// A permission is missing, or the handler's credentials or endpoint are wrong. Retry after this wait, because the operator may correct it.
     Denied(Milliseconds),
-    /// It never will be.
-    ForGood,
+    /// Every further try would fail.
+    Permanent,
 }
 
-/// What this error of an invocation means. `tries` counts from 1, `random` is in [0, 1).
+/// What to do about this error of an invocation. `tries` counts from 1, `random` is in [0, 1).
 pub(super) fn refused(error: &Error, tries: u32, random: f64) -> Refused {
     let code = error.code.as_str();
     let is_denied = code.ends_with("AccessDenied")
         || code.ends_with("AccessDeniedException")
         || is_of_host(code);
     let is_slow = is_denied || SLOW.contains(&code);
-    let base = if is_slow { SLOW_BASE } else { BASE };
-    let ceiling = jitter::exponential(base, CAP, tries);
-    let delay = Milliseconds(jitter::full(base / 2, ceiling, random));
+    let backoff = if is_slow { SLOW_BACKOFF } else { BACKOFF };
+    let delay = Milliseconds::from_duration(backoff.wait(tries, random));
     let wait = delay.max(error.retry_after.unwrap_or_default());
     if is_denied {
         Refused::Denied(wait)
     } else if classify(code, error.status) == Class::Permanent && !OWN.contains(&code) {
-        Refused::ForGood
+        Refused::Permanent
     } else {
-        Refused::ForNow(wait)
+        Refused::Transient(wait)
     }
 }
 
@@ -152,7 +153,7 @@ mod tests {
 
     /// Table "Invoke" of the error codes of Lambda's API, with their HTTP statuses.
     #[test]
-    fn what_may_pass_is_tried_again_and_nothing_else() {
+    fn transient_errors_are_retried_and_no_others() {
         let throttled = [
             "TooManyRequestsException 429",
             "CallerRateLimitExceeded 429",
@@ -223,37 +224,37 @@ mod tests {
             refused(&error, 1, 0.0)
         };
         for row in throttled.iter().chain(&transient) {
-            assert_eq!(when(row), Refused::ForNow(Milliseconds(BASE / 2)), "{row}");
+            assert_eq!(when(row), Refused::Transient(Milliseconds(1_000)), "{row}");
         }
         for code in SLOW {
             assert_eq!(
                 when(&format!("{code} 502")),
-                Refused::ForNow(Milliseconds(SLOW_BASE / 2)),
+                Refused::Transient(Milliseconds(30_000)),
                 "{code}"
             );
         }
         for row in denied {
-            let wait = Milliseconds(SLOW_BASE / 2);
+            let wait = Milliseconds(30_000);
             assert_eq!(when(row), Refused::Denied(wait), "{row}");
         }
         for row in permanent {
-            assert_eq!(when(row), Refused::ForGood, "{row}");
+            assert_eq!(when(row), Refused::Permanent, "{row}");
         }
     }
 
     #[test]
-    fn the_wait_grows_to_five_minutes_and_is_no_shorter_than_asked_for() {
+    fn the_wait_grows_to_five_minutes_and_respects_retry_after() {
         let error = Error::new("TooManyRequestsException", "");
         let longest = |tries| match refused(&error, tries, 0.999_999) {
-            Refused::ForNow(wait) => wait.0.div_ceil(1_000),
-            other @ (Refused::Denied(_) | Refused::ForGood) => panic!("{other:?}"),
+            Refused::Transient(wait) => wait.0.div_ceil(1_000),
+            other @ (Refused::Denied(_) | Refused::Permanent) => panic!("{other:?}"),
         };
         assert_eq!([1, 2, 3, 20].map(longest), [2, 4, 8, 300]);
         let asked = Error {
             retry_after: Some(Milliseconds(90_000)),
             ..error
         };
-        let wait = Refused::ForNow(Milliseconds(90_000));
+        let wait = Refused::Transient(Milliseconds(90_000));
         assert_eq!(refused(&asked, 1, 0.0), wait);
     }
 }

@@ -1,4 +1,4 @@
-//! Something that is looked up over the network: once for all who ask meanwhile, and again only when its answer no longer holds.
+//! A value that is looked up over the network and cached. Concurrent callers share one lookup.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// The last answer, and when it was given.
+/// The cached value, and when it was looked up.
 #[derive(Debug)]
 pub(super) struct Lookup<T>(Mutex<Option<(T, Instant)>>);
 
@@ -17,21 +17,21 @@ impl<T> Default for Lookup<T> {
 }
 
 impl<T: Clone> Lookup<T> {
-    /// The last answer, if it still holds by `holds` (none: for ever); else that of `look`, for which whoever asks meanwhile waits too.
+    /// The cached value, if it is younger than `lifetime` returns for it (`None`: it never expires); else the result of `lookup`, for which concurrent callers wait too.
     pub(super) async fn get(
         &self,
-        holds: impl FnOnce(&T) -> Option<Duration>,
-        look: impl Future<Output = T>,
+        lifetime: impl FnOnce(&T) -> Option<Duration>,
+        lookup: impl Future<Output = T>,
     ) -> T {
         let mut last = self.0.lock().await;
-        if let Some((answer, given)) = last.as_ref()
-            && holds(answer).is_none_or(|span| given.elapsed() < span)
+        if let Some((value, since)) = last.as_ref()
+            && lifetime(value).is_none_or(|lifetime| since.elapsed() < lifetime)
         {
-            return answer.clone();
+            return value.clone();
         }
-        let answer = look.await;
-        *last = Some((answer.clone(), Instant::now()));
-        answer
+        let value = lookup.await;
+        *last = Some((value.clone(), Instant::now()));
+        value
     }
 }
 
@@ -47,21 +47,21 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_meanwhile_shares_the_answer() {
-        let (lookup, looked) = (Lookup::default(), AtomicU32::new(0));
-        let ask = || {
+    async fn concurrent_callers_share_one_lookup() {
+        let (lookup, lookups) = (Lookup::default(), AtomicU32::new(0));
+        let get = || {
             lookup.get(|_| Some(SECOND), async {
                 sleep(SECOND * 5).await;
-                looked.fetch_add(1, Ordering::Relaxed)
+                lookups.fetch_add(1, Ordering::Relaxed)
             })
         };
-        assert_eq!(join_all((0..10).map(|_| ask())).await, [0; 10]);
+        assert_eq!(join_all((0..10).map(|_| get())).await, [0; 10]);
         sleep(SECOND).await;
-        assert_eq!(join_all((0..10).map(|_| ask())).await, [1; 10]);
+        assert_eq!(join_all((0..10).map(|_| get())).await, [1; 10]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_is_given_up_leaves_the_way_free() {
+    async fn a_cancelled_lookup_blocks_no_other() {
         let lookup = Lookup::default();
         let hanging = lookup.get(|_: &u32| None, std::future::pending());
         assert!(timeout(SECOND, hanging).await.is_err());

@@ -1,4 +1,4 @@
-//! From the event source mapping's message to the queue's own.
+//! Converts a message of an event source mapping to a message of a queue.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use super::batch::{BatchAttribute, BatchMessage};
 use crate::failure::Timestamp;
 use crate::queue::{Attribute, Message, ReceiptHandle};
 
-/// The message of an event; none without a body, an id or a receipt handle. Times that it does not tell are `now`.
+/// The message of an event; `None` without a body, an id or a receipt handle. Missing times are `now`.
 pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
     let mut system = given.attributes;
     let milliseconds = |value: Option<&String>| {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_read_as_the_mapping_writes_it() {
+    fn a_message_of_a_mapping_is_read() {
         let found = read(
             r#"{"messageId": "m-1", "receiptHandle": "h", "body": "b", "eventSource": "aws:sqs",
                 "attributes": {"ApproximateReceiveCount": "3", "SentTimestamp": "1000", "ApproximateFirstReceiveTimestamp": "2000", "SenderId": "s", "AWSTraceHeader": "Root=1"},
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_lacks_is_filled_in_but_not_what_identifies_it() {
+    fn missing_fields_get_defaults_except_those_that_identify_a_message() {
         let found = read(r#"{"messageId": "m", "receiptHandle": "h", "body": "b", "attributes": null, "messageAttributes": null}"#).unwrap();
         assert_eq!((found.receive_count.get(), found.sent), (1, Timestamp(7)));
         for text in [

@@ -1,8 +1,9 @@
-//! The Lambda retry handler: failed asynchronous invocations come as records from a retry queue, are held there until their time, and are invoked again.
+//! The Lambda retry handler: failed asynchronous invocations arrive as records on a retry queue, are held there until they are due, and are invoked again.
 //!
-//! [`RetryHandler::handle`] takes one batch of an event source mapping. For each message, by time and not by receive count: `record` reads it, `event` knows which attempt at what it is, the decider decides, and `settle` holds it, invokes its function or dead-letters it. One bad record never fails the batch.
+//! [`RetryHandler::handle`] handles one batch of an event source mapping. A message moves forward through these modules: `batch` and `message` read it, `record` and `event` say which attempt of which event failed, `settle` has the decider decide, `invoke` invokes the function, and `apply` hides, deletes or dead-letters the message. An invalid record never fails the batch.
 
 mod allowed;
+mod apply;
 mod batch;
 mod event;
 mod invoke;
@@ -27,9 +28,9 @@ use tracing::Instrument;
 
 use crate::decider::Decider;
 use crate::queue::{Connections, Requests};
+use apply::Handled;
 use recursion::Recursion;
 use retry_queue::{RetryQueue, RetryQueues};
-use settle::Gone;
 
 pub use allowed::Allowed;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
@@ -38,32 +39,32 @@ pub use record::{NoRecord, Record};
 pub use refresh::Refresh;
 pub(crate) use settle::STEP;
 
-/// Messages in work at once.
+/// Messages handled at the same time.
 const CONCURRENT: usize = 32;
 
-/// How the handler goes about its work.
+/// The options of the handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The retry queue's URL; found by the mapping's ARN where none is given.
+    /// The retry queue's URL. By default it is found by the mapping's ARN.
     pub retry_queue: Option<String>,
-    /// The dead-letter queue's URL; that of the retry queue's redrive policy where none is given.
+    /// The dead-letter queue's URL. By default that of the retry queue's redrive policy.
     pub dead_letter_queue: Option<String>,
     /// Which functions may be invoked.
     pub functions: Allowed,
-    /// What is kept of an invocation's time: no message is begun any more when no more is left.
+    /// The part of an invocation's time that is reserved: no message is started in it.
     pub margin: Duration,
 }
 
-/// A batch that is refused as a whole: everything in it comes again.
+/// The whole batch fails, and all of its messages are delivered again.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// The queue of the mapping can't be a retry queue.
     #[error(
-        "{0} is a FIFO queue: Lambda delivers no on-failure records to one, and a message that waits would hold up its group; use a standard queue"
+        "{0} is a FIFO queue: Lambda delivers no on-failure records to one, and a delayed message would block its group; use a standard queue"
     )]
     Fifo(String),
-    /// A message that has to come again can't be named in the response.
-    #[error("{0} messages can't be told by their ids and have to come again: the whole batch does")]
+    /// A failed message has no id, so the response cannot name it.
+    #[error("{0} failed messages have no id: the whole batch is delivered again")]
     Unnamed(usize),
 }
 
@@ -87,7 +88,7 @@ impl fmt::Debug for RetryHandler {
 }
 
 impl RetryHandler {
-    /// A handler that reaches its queues by `connections`. Asks nothing of AWS before the first batch.
+    /// A handler that reaches its queues through `connections`. Makes no requests before the first batch.
     pub fn new(
         connections: Arc<Connections>,
         decider: Decider,
@@ -105,12 +106,12 @@ impl RetryHandler {
         }
     }
 
-    /// Requests made to SQS so far, those to look at the queues left aside.
+    /// Requests to SQS so far, without lookups of queues.
     pub fn requests(&self) -> &Requests {
         &self.requests
     }
 
-    /// Handles a batch until `deadline`. The response names every message that has to come again, and never an empty id.
+    /// Handles a batch until `deadline`. The response names every message that has to be delivered again, and never an empty id.
     pub async fn handle(
         self: &Arc<Self>,
         batch: Batch,
@@ -140,54 +141,56 @@ impl RetryHandler {
         }
     }
 
-    /// Handles the messages of one queue; the ids of those that have to come again.
+    /// Handles the messages of one queue. Returns the ids of those that have to be delivered again.
     async fn handle_all(
         self: &Arc<Self>,
         arn: &str,
         given: Vec<BatchMessage>,
         deadline: Instant,
     ) -> Vec<Option<String>> {
-        // A function with a short timeout has a short margin, and not no time to work in.
+        // A function with a short timeout has a short margin, so that it has time to work.
         let left = deadline.saturating_duration_since(Instant::now());
         let margin = self.options.margin.min(left / 3);
-        let begin_until = deadline.checked_sub(margin).unwrap_or(deadline);
+        let start_until = deadline.checked_sub(margin).unwrap_or(deadline);
         let end = deadline.checked_sub(margin / 5).unwrap_or(deadline);
         let total = given.len();
         let ids: Vec<Option<String>> = given
             .iter()
             .map(|message| message.message_id.clone().filter(|id| !id.is_empty()))
             .collect();
-        let Ok(Ok(open)) = timeout_at(begin_until, self.queues.open(arn)).await else {
+        let Ok(Ok(queue)) = timeout_at(start_until, self.queues.open(arn)).await else {
             tracing::error!(
                 queue = arn,
                 messages = total,
-                "the retry queue can't be reached: its messages come again"
+                "the retry queue can't be reached: its messages are delivered again"
             );
             return ids;
         };
-        let gone: Vec<Gone> = std::iter::repeat_with(Gone::default).take(total).collect();
-        let mut work = self.begin(&open, given.into_iter().zip(&gone), begin_until, end);
+        let handled: Vec<Handled> = std::iter::repeat_with(Handled::default)
+            .take(total)
+            .collect();
+        let mut work = self.start(&queue, given.into_iter().zip(&handled), start_until, end);
         while let Ok(Some(ended)) = timeout_at(end, work.join_next()).await {
             if let Err(error) = ended {
-                tracing::error!(%error, "the work on a message failed: it comes again");
+                tracing::error!(%error, "handling a message failed: it is delivered again");
             }
         }
         if !work.is_empty() {
             tracing::warn!(
                 queue = arn,
                 messages = work.len(),
-                "time is short: what is still under way comes again, unless it is done already"
+                "time is short: unfinished messages are delivered again"
             );
         }
-        let gone: Vec<bool> = gone.iter().map(Gone::is_set).collect();
-        let done = gone.iter().filter(|gone| **gone).count();
+        let handled: Vec<bool> = handled.iter().map(Handled::is_set).collect();
+        let done = handled.iter().filter(|handled| **handled).count();
         let shadow = self.decider.shadow().map(|shadow| shadow.counts().tally());
         tracing::info!(
             queue = arn,
             received = total,
             gone = done,
             left = total - done,
-            // Since this process began, as far as the shadow has answered.
+            // Since the start of this process, as far as the shadow has answered.
             "shadow-agreed" = shadow.map(|shadow| shadow.agreed),
             "shadow-differed" = shadow.map(|shadow| shadow.differed),
             "shadow-broken" = shadow.map(|shadow| shadow.broken),
@@ -195,37 +198,37 @@ impl RetryHandler {
             "batch handled"
         );
         ids.into_iter()
-            .zip(gone)
-            .filter(|(_, gone)| !gone)
+            .zip(handled)
+            .filter(|(_, handled)| !handled)
             .map(|(id, _)| id)
             .collect()
     }
 
-    /// Begins the work on each message: a task for each, so that a panic is the end of nothing else.
-    fn begin<'a>(
+    /// Starts a task for each message, so that a panic affects no other.
+    fn start<'a>(
         self: &Arc<Self>,
-        open: &Arc<RetryQueue>,
-        given: impl Iterator<Item = (BatchMessage, &'a Gone)>,
-        begin_until: Instant,
+        queue: &Arc<RetryQueue>,
+        given: impl Iterator<Item = (BatchMessage, &'a Handled)>,
+        start_until: Instant,
         end: Instant,
     ) -> JoinSet<()> {
-        let places = Arc::new(Semaphore::new(CONCURRENT));
+        let permits = Arc::new(Semaphore::new(CONCURRENT));
         let mut work = JoinSet::new();
-        for (given, gone) in given {
-            let (handler, open, gone) = (Arc::clone(self), Arc::clone(open), gone.clone());
-            let places = Arc::clone(&places);
+        for (given, handled) in given {
+            let (handler, queue, handled) = (Arc::clone(self), Arc::clone(queue), handled.clone());
+            let permits = Arc::clone(&permits);
             let id = given.message_id.clone().unwrap_or_default();
             let span = tracing::info_span!("message", id);
             let one = async move {
-                let _place = places.acquire_owned().await;
-                if Instant::now() >= begin_until {
-                    tracing::warn!("time is short: the message comes again");
+                let _permit = permits.acquire_owned().await;
+                if Instant::now() >= start_until {
+                    tracing::warn!("time is short: the message is delivered again");
                     return;
                 }
-                match message::message(given, open.queue.now()) {
-                    Some(message) => handler.settle(&open, &message, &gone, end).await,
+                match message::message(given, queue.queue.now()) {
+                    Some(message) => handler.settle(&queue, &message, &handled, end).await,
                     None => tracing::warn!(
-                        "a message came without an id, a receipt handle or a body: it comes again"
+                        "a message has no id, receipt handle or body: it is delivered again"
                     ),
                 }
             };

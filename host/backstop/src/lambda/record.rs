@@ -1,6 +1,6 @@
-//! The destination record: what Lambda writes of a failed asynchronous invocation, read into what the policy is told.
+//! The destination record that Lambda writes for a failed asynchronous invocation, converted to the input of a policy.
 //!
-//! The shape is that of Lambda's documentation ("Capturing records of Lambda asynchronous invocations"), as recorded from AWS in November 2025. What only some runtimes write is optional, and what is unknown is left aside. Each field is read by itself: what a function answered may be any JSON, and must not cost the record its error.
+//! The shape is that of Lambda's documentation ("Capturing records of Lambda asynchronous invocations"), as recorded from AWS in November 2025. Fields that only some runtimes write are optional, and unknown fields are ignored. Each field is read separately: a function's response may be any JSON and must not make the record unreadable.
 
 use backstop_envelope::is_id;
 use backstop_json::{Object, shown};
@@ -10,19 +10,19 @@ use serde_json::value::RawValue;
 use crate::failure::{Error, SOURCE_BYTES, Timestamp};
 use crate::text::cut;
 
-/// The longest stack trace that is kept among the details, in bytes.
+/// The longest stack trace in the details, in bytes.
 const TRACE: usize = 2 * 1024;
 
 /// One failed asynchronous invocation.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The request id: the same for every record of one invocation. That of the message where the record has none, or one that can't be an id.
+    /// The request id: the same for every record of one invocation. The message's id if the record has none, or an invalid one.
     pub request_id: String,
     /// The function as it was invoked, with its version or alias.
     pub function: String,
-    /// When the record was written: when the attempt failed. Never later than its message was sent.
+    /// When the attempt failed and the record was written. Never later than when its message was sent.
     pub failed_at: Timestamp,
-    /// Whether the function ran at all: an event may grow too old while it waits for its first attempt.
+    /// Whether the function ran at all. An event may become too old before its first attempt.
     pub ran: bool,
     /// The event, its JSON text byte for byte.
     pub event: Box<RawValue>,
@@ -30,23 +30,23 @@ pub struct Record {
     pub error: Error,
 }
 
-/// Why a message is no destination record that can be tried again.
+/// Why a message is not a destination record that can be retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoRecord {
-    /// Not the JSON of a record.
+    /// The message is not the JSON of a record.
     #[error("not a record of a failed asynchronous invocation: {0}")]
     Shape(String),
-    /// A function's own dead letter: it has the event, and not what it takes to invoke the function again.
+    /// A message of a function's own `DeadLetterConfig`. It has the event, but does not name the function.
     #[error(
         "a message of a function's DeadLetterConfig, which does not name the function: set the retry queue as its on-failure destination instead"
     )]
     DeadLetterConfig,
-    /// Nothing to invoke the function with.
+    /// The record has no event.
     #[error("the record has no requestPayload: there is nothing to invoke {0} with")]
     NoPayload(String),
-    /// Nothing failed.
+    /// The invocation succeeded.
     #[error(
-        "the record is of a success of {0}: set the retry queue as the on-failure destination, not as the one for success"
+        "the record is about a successful invocation of {0}: set the retry queue as the on-failure destination, not as the on-success destination"
     )]
     Success(String),
 }
@@ -57,13 +57,13 @@ struct Shape<'a> {
     condition: String,
     invoke_count: Option<u32>,
     response_context: Object<'a>,
-    /// What the function answered; none where that is `null`.
+    /// The function's response; `None` if it is `null`.
     response: Option<&'a RawValue>,
     delivery_error: Option<Object<'a>>,
 }
 
 impl Record {
-    /// Reads a message's body. What identifies the message and when it was sent stand in for a request id and a time that a record does not have: both are the same at every receive. A record that says it is of the future is of when its message was sent.
+    /// Reads a message's body. The message's id and its send time replace a missing request id and time, because both are the same at every receive. A time in the future is replaced too.
     pub fn parse(body: &str, message_id: &str, sent: Timestamp) -> Result<Self, NoRecord> {
         let no_shape = |what: &str| NoRecord::Shape(what.to_owned());
         let fields = Object::parse(body).map_err(|error| NoRecord::Shape(error.to_string()))?;
@@ -100,7 +100,7 @@ impl Record {
             return Err(NoRecord::NoPayload(function));
         };
         Ok(Self {
-            // Only where Lambda itself has waited: with a reserved concurrency of 0 it hands every event over at once, for ever.
+            // Only if Lambda itself has delayed the event: with a reserved concurrency of 0 it forwards every event at once.
             ran: shape.invoke_count != Some(0) || shape.condition != "EventAgeExceeded",
             event: event.to_owned(),
             error: shape.error(),
@@ -116,7 +116,7 @@ impl Record {
 }
 
 impl Shape<'_> {
-    /// What the policy is told: the function's own error where there is one, else the error of the delivery, else the condition.
+    /// The error for the policy: the function's own error, else the delivery error, else the condition.
     fn error(&self) -> Error {
         let fields = self.response.and_then(Object::of);
         let show =
@@ -136,7 +136,7 @@ impl Shape<'_> {
             (_, Some(delivery), _) => {
                 Error::new(show(delivery, "errorCode"), show(delivery, "errorMessage"))
             }
-            // A function may fail with anything: what there is of it is the text.
+            // A function may fail with any value: its text is the message.
             (Some(fields), None, _) if fields.get("errorMessage").is_some() => {
                 Error::new(function_error(), show(fields, "errorMessage"))
             }
@@ -195,7 +195,7 @@ impl Shape<'_> {
     }
 }
 
-/// A stack trace: the lines of an array, or whatever else it is, as far as [`TRACE`] goes.
+/// A stack trace: the lines of an array, or any other value, cut to [`TRACE`].
 fn lines(trace: &RawValue) -> String {
     let mut text = match serde_json::from_str::<Vec<&RawValue>>(trace.get()) {
         Ok(lines) => lines.into_iter().map(shown).collect::<Vec<_>>().join("\n"),

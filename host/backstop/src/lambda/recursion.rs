@@ -1,4 +1,4 @@
-//! Whether Lambda would cut a long chain of invocations off: looked up for each function, once for all of a batch, and remembered.
+//! Whether Lambda would terminate a long chain of invocations: looked up for each function and cached.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,23 +8,23 @@ use super::Functions;
 use super::lookup::Lookup;
 use crate::function_name::unqualified;
 
-/// For how long an answer holds that somebody may be about to change: that a chain is cut off, or that nobody may ask.
-const AGAIN: Duration = Duration::from_secs(60);
+/// How long a result is cached that the operator may correct: that chains are terminated, or that the lookup is not allowed.
+const CACHE_TIME: Duration = Duration::from_secs(60);
 
-/// What is known of each function.
+/// The results for all functions.
 pub(super) struct Recursion {
     functions: Arc<dyn Functions>,
     known: Mutex<BTreeMap<String, Arc<Lookup<Chain>>>>,
 }
 
-/// What becomes of a long chain of invocations.
+/// What happens to a long chain of invocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chain {
-    /// It goes on.
-    Whole,
-    /// It is cut off after about 16 invocations.
+    /// It continues.
+    Continues,
+    /// Lambda terminates it after about 16 invocations.
     Terminated,
-    /// Not known: Lambda does not say.
+    /// The lookup failed.
     Unknown,
 }
 
@@ -36,20 +36,20 @@ impl Recursion {
         }
     }
 
-    /// What becomes of a long chain of this function. Evaluation once where it goes on, at most once a minute where not.
+    /// What happens to a long chain of this function. Looked up once if it continues, else at most once a minute.
     pub(super) async fn of(&self, function: &str) -> Chain {
         let function = unqualified(function);
         let lookup = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.entry(function.to_owned()).or_default())
         };
-        let holds = |chain: &Chain| (*chain != Chain::Whole).then_some(AGAIN);
-        lookup.get(holds, self.look(function)).await
+        let lifetime = |chain: &Chain| (*chain != Chain::Continues).then_some(CACHE_TIME);
+        lookup.get(lifetime, self.look_up(function)).await
     }
 
-    async fn look(&self, function: &str) -> Chain {
+    async fn look_up(&self, function: &str) -> Chain {
         match self.functions.detects_recursion(function).await {
-            Ok(false) => Chain::Whole,
+            Ok(false) => Chain::Continues,
             Ok(true) => Chain::Terminated,
             Err(error) => {
                 tracing::warn!(%error, function, "recursion detection can't be looked up: allow lambda:GetFunctionRecursionConfig");

@@ -1,4 +1,4 @@
-//! New versions of a policy in a function: looked for beside the work on a batch, since nothing runs between two.
+//! Checks for policy updates in a function. They run while a batch is handled, because nothing runs between two batches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,84 +11,84 @@ use crate::failure::Timestamp;
 use crate::policy::{LivePolicy, Reload, Schedule};
 use crate::service::{Role, tell};
 
-/// The longest that a batch which is done waits for a look to end. What takes longer goes on in the next invocation.
+/// The longest that a finished batch waits for an update check. A longer check continues in the next invocation.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an answer needs to reach Lambda in time.
+/// The time that the response needs to reach Lambda.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Has a policy look for a new version when an invocation begins, no more often than the refresh time; sooner, with a backoff, while its source is away.
+/// Checks for updates of a policy when an invocation starts, at most once per refresh time. While the source is unreachable it checks more often, with a backoff.
 #[derive(Debug)]
 pub struct Refresh {
     policy: Arc<LivePolicy>,
-    /// What it is called in the log.
-    what: Role,
-    patience: Duration,
+    /// Its name in the log.
+    role: Role,
+    timeout: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     schedule: Schedule,
-    /// By the time of day: it goes on while the function is frozen.
+    /// In the time of day, which advances while the function is frozen.
     due: Timestamp,
-    looking: Option<JoinHandle<Reload>>,
+    reload: Option<JoinHandle<Reload>>,
 }
 
 impl Refresh {
-    /// A policy that was loaded just now.
+    /// Checks for updates of a policy that has just been loaded.
     pub fn of_policy(policy: Arc<LivePolicy>) -> Self {
         Self::new(policy, Role::Live, RELOAD_TIMEOUT)
     }
 
-    /// The same for a shadow, which no batch waits for.
+    /// The same for a shadow. No batch waits for its checks.
     pub fn of_shadow(policy: Arc<LivePolicy>) -> Self {
         Self::new(policy, Role::Shadow, Duration::ZERO)
     }
 
-    fn new(policy: Arc<LivePolicy>, what: Role, patience: Duration) -> Self {
+    fn new(policy: Arc<LivePolicy>, role: Role, timeout: Duration) -> Self {
         let mut schedule = Schedule::new(policy.catalog().refresh);
         let wait = schedule.next(policy.is_unsettled(), rand::random());
         let due = clock::now().plus(wait);
         Self {
             policy,
-            what,
-            patience,
+            role,
+            timeout,
             state: Mutex::new(State {
                 schedule,
                 due,
-                looking: None,
+                reload: None,
             }),
         }
     }
 
-    /// Looks, if it is time to. Returns at once: the work on the batch goes on meanwhile, with the version that there is.
+    /// Starts a check if one is due. Returns at once; the batch is handled with the current version meanwhile.
     pub fn begin(&self) {
         let mut state = self.state();
-        // The package of a function does not change.
+        // The files in a function's package never change.
         let is_wanted = self.policy.spec().is_remote() && !self.policy.is_settled();
-        if is_wanted && state.looking.is_none() && clock::now() >= state.due {
+        if is_wanted && state.reload.is_none() && clock::now() >= state.due {
             let policy = Arc::clone(&self.policy);
-            state.looking = Some(tokio::task::spawn_blocking(move || policy.reload()));
+            state.reload = Some(tokio::task::spawn_blocking(move || policy.reload()));
         }
     }
 
-    /// Waits for a look under way, for a while and never past what is left until `deadline`.
+    /// Waits for a check under way, but not until `deadline`.
     pub async fn end(&self, deadline: Instant) {
-        let Some(mut looking) = self.state().looking.take() else {
+        let Some(mut reload) = self.state().reload.take() else {
             return;
         };
         let until =
-            (Instant::now() + self.patience).min(deadline.checked_sub(MARGIN).unwrap_or(deadline));
-        let Ok(ended) = timeout_at(until, &mut looking).await else {
-            self.state().looking = Some(looking);
+            (Instant::now() + self.timeout).min(deadline.checked_sub(MARGIN).unwrap_or(deadline));
+        let Ok(ended) = timeout_at(until, &mut reload).await else {
+            self.state().reload = Some(reload);
             return;
         };
         match ended {
             Ok(Reload::Unchanged) => {}
-            Ok(reload) => tell(self.what, &self.policy, reload),
+            Ok(reload) => tell(self.role, &self.policy, reload),
             Err(error) => {
-                tracing::error!(%error, "looking for a new version of the {} failed", self.what);
+                tracing::error!(%error, "an update check of the {} failed", self.role);
             }
         }
         let unsettled = self.policy.is_unsettled();

@@ -1,45 +1,45 @@
-//! The queues of the mappings, each looked at once: where it is, what it holds, where its dead letters go.
+//! The retry queues of the event source mappings: their attributes, read once, and their dead-letter queues.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use backstop_backoff::jitter;
+use backstop_core::backoff::Backoff;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Options;
 use super::lookup::Lookup;
+use crate::dead_letter::DeadLetterQueue;
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{
     BATCH_BYTES, Batched, Connections, Description, Message, Queue, QueueError, Requests,
     VisibilityTimeout, short_name,
 };
 
-/// How long a request waits for others of its batch to go with it. All of a batch are worked on at once.
+/// How long a request waits to share a batch with others. All messages of a batch are handled at the same time.
 const LINGER: Duration = Duration::from_millis(10);
 
-/// SQS's own retention where a queue's is not known.
+/// SQS's default retention, used if a queue's is unknown.
 const RETENTION: Milliseconds = Milliseconds(4 * 86_400_000);
 
-/// What is kept of the retention for the message to be received in, or a tenth of it where that is less.
-const MARGIN: Duration = Duration::from_secs(15 * 60);
+/// The part of the retention that is reserved for the message to be received, or a tenth of the retention if that is less.
+const RETENTION_MARGIN: Duration = Duration::from_secs(15 * 60);
 
-/// The longest that one look at a queue may take.
-const LOOK: Duration = Duration::from_secs(5);
+/// The longest that one lookup of a queue may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// For how long a look at the retry queue is tried again: a batch that can't be begun comes again only after the queue's visibility timeout.
+/// How long the lookup of the retry queue is retried. A batch without its queue is delivered again only after the queue's visibility timeout.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The waits between two tries: the first, and the longest, in milliseconds.
-const BASE: u32 = 100;
-const CAP: u32 = 2_000;
+/// The waits between two lookups.
+const BACKOFF: Backoff = Backoff::milliseconds(100, 2_000);
 
-/// For how long it holds that the dead-letter queue can't be looked at.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How long a failed lookup of the dead-letter queue is cached.
+const FAILURE_CACHED: Duration = Duration::from_secs(5);
 
-/// A retry queue at work.
+/// A retry queue.
 pub(super) struct RetryQueue {
     pub(super) queue: Arc<dyn Queue>,
     pub(super) description: Description,
@@ -48,30 +48,25 @@ pub(super) struct RetryQueue {
     connections: Arc<Connections>,
     dead_letter_queue: Option<String>,
     counts: Arc<Requests>,
-    dead_letters: Lookup<Result<Option<Arc<DeadLetters>>, QueueError>>,
-}
-
-/// Where dead letters go.
-pub(super) struct DeadLetters {
-    /// What they have to fit.
-    pub(super) description: Description,
-    pub(super) requests: Batched,
+    dead_letters: Lookup<Result<Option<Arc<DeadLetterQueue>>, QueueError>>,
 }
 
 impl RetryQueue {
-    /// Where dead letters go; none where there is no such queue. Looked at when it is first asked for, and again as long as it can't be looked at: what needs no dead-letter queue does not wait for one.
-    pub(super) async fn dead_letters(&self) -> Result<Option<Arc<DeadLetters>>, QueueError> {
-        let holds = |looked: &Result<_, _>| looked.is_err().then_some(AGAIN);
-        let look = async {
-            let looked = in_time(self.look_for_dead_letters().boxed()).await;
-            looked.inspect_err(|error| {
-                tracing::error!(%error, "the dead-letter queue can't be looked at: what is dead stays in the retry queue");
+    /// The dead-letter queue, if there is one. Looked up when it is first needed, and again after a failure, so that other messages do not wait for it.
+    pub(super) async fn dead_letter_queue(
+        &self,
+    ) -> Result<Option<Arc<DeadLetterQueue>>, QueueError> {
+        let cached = |found: &Result<_, _>| found.is_err().then_some(FAILURE_CACHED);
+        let lookup = async {
+            let found = in_time(self.find_dead_letter_queue().boxed()).await;
+            found.inspect_err(|error| {
+                tracing::error!(%error, "the dead-letter queue can't be reached: dead letters stay in the retry queue");
             })
         };
-        self.dead_letters.get(holds, look).await
+        self.dead_letters.get(cached, lookup).await
     }
 
-    async fn look_for_dead_letters(&self) -> Result<Option<Arc<DeadLetters>>, QueueError> {
+    async fn find_dead_letter_queue(&self) -> Result<Option<Arc<DeadLetterQueue>>, QueueError> {
         let retries = &self.description;
         let queue = match (&self.dead_letter_queue, &retries.redrive) {
             (Some(url), _) => self.connections.by_url(url).await,
@@ -82,20 +77,20 @@ impl RetryQueue {
         if description.arn == retries.arn {
             tracing::error!(
                 queue = retries.arn,
-                "the retry queue is its own dead-letter queue: what is dead stays where it is; name another"
+                "the retry queue is its own dead-letter queue: dead letters stay in it; configure another"
             );
             return Ok(None);
         }
-        Ok(Some(Arc::new(DeadLetters {
-            description,
-            requests: Batched::start(&queue, &queue, LINGER, &self.counts),
-        })))
+        let queue = DeadLetterQueue::start(&queue, description, LINGER, &self.counts);
+        Ok(Some(Arc::new(queue)))
     }
 
     /// When the queue drops a message at the earliest, less a margin to receive it in.
     pub(super) fn expires(&self, message: &Message) -> Timestamp {
         let retention = self.description.retention.as_duration();
-        message.sent.plus(retention - MARGIN.min(retention / 10))
+        message
+            .sent
+            .plus(retention - RETENTION_MARGIN.min(retention / 10))
     }
 }
 
@@ -123,47 +118,45 @@ impl RetryQueues {
         }
     }
 
-    /// The queue of this ARN. Looked at when it is first asked for; what may pass is tried again for [`LOOKUP_TIMEOUT`].
+    /// The queue with this ARN. Looked up when it is first needed; transient errors are retried for [`LOOKUP_TIMEOUT`].
     pub(super) async fn open(&self, arn: &str) -> Result<Arc<RetryQueue>, QueueError> {
         let opened = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = opened().get(arn) {
             return Ok(Arc::clone(open));
         }
-        let open = Arc::new(self.looked(arn).await.inspect_err(
-            |error| tracing::error!(queue = arn, %error, "the retry queue can't be looked at"),
+        let open = Arc::new(self.look_up(arn).await.inspect_err(
+            |error| tracing::error!(queue = arn, %error, "the retry queue can't be reached"),
         )?);
         opened().insert(arn.to_owned(), Arc::clone(&open));
         Ok(open)
     }
 
-    async fn looked(&self, arn: &str) -> Result<RetryQueue, QueueError> {
+    async fn look_up(&self, arn: &str) -> Result<RetryQueue, QueueError> {
         let end = Instant::now() + LOOKUP_TIMEOUT;
         let mut tried = 0;
         loop {
-            let error = match in_time(self.look(arn).boxed()).await {
+            let error = match in_time(self.find(arn).boxed()).await {
                 Ok(open) => return Ok(open),
                 Err(error) => error,
             };
             tried += 1;
-            let ceiling = jitter::exponential(BASE, CAP, tried);
-            let wait = jitter::full(BASE / 2, ceiling, rand::random());
-            let wait = Duration::from_millis(wait.into());
+            let wait = BACKOFF.wait(tried, rand::random());
             if !error.retryable || Instant::now() + wait >= end {
                 return Err(error);
             }
-            tracing::warn!(queue = arn, %error, "the retry queue can't be looked at: tried again");
+            tracing::warn!(queue = arn, %error, "the retry queue can't be reached: retried");
             sleep(wait).await;
         }
     }
 
-    async fn look(&self, arn: &str) -> Result<RetryQueue, QueueError> {
+    async fn find(&self, arn: &str) -> Result<RetryQueue, QueueError> {
         let queue = match &self.retry_queue {
             Some(url) if short_name(url) == short_name(arn) => self.connections.by_url(url).await,
             _ => self.connections.by_arn(arn).await?,
         };
         let description = described(queue.as_ref(), arn).await?;
         Ok(RetryQueue {
-            requests: Batched::start(&queue, &queue, LINGER, &self.requests),
+            requests: Batched::start(&queue, LINGER, &self.requests),
             queue,
             description,
             connections: Arc::clone(&self.connections),
@@ -174,15 +167,15 @@ impl RetryQueues {
     }
 }
 
-/// What a look at a queue comes to within [`LOOK`].
-async fn in_time<T>(look: BoxFuture<'_, Result<T, QueueError>>) -> Result<T, QueueError> {
-    timeout(LOOK, look).await.unwrap_or_else(|_| {
-        let text = format!("no answer within {} s", LOOK.as_secs());
+/// The result of a lookup within [`REQUEST_TIMEOUT`].
+async fn in_time<T>(lookup: BoxFuture<'_, Result<T, QueueError>>) -> Result<T, QueueError> {
+    timeout(REQUEST_TIMEOUT, lookup).await.unwrap_or_else(|_| {
+        let text = format!("no answer within {} s", REQUEST_TIMEOUT.as_secs());
         Err(QueueError::new("GetQueueAttributes", "timeout", text))
     })
 }
 
-/// What a queue says of itself; SQS's defaults where it may not be asked.
+/// A queue's attributes; SQS's defaults if reading them is not allowed.
 async fn described(queue: &dyn Queue, arn: &str) -> Result<Description, QueueError> {
     match queue.describe().await {
         Err(error) if error.is_access_denied() => {

@@ -87,19 +87,17 @@ impl Entry for Outgoing {
     }
 }
 
-/// One queue, and another that messages of it are sent to, acted upon in batches.
+/// Deletes and changes of visibility of one queue, in batches.
 pub(crate) struct Batched {
     deletes: Batcher<ReceiptHandle>,
     changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
     prompt_changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
-    sends: Batcher<Outgoing>,
 }
 
 impl Batched {
     /// A request waits for at most `linger` for others to go with it.
     pub(crate) fn start(
         queue: &Arc<dyn Queue>,
-        sends_to: &Arc<dyn Queue>,
         linger: Duration,
         requests: &Arc<Requests>,
     ) -> Self {
@@ -110,7 +108,6 @@ impl Batched {
                 linger.min(PROMPT),
                 changes(Arc::clone(queue), Arc::clone(requests)),
             ),
-            sends: Batcher::start(linger, sends(Arc::clone(sends_to), Arc::clone(requests))),
         }
     }
 
@@ -143,10 +140,27 @@ impl Batched {
         let change = (handle.clone(), timeout);
         self.prompt_changes.submit(change, until).await
     }
+}
 
-    /// Adds a message to the other queue.
+/// Sends to one queue, in batches.
+pub(crate) struct BatchedSends(Batcher<Outgoing>);
+
+impl BatchedSends {
+    /// A message waits for at most `linger` to share a request with others.
+    pub(crate) fn start(
+        queue: &Arc<dyn Queue>,
+        linger: Duration,
+        requests: &Arc<Requests>,
+    ) -> Self {
+        Self(Batcher::start(
+            linger,
+            sends(Arc::clone(queue), Arc::clone(requests)),
+        ))
+    }
+
+    /// Sends a message, with retries until `until`.
     pub(crate) async fn send(&self, message: Outgoing, until: Instant) -> Result<(), GaveUp> {
-        self.sends.submit(message, until).await
+        self.0.submit(message, until).await
     }
 }
 

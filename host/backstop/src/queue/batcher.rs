@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_backoff::jitter;
+use backstop_core::backoff::Backoff;
 use futures_util::future::join_all;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -15,9 +15,8 @@ use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
 /// Batches under way at once.
 const CONCURRENT: usize = 16;
 
-/// The first wait before another try, and the longest, in milliseconds.
-const BASE: u32 = 50;
-const CAP: u32 = 5_000;
+/// The waits before another try.
+const BACKOFF: Backoff = Backoff::milliseconds(50, 5_000);
 
 /// Why an entry was given up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -118,7 +117,7 @@ async fn collect<E: Entry>(
     }
 }
 
-/// Sends a batch, and what failed of it again with full jitter in between, until nothing is left to be tried.
+/// Sends a batch, and what failed of it again with a backoff in between, until nothing is left to be tried.
 async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
     let mut tries = 0;
     // What nobody waits for any more is not sent: whoever gave up on it has said so elsewhere.
@@ -152,8 +151,7 @@ async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
             .collect();
         if !batch.is_empty() {
             tries += 1;
-            let wait = jitter::full(0, jitter::exponential(BASE, CAP, tries), rand::random());
-            sleep(Duration::from_millis(wait.into())).await;
+            sleep(BACKOFF.wait(tries, rand::random())).await;
             wanted(&mut batch);
         }
     }

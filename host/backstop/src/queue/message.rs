@@ -9,7 +9,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::time::Instant;
 
-use crate::failure::Timestamp;
+use crate::failure::{Milliseconds, Timestamp};
+
+/// The part of SQS's 12 hours that is reserved for the requests.
+const MAX_DELAY_MARGIN: Milliseconds = Milliseconds(60_000);
 
 /// What a receive hands out to delete or hide the message with; another one at every receive.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,6 +137,14 @@ pub struct Message {
 }
 
 impl Message {
+    /// The longest delay that SQS still allows for this receive of the message: 12 hours from the receive, less a margin for the requests.
+    pub fn max_delay(&self) -> Milliseconds {
+        let elapsed = Milliseconds::from_duration(self.received.elapsed());
+        let longest = VisibilityTimeout::MAX.seconds() * 1_000;
+        let left = longest.saturating_sub(elapsed.0);
+        Milliseconds(left.saturating_sub(MAX_DELAY_MARGIN.0))
+    }
+
     /// What SQS counts of it: the body, and each attribute's name, data type and value.
     pub fn size(&self) -> usize {
         size(&self.body, &self.attributes)

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub(crate) use batched::Batched;
+pub(crate) use batched::{Batched, BatchedSends};
 pub use batched::{Count, Requests};
 pub use batcher::GaveUp;
 pub use connections::Connections;

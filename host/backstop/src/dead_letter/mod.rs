@@ -1,4 +1,6 @@
-//! What a dead letter looks like: the message as it was, with the reason beside it as attributes.
+//! Dead letters: the message unchanged, with the reason in additional attributes. [`deliver`] makes and sends one.
+
+mod queue;
 
 use std::collections::BTreeMap;
 
@@ -7,9 +9,11 @@ use crate::failure::{Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
 use crate::text::cut;
 
-/// The attributes that a dead letter bears, in the order in which they are given up for want of room: the last goes first.
+pub(crate) use queue::{DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, Delivery, deliver};
+
+/// The attributes that a dead letter gets. If they do not all fit, the last ones are left out.
 ///
-/// SQS allows ten attributes in all and counts them in the message's size. The sender's come first.
+/// SQS allows ten attributes per message and counts them in its size. The sender's attributes take precedence.
 pub const ATTRIBUTES: [&str; 7] = [
     "BackstopReason",
     "BackstopMessageId",
@@ -20,26 +24,26 @@ pub const ATTRIBUTES: [&str; 7] = [
     "BackstopPolicy",
 ];
 
-/// The longest text of an attribute of ours, in characters.
-const TEXT: usize = 1_000;
+/// The longest value of one of these attributes, in characters.
+const VALUE_CHARACTERS: usize = 1_000;
 
-/// Why a message is dead, and what it is known by.
+/// Why a message is dead-lettered, and what identifies it.
 #[derive(Debug, Clone, Copy)]
 pub struct Cause<'a> {
     /// The reason, for people.
     pub reason: &'a str,
-    /// What identifies the message through all of its attempts.
+    /// Identifies the message in all of its attempts.
     pub id: &'a str,
-    /// When it was first sent or, where that is not known, when its first attempt failed.
+    /// When it was first sent or, if that is unknown, when its first attempt failed.
     pub first_sent: Timestamp,
-    /// What was decided on which failure; none for a message that no policy was asked about.
+    /// The failure and the decision; `None` if no policy was evaluated.
     pub decided: Option<(&'a Failure, &'a Decided)>,
 }
 
-/// The dead letter of a message: its body, the sender's attributes, and ours as far as there is room for them in the dead-letter queue.
+/// The dead letter of a message: its body, the sender's attributes, and as many of [`ATTRIBUTES`] as the dead-letter queue's size limit allows.
 pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) -> Outgoing {
-    // A message that was redriven before bears what it was at first.
-    let at_first =
+    // A message that was redriven keeps its original values.
+    let original =
         |name: &str, now: Attribute| message.attributes.get(name).cloned().unwrap_or(now);
     let of_decision = |value: fn(&Failure, &Decided) -> Attribute| {
         cause
@@ -48,20 +52,20 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
     };
     let values = [
         Some(Attribute::string(text(cause.reason))),
-        Some(at_first(
+        Some(original(
             "BackstopMessageId",
             Attribute::string(text(cause.id)),
         )),
         of_decision(|failure, _| Attribute::number(failure.attempt)),
         of_decision(|_, decided| Attribute::string(text(&decided.decision.class.to_string()))),
         of_decision(|failure, _| Attribute::string(text(&failure.error.to_string()))),
-        Some(at_first(
+        Some(original(
             "BackstopFirstSent",
             Attribute::number(cause.first_sent.0),
         )),
         of_decision(|_, decided| Attribute::string(text(&decided.policy))),
     ];
-    // The rest of what it bears from then is out of date.
+    // Its other attributes from then are out of date.
     let attributes: BTreeMap<_, _> = message
         .attributes
         .iter()
@@ -71,7 +75,7 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
     let mut letter = Outgoing {
         body: message.body.clone(),
         attributes,
-        // A FIFO queue takes no message without; a standard queue serves groups fairly.
+        // A FIFO queue requires a group; a standard queue uses groups for fairness.
         group: message
             .group
             .clone()
@@ -81,11 +85,11 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
     };
     for (name, value) in ATTRIBUTES.into_iter().zip(values) {
         let Some(value) = value else { continue };
-        let room = queue
+        let bytes_left = queue
             .max_message_bytes
             .saturating_sub(letter.size() + name.len());
         if letter.attributes.len() < MAX_ATTRIBUTES
-            && let Some(value) = within(value, room)
+            && let Some(value) = within(value, bytes_left)
         {
             letter.attributes.insert(name.to_owned(), value);
         }
@@ -93,9 +97,9 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
     letter
 }
 
-/// The value in at most so many bytes: a text is cut for that, as long as something of it is left.
-fn within(mut value: Attribute, room: usize) -> Option<Attribute> {
-    let over = value.size().saturating_sub(room);
+/// The value in at most `bytes_left` bytes. A text is cut, but not to nothing.
+fn within(mut value: Attribute, bytes_left: usize) -> Option<Attribute> {
+    let over = value.size().saturating_sub(bytes_left);
     if let Attribute::Text { data_type, value } = &mut value
         && data_type == "String"
         && value.len() > over
@@ -104,10 +108,10 @@ fn within(mut value: Attribute, room: usize) -> Option<Attribute> {
         cut(value, most);
     }
     let is_empty = value.to_text().is_empty();
-    (value.size() <= room && !is_empty).then_some(value)
+    (value.size() <= bytes_left && !is_empty).then_some(value)
 }
 
-/// Whether a message was dead-lettered before and has been moved back since.
+/// Whether a message was dead-lettered and then moved back.
 pub fn is_redriven(message: &Message) -> bool {
     message.attributes.keys().any(|name| is_ours(name))
 }
@@ -116,12 +120,12 @@ fn is_ours(name: &str) -> bool {
     ATTRIBUTES.contains(&name)
 }
 
-/// A text that SQS takes for the value of an attribute: not empty, not too long, without forbidden characters.
+/// A text that SQS accepts as the value of an attribute: not empty, not too long, without forbidden characters.
 fn text(value: &str) -> String {
     let value: String = value
         .chars()
         .map(|c| if is_allowed(c) { c } else { '\u{fffd}' })
-        .take(TEXT)
+        .take(VALUE_CHARACTERS)
         .collect();
     if value.is_empty() {
         "-".to_owned()
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_letter_bears_its_reason_beside_what_the_sender_said() {
+    fn a_dead_letter_has_its_reason_next_to_the_senders_attributes() {
         let letter = letter(
             &message("body", 1),
             "permanent: HTTP 404",
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_senders_attributes_come_first_and_ours_give_way() {
+    fn the_senders_attributes_take_precedence() {
         for (theirs, ours) in [(0, 7), (3, 7), (6, 4), (9, 1), (10, 0)] {
             let letter = letter(&message("body", theirs), "because", &queue(false, 1 << 20));
             assert_eq!(letter.attributes.len(), theirs + ours);
@@ -244,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_cut_to_the_room_that_a_large_message_leaves() {
-        for (room, expected) in [
+    fn a_reason_is_cut_to_the_bytes_that_a_large_message_leaves() {
+        for (bytes_left, expected) in [
             (40, Some("because it is so")),
             (24, Some("beca")),
             (20, None),
         ] {
-            let body = "x".repeat((1 << 20) - room);
+            let body = "x".repeat((1 << 20) - bytes_left);
             let letter = letter(
                 &message(&body, 0),
                 "because it is so",
@@ -260,7 +264,7 @@ mod tests {
             assert_eq!(
                 reason.map(Attribute::to_text).as_deref(),
                 expected,
-                "{room}"
+                "{bytes_left}"
             );
         }
     }
@@ -276,16 +280,16 @@ mod tests {
             .insert("BackstopFirstSent".to_owned(), Attribute::number(7));
         again
             .attributes
-            .insert("BackstopReason".to_owned(), Attribute::string("of then"));
-        let letter = letter(&again, "of now", &queue(false, 1 << 20));
+            .insert("BackstopReason".to_owned(), Attribute::string("old"));
+        let letter = letter(&again, "new", &queue(false, 1 << 20));
         let text = |name: &str| letter.attributes.get(name).map(Attribute::to_text);
         assert_eq!(text("BackstopMessageId").as_deref(), Some("m-0"));
         assert_eq!(text("BackstopFirstSent").as_deref(), Some("7"));
-        assert_eq!(text("BackstopReason").as_deref(), Some("of now"));
+        assert_eq!(text("BackstopReason").as_deref(), Some("new"));
     }
 
     #[test]
-    fn a_dead_letter_keeps_its_group_and_has_what_a_fifo_queue_asks_for() {
+    fn a_dead_letter_keeps_its_group_and_has_the_ids_that_a_fifo_queue_requires() {
         let mut message = message("body", 0);
         let ids = |message: &Message, fifo| {
             let letter = letter(message, "x", &queue(fifo, 1 << 20));
@@ -301,7 +305,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_that_fits_never_becomes_a_dead_letter_that_does_not(
+        fn a_dead_letter_fits_whenever_its_message_does(
             body in "[a-z]{1,2000}", theirs in 0..=10_usize, reason in ".{1,1500}", spare in 0..600_usize,
         ) {
             let message = message(&body, theirs);

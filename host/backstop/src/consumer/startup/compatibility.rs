@@ -1,21 +1,21 @@
-//! Whether a queue, its dead-letter queue, the policy and the options fit each other: judged from what they say of themselves, and from the policy's answers to failures that did not happen. Nothing here asks a queue.
+//! Whether a queue, its dead-letter queue, the policy and the options match each other, from their attributes and from the policy's answers to made-up failures. Makes no requests.
 
 use std::time::Duration;
 
 use backstop_backoff::format_duration;
 
-use super::startup::{Fault, Ready, Warning};
-use super::{Options, longest_linger};
+use super::{Fault, Ready, Warning};
+use crate::consumer::{Options, longest_linger};
 use crate::decider::Decider;
 use crate::decision::{Action, Bounds, DecidedBy};
 use crate::failure::{Failure, Milliseconds};
 use crate::queue::{Description, VisibilityTimeout, short_name};
 use backstop_core::examples::ordinary_failure;
 
-/// A message is kept invisible by a heartbeat at each third of its timeout: with less than this, one slow request shows it to another consumer.
+/// A heartbeat renews a visibility timeout after each third of it. With a shorter one than this, one slow request makes the message visible to other consumers.
 const SHORT_VISIBILITY: Duration = Duration::from_secs(5);
 
-/// What of the queues is not as expected.
+/// Problems of the queues and of the options that depend on them.
 pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warning> {
     let here = &ready.description;
     let visibility = options
@@ -53,7 +53,7 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
     warnings.into_iter().flatten().collect()
 }
 
-/// Whether an attempt may take longer than a stop waits for it, where either is not the default.
+/// Whether an attempt may take longer than a shutdown waits for it, if either is not the default.
 pub(super) fn grace(options: &Options, queue: &str) -> Option<Warning> {
     let default = Options::default();
     let is_chosen =
@@ -65,7 +65,7 @@ pub(super) fn grace(options: &Options, queue: &str) -> Option<Warning> {
     })
 }
 
-/// Whether SQS moves a message away before the policy gives it up: asks about the last attempt that SQS allows, whose retry comes to nothing. It is wrong where the operator says that there are more attempts.
+/// Whether SQS moves a message to the dead-letter queue before the policy gives it up: the policy still retries after the last attempt that SQS allows. That is a fault if the operator has configured more attempts.
 pub(super) fn receives(
     queue: &Description,
     decider: &Decider,
@@ -93,7 +93,7 @@ pub(super) fn receives(
     })
 }
 
-/// Whether the operator, or the policy by itself, counts on messages that are older than the queue keeps them.
+/// Whether the operator or the policy relies on messages that are older than the queue's retention.
 pub(super) fn ages(
     queue: &Description,
     decider: &Decider,
@@ -132,8 +132,8 @@ fn failure(queue: &Description) -> Failure {
     }
 }
 
-fn text(span: Milliseconds) -> String {
-    format_duration(span.0.into())
+fn text(duration: Milliseconds) -> String {
+    format_duration(duration.0.into())
 }
 
 #[cfg(test)]
@@ -171,36 +171,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_attempts_than_sqs_allows_are_wrong_where_the_operator_says_so() {
+    async fn more_attempts_than_sqs_allows_are_a_fault_if_the_operator_configured_them() {
         let queue = queue(4 * DAY, 5).await;
         let bounded = |most| Bounds {
             max_attempts: NonZeroU32::new(most),
             ..Bounds::default()
         };
-        let judged = |settings: &[(&str, &str)], bounds| {
+        let checked = |settings: &[(&str, &str)], bounds| {
             let decider = decider(settings, bounds);
             receives(&queue, &decider, &bounds, "orders")
         };
-        let said = judged(&[], bounded(6)).unwrap().unwrap_err().to_string();
+        let fault = checked(&[], bounded(6)).unwrap().unwrap_err().to_string();
         assert!(
-            said.contains("maxReceiveCount to at least 6") && said.contains("max-attempts to 5"),
-            "{said}"
+            fault.contains("maxReceiveCount to at least 6") && fault.contains("max-attempts to 5"),
+            "{fault}"
         );
         assert!(matches!(
-            judged(&[], bounded(0)),
+            checked(&[], bounded(0)),
             Some(Ok(Warning::MaxReceiveCount { .. }))
         ));
-        assert!(judged(&[], bounded(5)).is_none());
+        assert!(checked(&[], bounded(5)).is_none());
         assert!(
-            judged(&[("max-attempts", "3")], bounded(12)).is_none(),
-            "the policy gives up before"
+            checked(&[("max-attempts", "3")], bounded(12)).is_none(),
+            "the policy gives up earlier"
         );
     }
 
     #[tokio::test]
-    async fn an_age_that_the_queue_does_not_keep_is_told_whoever_names_it() {
+    async fn an_age_beyond_the_retention_is_reported() {
         let queue = queue(4 * DAY, 0).await;
-        let judged = |settings: &[(&str, &str)], max_age: u32| {
+        let checked = |settings: &[(&str, &str)], max_age: u32| {
             let bounds = Bounds {
                 max_age: (max_age > 0).then_some(Milliseconds(max_age)),
                 ..Bounds::default()
@@ -209,11 +209,11 @@ mod tests {
             ages(&queue, &decider, &bounds, "orders")
         };
         assert!(matches!(
-            judged(&[], 5 * DAY),
+            checked(&[], 5 * DAY),
             Some(Warning::Retention { .. })
         ));
         assert!(matches!(
-            judged(&[("max-age", "5d")], 0),
+            checked(&[("max-age", "5d")], 0),
             Some(Warning::PolicyMaxAge { .. })
         ));
         for (settings, max_age) in [
@@ -222,13 +222,13 @@ mod tests {
             (&[("max-age", "4d")], 0),
             (&[("max-age", "5d")], 3 * DAY),
         ] {
-            let found = judged(settings, max_age);
+            let found = checked(settings, max_age);
             assert!(found.is_none(), "{settings:?} {max_age}: {found:?}");
         }
     }
 
     #[tokio::test]
-    async fn short_times_are_told() {
+    async fn short_times_are_reported() {
         let connections = Connections::default();
         let here = queue(4 * DAY, 0).await;
         let there = queue(DAY, 0).await;

@@ -1,0 +1,259 @@
+//! The checks before the first message, so that a mistake is reported at startup and not by a queue that fills up.
+
+mod compatibility;
+mod fault;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_core::backoff::Backoff;
+use tokio::time::{Instant, sleep};
+
+use super::Options;
+use crate::decider::Decider;
+use crate::decision::Bounds;
+use crate::failure::Error;
+use crate::handler::Handler;
+use crate::queue::{Connections, Description, Queue, QueueError, short_name};
+
+pub(crate) use fault::fault;
+pub use fault::{Fault, Faults, Warning};
+
+/// The most tries of one request, how long it is retried, and the waits in between.
+const TRIES: u32 = 4;
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
+const BACKOFF: Backoff = Backoff::milliseconds(200, 2_000);
+
+/// A queue that exists and matches its dead-letter queue.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    /// The queue.
+    pub queue: Arc<dyn Queue>,
+    /// Its attributes.
+    pub description: Description,
+    /// Where its dead letters go.
+    pub dead_letters: Option<(Arc<dyn Queue>, Description)>,
+}
+
+/// Finds the queue and its dead-letter queue and checks that they match each other, the handler, the policy and the options. Reports all faults at once.
+pub async fn check(
+    connections: &Connections,
+    url: &str,
+    dead_letters: Option<&str>,
+    handler: &dyn Handler,
+    decider: &Decider,
+    bounds: &Bounds,
+    options: &Options,
+) -> Result<(Ready, Vec<Warning>), Faults> {
+    let mut checked = Checked::of(connections, url, dead_letters, Some(handler), options).await;
+    checked.with_policy(decider, bounds);
+    match checked.parts() {
+        (Some(ready), faults, warnings) if faults.is_empty() => Ok((ready, warnings)),
+        (_, faults, _) => Err(Faults(faults)),
+    }
+}
+
+/// The results of the checks of one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    ready: Option<Ready>,
+    faults: Vec<Fault>,
+    warnings: Vec<Warning>,
+}
+
+impl Checked {
+    /// Checks the queues, and the handler if there is one.
+    pub(crate) async fn of(
+        connections: &Connections,
+        url: &str,
+        dead_letters: Option<&str>,
+        handler: Option<&dyn Handler>,
+        options: &Options,
+    ) -> Self {
+        let mut checked = Self::default();
+        checked.queues(connections, url, dead_letters).await;
+        if let Some(handler) = handler {
+            checked.handler(handler, url).await;
+        }
+        let ready = checked.ready.as_ref();
+        let found = ready.map(|ready| compatibility::queues(ready, options, short_name(url)));
+        checked.warnings.extend(found.into_iter().flatten());
+        checked
+            .warnings
+            .extend(compatibility::grace(options, short_name(url)));
+        checked
+    }
+
+    /// Evaluates the policy for made-up failures.
+    pub(crate) fn with_policy(&mut self, decider: &Decider, bounds: &Bounds) {
+        let Some(ready) = &self.ready else { return };
+        let (queue, name) = (&ready.description, short_name(ready.queue.url()));
+        match compatibility::receives(queue, decider, bounds, name) {
+            Some(Err(fault)) => self.faults.push(fault),
+            Some(Ok(warning)) => self.warnings.push(warning),
+            None => {}
+        }
+        self.warnings
+            .extend(compatibility::ages(queue, decider, bounds, name));
+    }
+
+    /// The queue if it can be used, the faults, and the warnings.
+    pub(crate) fn parts(self) -> (Option<Ready>, Vec<Fault>, Vec<Warning>) {
+        (self.ready, self.faults, self.warnings)
+    }
+
+    async fn queues(&mut self, connections: &Connections, url: &str, dead_letters: Option<&str>) {
+        let queue = connections.by_url(url).await;
+        let described = persist(|| queue.describe()).await.map_err(|cause| {
+            fault("queue", url, "sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:ChangeMessageVisibility and sqs:DeleteMessage", cause)
+        });
+        // If one is unreachable the other is too, and both would have to time out.
+        if let Err(fault @ Fault::Unreachable { .. }) = described {
+            self.faults.push(fault);
+            return;
+        }
+        let found = find_dead_letters(
+            connections,
+            url,
+            dead_letters,
+            described.as_ref().ok(),
+            &mut self.warnings,
+        )
+        .await;
+        let (description, dead_letters) = match (described, found) {
+            (Ok(description), Ok(Some(dead_letters))) => (description, dead_letters),
+            (described, found) => {
+                self.faults.extend(described.err());
+                self.faults.extend(found.err());
+                return;
+            }
+        };
+        let (dead, there) = &dead_letters;
+        if there.arn == description.arn {
+            self.faults.push(Fault::Itself {
+                url: url.to_owned(),
+            });
+        } else if there.fifo != description.fifo {
+            self.faults.push(Fault::Kind {
+                url: url.to_owned(),
+                dead_letters: dead.url().to_owned(),
+                fifo: description.fifo,
+            });
+        }
+        self.ready = Some(Ready {
+            queue,
+            description,
+            dead_letters: Some(dead_letters),
+        });
+    }
+
+    async fn handler(&mut self, handler: &dyn Handler, url: &str) {
+        if let Err(cause) = persist(|| handler.check()).await {
+            self.faults.push(Fault::Handler { cause });
+        } else if let Err(cause) = handler.answers().await {
+            self.warnings.push(Warning::Handler {
+                queue: short_name(url).to_owned(),
+                cause: cause.to_string(),
+            });
+        }
+    }
+}
+
+/// The configured dead-letter queue, or the one of the queue's redrive policy. `None` if the queue's attributes are unknown.
+async fn find_dead_letters(
+    connections: &Connections,
+    url: &str,
+    named: Option<&str>,
+    description: Option<&Description>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<(Arc<dyn Queue>, Description)>, Fault> {
+    const ROLE: &str = "dead-letter queue";
+    const ACTIONS: &str = "sqs:GetQueueUrl, sqs:GetQueueAttributes and sqs:SendMessage";
+    let redrive = description.and_then(|description| description.redrive.as_ref());
+    let queue = match (named, redrive) {
+        (Some(named), _) => connections.by_url(named).await,
+        (None, None) if description.is_none() => return Ok(None),
+        (None, Some(redrive)) => {
+            let arn = &redrive.dead_letter_arn;
+            persist(|| connections.by_arn(arn))
+                .await
+                .map_err(|cause| fault(ROLE, arn, ACTIONS, cause))?
+        }
+        (None, None) if url.starts_with("local:") => {
+            connections.by_url(&local_dead_letters(url)).await
+        }
+        (None, None) => {
+            return Err(Fault::NoDeadLetterQueue {
+                url: url.to_owned(),
+            });
+        }
+    };
+    match persist(|| queue.describe()).await {
+        Ok(there) => Ok(Some((queue, there))),
+        // Sending may be allowed although reading attributes is not.
+        Err(cause) if cause.is_access_denied() => {
+            warnings.push(Warning::Unchecked {
+                url: queue.url().to_owned(),
+                cause: cause.to_string(),
+            });
+            let there = description.map(|description| Description {
+                arn: queue.url().to_owned(),
+                fifo: queue.url().ends_with(".fifo"),
+                redrive: None,
+                ..description.clone()
+            });
+            Ok(there.map(|there| (queue, there)))
+        }
+        Err(cause) => Err(fault(ROLE, queue.url(), ACTIONS, cause)),
+    }
+}
+
+/// An error of a request at startup.
+trait Transient {
+    /// Whether the same request may succeed a moment later.
+    fn is_transient(&self) -> bool;
+}
+
+impl Transient for QueueError {
+    fn is_transient(&self) -> bool {
+        self.retryable
+    }
+}
+
+impl Transient for Error {
+    fn is_transient(&self) -> bool {
+        let lost = ["ECONNRESET", "ECONNREFUSED", "ENOTFOUND", "ETIMEDOUT"];
+        let is_lost = lost.contains(&self.code.as_str());
+        is_lost
+            || self
+                .status
+                .is_some_and(|status| status == 429 || status >= 500)
+    }
+}
+
+/// Retries a request a few times after transient errors, so that one reset connection does not prevent a start.
+async fn persist<T, E: Transient, F>(request: impl Fn() -> F) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let end = Instant::now() + RETRY_TIMEOUT;
+    let mut tries = 1;
+    loop {
+        match request().await {
+            Err(error) if error.is_transient() && tries < TRIES && Instant::now() < end => {
+                sleep(BACKOFF.wait(tries, rand::random())).await;
+                tries += 1;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// The implicit dead-letter queue of a local queue: `local:orders` has `local:orders-dead-letters`.
+fn local_dead_letters(url: &str) -> String {
+    match url.strip_suffix(".fifo") {
+        Some(name) => format!("{name}-dead-letters.fifo"),
+        None => format!("{url}-dead-letters"),
+    }
+}

@@ -1,0 +1,74 @@
+//! Sends dead letters. The consumer and the Lambda retry handler share this procedure; they differ in what they do with a message whose dead letter was not accepted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Cause, dead_letter};
+use crate::queue::{
+    BatchedSends, Description, GaveUp, Message, Outgoing, Queue, Requests, VisibilityTimeout,
+};
+
+/// When to try again to dead-letter a message that stays in its queue.
+pub(crate) const DEAD_LETTER_RETRY_DELAY: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
+
+/// Where the dead letters of a queue go.
+pub(crate) struct DeadLetterQueue {
+    description: Description,
+    sends: BatchedSends,
+}
+
+/// What became of a dead letter.
+pub(crate) enum Delivery {
+    /// The dead-letter queue has it. The message may be deleted.
+    Accepted,
+    /// There is no dead-letter queue. The message has to stay in its queue.
+    NoQueue,
+    /// The dead-letter queue did not accept this letter in time. The message has to stay in its queue.
+    Refused(Outgoing),
+}
+
+impl DeadLetterQueue {
+    /// Sends to this queue. A letter waits for at most `linger` to share a request with others.
+    pub(crate) fn start(
+        queue: &Arc<dyn Queue>,
+        description: Description,
+        linger: Duration,
+        requests: &Arc<Requests>,
+    ) -> Self {
+        Self {
+            description,
+            sends: BatchedSends::start(queue, linger, requests),
+        }
+    }
+
+    /// Sends a letter, with retries until `until`.
+    pub(crate) async fn send(&self, letter: Outgoing, until: Instant) -> Result<(), GaveUp> {
+        self.sends.send(letter, until).await
+    }
+}
+
+/// Makes the dead letter of a message and sends it to `queue`, with retries until `until`. Logs what went wrong.
+pub(crate) async fn deliver(
+    queue: Option<&DeadLetterQueue>,
+    message: &Message,
+    cause: &Cause<'_>,
+    until: Instant,
+) -> Delivery {
+    let Some(queue) = queue else {
+        tracing::error!(
+            reason = cause.reason,
+            "there is no dead-letter queue: the message stays in its queue; set dead-letter-queue, or give the queue a redrive policy"
+        );
+        return Delivery::NoQueue;
+    };
+    let letter = dead_letter(message, cause, &queue.description);
+    match queue.send(letter.clone(), until).await {
+        Ok(()) => Delivery::Accepted,
+        Err(error) => {
+            tracing::error!(%error, "the dead-letter queue does not accept a message: it stays in its queue and is sent again later");
+            Delivery::Refused(letter)
+        }
+    }
+}
