@@ -14,11 +14,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 
-use super::compiler::{Compiler, Job};
-use super::limits::CompileLimits;
-use super::trust;
-use super::{ComponentError, PolicyDigest};
 use backstop_files::atomic_write;
+
+use crate::compiler::{Compiler, Job};
+use crate::component_error::ComponentError;
+use crate::digest::PolicyDigest;
+use crate::limits::CompileLimits;
+use crate::trust;
 
 /// What a file of compiled code begins with; the digest of the policy's file follows, the SHA-256 of the code, and then the code.
 const MAGIC: &[u8] = b"backstop compiled 2\n";
@@ -163,7 +165,7 @@ pub fn compile_ahead(
         limits: CompileLimits::default(),
         target: Some(architecture.triple()),
     };
-    let code = job.code(&Compiler::of_this_program(), &|| true)?;
+    let code = Compiler::of_this_program().code(&job, &|| true)?;
     let digest = PolicyDigest::of(file);
     let path = folder.join(packed_name(digest, architecture));
     write(&path, &packed(digest, &code)).map_err(|cause| CompileError::Unwritable {
@@ -243,8 +245,8 @@ fn checked(bytes: &[u8], digest: PolicyDigest) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limits, Sandbox, builtin, encoding};
     use super::*;
+    use crate::{Limits, Sandbox, builtin, encoding};
     use wasmtime::Config;
 
     use std::fs::Permissions;
@@ -347,7 +349,7 @@ mod tests {
         };
         let compile_and_keep = || {
             let sandbox = sandbox();
-            let component = super::super::Component::load(&sandbox, "linear", file).unwrap();
+            let component = crate::Component::load(&sandbox, "linear", file).unwrap();
             component.keep_code(&sandbox);
         };
         assert!(!is_kept());

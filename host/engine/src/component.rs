@@ -5,62 +5,15 @@ use std::sync::Arc;
 
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
-use super::bindings::{self, backoff, classifier, dead_lettering, settings};
-use super::compiler::{Compiler, CompilerError, Job, Wanted};
-use super::encoding::{self, EncodingError, INTERFACES};
-use super::host::Host;
-use super::{PolicyDigest, Sandbox, compiled, wasi};
-
-/// Why a file is not a policy.
-#[derive(Debug, thiserror::Error)]
-pub enum ComponentError {
-    /// See [`EncodingError`].
-    #[error(transparent)]
-    Encoding(#[from] EncodingError),
-    /// Not valid, or of features that the sandbox does not allow.
-    #[error("it does not compile: {0}")]
-    Compile(String),
-    /// One of those two, as the child process says it that compiles.
-    #[error("{0}")]
-    Refused(String),
-    /// The child process that compiles came to no answer.
-    #[error(transparent)]
-    Compiler(#[from] CompilerError),
-    /// Wants things that a policy is not given: all of them.
-    #[error(
-        "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `payload` and `default-classifier`, and WASI 0.2 without network or HTTP"
-    )]
-    Import(String),
-    /// Exports nothing that the host would call.
-    #[error("it exports {found}; expected at least one of {}", INTERFACES.join(", "))]
-    NoInterface {
-        /// What it exports instead.
-        found: String,
-    },
-    /// An interface of ours with functions or types that are not those of the contract.
-    #[error("its `{interface}` is not the one of wit/policy.wit: {reason}")]
-    Interface {
-        /// Which.
-        interface: &'static str,
-        /// Where it differs.
-        reason: String,
-    },
-    /// Something that it imports has another type than what is offered.
-    #[error("it does not link: {0}")]
-    Link(String),
-}
-
-impl ComponentError {
-    /// Code that is good can't be put into memory: no descriptor, no room, a limit of this process.
-    pub(super) fn of_this_machine(error: wasmtime::Error) -> Self {
-        let cause = std::io::Error::other(format!("its code can't be loaded: {error:#}"));
-        CompilerError::Process(cause).into()
-    }
-
-    pub(super) fn compile(error: impl fmt::Display) -> Self {
-        Self::Compile(format!("{error:#}"))
-    }
-}
+use crate::bindings::{self, backoff, classifier, dead_lettering, settings};
+use crate::compiled;
+use crate::compiler::{Compiler, Job, Wanted};
+use crate::component_error::ComponentError;
+use crate::digest::PolicyDigest;
+use crate::encoding::{self, INTERFACES};
+use crate::host::Host;
+use crate::sandbox::Sandbox;
+use crate::wasi;
 
 /// A policy's file of which a component can be made. Up to here nothing of a stranger's was looked into in this process, if there is a child that compiles.
 #[derive(Debug)]
@@ -124,7 +77,7 @@ impl Component {
         };
         match &sandbox.compiler {
             Compiler::InProcess => Ok(Prepared::File),
-            child @ Compiler::Child(_) => job.code(child, wanted).map(Prepared::Code),
+            child @ Compiler::Child(_) => child.code(&job, wanted).map(Prepared::Code),
         }
     }
 

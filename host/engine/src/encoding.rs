@@ -8,9 +8,10 @@ use wasmparser::{Parser, Payload, TypeRef};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, WorldId};
 
-use super::sections;
-use super::shape::{Shape, ShapeError};
 use backstop_core::text::cut;
+
+use crate::sections;
+use crate::shape::{Shape, ShapeError};
 
 /// The contract, of which the types of core modules are taken.
 const CONTRACT: &str = include_str!("../wit/policy.wit");
@@ -50,7 +51,7 @@ pub enum EncodingError {
     TooLarge {
         /// The file's size.
         size: usize,
-        /// See [`Limits::component`](super::Limits::component).
+        /// See [`Limits::component`](crate::Limits::component).
         limit: usize,
     },
     /// Text over its own limit, which is fixed.

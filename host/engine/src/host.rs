@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use wasmtime::bail;
 
-use super::bindings::{default_classifier, log, payload, types};
-use super::limits::{Limits, Meter};
-use super::looked_at::LookedAt;
-use super::payload::{Lookups, Payload};
 use backstop_core::fallback;
+
+use crate::bindings::{default_classifier, log, payload, types};
+use crate::limits::{Limits, Meter};
+use crate::looked_at::LookedAt;
+use crate::payload::{Lookups, Payload};
 
 /// One line that a policy wrote.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

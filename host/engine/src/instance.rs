@@ -5,14 +5,15 @@ use std::sync::Arc;
 use wasmtime::component::Instance;
 use wasmtime::{Store, Trap};
 
-use super::Sandbox;
-use super::bindings::{backoff, classifier, dead_lettering, types};
-use super::component::Component;
-use super::host::{Host, StoppedClock};
-use super::payload::Payload;
 use backstop_core::decision::{FallbackCause, FallbackKind, InvalidAnswer, REASON_BYTES};
 use backstop_core::settings::Settings;
 use backstop_core::text::cut;
+
+use crate::bindings::{backoff, classifier, dead_lettering, types};
+use crate::component::Component;
+use crate::host::{Host, StoppedClock};
+use crate::payload::Payload;
+use crate::sandbox::Sandbox;
 
 /// How a policy failed to answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

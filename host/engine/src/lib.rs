@@ -1,12 +1,50 @@
 //! The sandbox for retry policies: a WebAssembly component and a failure in, an answer out.
 //!
-//! [`Sandbox`] is where policies run and what they may use; [`Component`] is one policy file, compiled and checked; [`Policy`] is one component or several that answer together. Every decision gets fresh instances: no data is shared between two of them.
+//! A [`Sandbox`] is where policies run and what they may use; a [`Component`] is one policy file, compiled and checked; a [`Policy`] is one component, or several that answer together. Each evaluation runs in fresh instances: no data is shared between evaluations of the same policy.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use backstop_core::examples::ordinary_failure;
+//! use backstop_engine::{Component, Limits, Part, Payload, Policy, Sandbox, builtin, probe};
+//!
+//! let sandbox = Sandbox::new(Limits::default())?;
+//! let file = builtin::bytes("linear").unwrap_or_default();
+//! let part = Part {
+//!     component: Component::load(&sandbox, "linear", file)?,
+//!     settings: [("base", "2s")].into(),
+//! };
+//! let policy = Policy::single(&sandbox, part);
+//! probe::run(&policy)?;
+//! let payload = Arc::new(Payload::new(r#"{"order": 7}"#));
+//! let evaluation = policy.evaluate(&ordinary_failure(), &payload);
+//! println!("{:?}, {} units of fuel", evaluation.answer?.action, evaluation.fuel);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Modules
+//!
+//! A module uses only those above it:
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `digest`, [`builtin`], [`trust`] | digests of files, the built-in policies, and whose files are trusted |
+//! | `limits`, `config` | what a policy may use, and what WebAssembly the engine allows |
+//! | `shape`, [`sections`], `encoding` | from a file to the bytes of a component, checked for size before anything works on it |
+//! | `component_error`, `compiler`, `compiled` | from bytes to machine code: in a child process, or compiled before |
+//! | `sandbox` | the engine, its pool of instances, and its clock |
+//! | `document`, `payload`, `looked_at` | what a policy may read of a message's body, and what it did read |
+//! | `bindings`, `host`, `wasi` | the functions that a policy can call |
+//! | `component`, `instance` | a loaded component, and one instance of it during one decision |
+//! | `parts`, `policy`, [`probe`] | a policy, its evaluation, and its validation |
 
 mod bindings;
 pub mod builtin;
 mod compiled;
 mod compiler;
 mod component;
+mod component_error;
+mod config;
 mod digest;
 mod document;
 mod encoding;
@@ -27,8 +65,9 @@ pub mod trust;
 mod wasi;
 
 pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
-pub use compiler::{Compiler, CompilerError, Wanted, compiler_process};
-pub use component::{CompiledComponent, Component, ComponentError, Prepared};
+pub use compiler::{Compiler, Wanted, compiler_process};
+pub use component::{CompiledComponent, Component, Prepared};
+pub use component_error::{CompilerError, ComponentError};
 pub use digest::{NoDigest, PolicyDigest};
 pub use encoding::{EncodingError, INTERFACES};
 pub use host::{LogLine, StoppedClock};

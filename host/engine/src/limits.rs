@@ -25,7 +25,7 @@ pub struct Limits {
     pub payload: usize,
     /// The file in bytes.
     pub component: usize,
-    /// What the child process may use that compiles the file, where there is one: see [`Compiler`](super::Compiler).
+    /// What the child process may use that compiles the file, where there is one: see [`Compiler`](crate::Compiler).
     pub compile: CompileLimits,
 }
 

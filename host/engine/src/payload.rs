@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::document::{Document, TooMuch};
+use crate::document::{Document, TooMuch};
 
 /// A body, or what is known of one.
 #[derive(Debug)]

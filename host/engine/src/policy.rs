@@ -14,11 +14,14 @@ use backstop_core::fallback;
 use backstop_core::settings::Settings;
 
 use crate::bindings::{backoff, classifier, dead_lettering, types};
-use crate::instance::Live;
-use crate::{
-    Component, EvaluationError, LogLine, LookedAt, Parts, Payload, PolicyDigest, Role, Sandbox,
-    StoppedClock,
-};
+use crate::component::Component;
+use crate::digest::PolicyDigest;
+use crate::host::{LogLine, StoppedClock};
+use crate::instance::{EvaluationError, Live};
+use crate::looked_at::LookedAt;
+use crate::parts::{Parts, Role};
+use crate::payload::Payload;
+use crate::sandbox::Sandbox;
 
 /// One component of a policy, with the settings that it is given.
 #[derive(Debug, Clone)]

@@ -3,9 +3,13 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::{EvaluationError, LogLine, Payload, Policy};
 use backstop_core::examples;
 use backstop_core::failure::MESSAGE_BYTES;
+
+use crate::host::LogLine;
+use crate::instance::EvaluationError;
+use crate::payload::Payload;
+use crate::policy::Policy;
 
 /// How many of the lines that a policy wrote are told of its end.
 const LINES: usize = 12;

@@ -1,26 +1,28 @@
-//! The engine that every policy runs in: what WebAssembly it allows, where instances get their memory, and the clock that stops them.
+//! The engine that every policy runs in: where instances get their memory, how many run at once, and the clock that stops them.
 
+use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Engine, PoolingAllocationConfig};
 
-use super::compiler::Compiler;
 use crate::compiled::Compiled;
+use crate::compiler::Compiler;
+use crate::config::config;
 use crate::limits::Limits;
 
-/// How often the engine's epoch moves on: the grain of [`Limits::time`].
+/// How often the engine's epoch advances: the resolution of [`Limits::time`].
 const TICK: Duration = Duration::from_millis(10);
 
-/// How many decisions run at once; more would only wait for a processor.
+/// The most decisions that run at once; more would only wait for a processor.
 const DECISIONS: u32 = 16;
 
-/// Instances in the pool: a decision has one for each component of its policy, at most three.
+/// Instances in the pool: one for each component of a decision's policy, at most three.
 const INSTANCES: u32 = 3 * DECISIONS;
 
-/// Where policies run: an engine, its limits, and the decisions under way.
+/// Where policies run: an engine, its limits, and the decisions in progress.
 ///
 /// Cheap to clone; clones share the engine. No data is shared between decisions: each has fresh instances.
 #[derive(Clone)]
@@ -29,37 +31,35 @@ pub struct Sandbox {
     pub(super) limits: Limits,
     pub(super) compiled: Compiled,
     pub(super) compiler: Compiler,
-    pooling: bool,
     slots: Arc<Slots>,
 }
 
-impl std::fmt::Debug for Sandbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sandbox")
             .field("limits", &self.limits)
-            .field("pooling", &self.pooling)
             .finish_non_exhaustive()
     }
 }
 
-/// There is no engine for policies on this machine.
+/// The engine can't be set up on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("can't set up the sandbox: {0}")]
 pub struct SandboxError(String);
 
-impl From<wasmtime::Error> for SandboxError {
-    fn from(error: wasmtime::Error) -> Self {
+impl SandboxError {
+    fn of(error: impl fmt::Display) -> Self {
         Self(format!("{error:#}"))
     }
 }
 
 impl Sandbox {
-    /// A sandbox with these limits. Instances come from a pool where the machine grants the address space for one, and are allocated one by one where not.
+    /// A sandbox with these limits. Instances come from a pool if the machine grants the address space for one; otherwise each is allocated by itself.
     pub fn new(limits: Limits) -> Result<Self, SandboxError> {
         match Engine::new(&config(Some(pool(&limits)))) {
-            Ok(engine) => Self::with_engine(engine, limits, true),
+            Ok(engine) => Self::with_engine(engine, limits),
             Err(refused) => {
-                tracing::debug!(reason = %refused, "no pool of instances on this machine: each is allocated by itself");
+                tracing::debug!(reason = %refused, "no pool of instances on this machine: each instance is allocated by itself");
                 Self::on_demand(limits)
             }
         }
@@ -67,43 +67,43 @@ impl Sandbox {
 
     /// A sandbox without a pool of instances: slower, for a machine that limits address space.
     pub fn on_demand(limits: Limits) -> Result<Self, SandboxError> {
-        Self::with_engine(Engine::new(&config(None))?, limits, false)
+        let engine = Engine::new(&config(None)).map_err(SandboxError::of)?;
+        Self::with_engine(engine, limits)
     }
 
-    fn with_engine(engine: Engine, limits: Limits, pooling: bool) -> Result<Self, SandboxError> {
-        tick(&engine)?;
+    fn with_engine(engine: Engine, limits: Limits) -> Result<Self, SandboxError> {
+        tick(&engine).map_err(SandboxError::of)?;
         Ok(Self {
             engine,
             limits,
             compiled: Compiled::default(),
             compiler: Compiler::of_this_program(),
-            pooling,
             slots: Arc::new(Slots::new(DECISIONS)),
         })
     }
 
-    /// The same, taking policies that are compiled already from where they are.
+    /// The same, with policies that are compiled already.
     #[must_use]
     pub fn with_compiled(mut self, compiled: Compiled) -> Self {
         self.compiled = compiled;
         self
     }
 
-    /// The same, having policies compiled there.
+    /// The same, with another place to compile policies.
     #[must_use]
     pub fn with_compiler(mut self, compiler: Compiler) -> Self {
         self.compiler = compiler;
         self
     }
 
-    /// The same, with at most so many decisions at once, from 1; more than the pool has places for change nothing.
+    /// The same, with at most this many decisions at once: from 1 to the size of the pool.
     #[must_use]
     pub fn deciding_at_once(mut self, decisions: u32) -> Self {
         self.slots = Arc::new(Slots::new(decisions.clamp(1, DECISIONS)));
         self
     }
 
-    /// Where policies that are compiled already are.
+    /// Policies that are compiled already.
     pub fn compiled(&self) -> &Compiled {
         &self.compiled
     }
@@ -113,7 +113,7 @@ impl Sandbox {
         &self.limits
     }
 
-    /// Tells whether two sandboxes compile a file in the same way: everything that this depends on, the limits of compiling included.
+    /// The same for two sandboxes that compile a file in the same way, under the same limits of compiling.
     pub fn compilation(&self) -> impl Hash {
         (
             self.engine.precompile_compatibility_hash(),
@@ -121,39 +121,23 @@ impl Sandbox {
         )
     }
 
-    /// How many ticks of the engine's epoch a decision may last.
+    /// The most ticks of the engine's epoch that a decision may last.
     pub(super) fn ticks(&self) -> u64 {
         let ticks = self.limits.time.as_millis().div_ceil(TICK.as_millis());
         u64::try_from(ticks).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// Waits for a place among the decisions under way, so that the pool never runs dry.
+    /// Waits for a place among the decisions in progress, so that the pool never runs out of instances.
     pub(super) fn slot(&self) -> Slot<'_> {
         self.slots.take()
     }
-}
-
-/// Threads are left out of the build. What is not listed here is wasmtime's default of the pinned version; what could widen the sandbox or differ between machines is pinned.
-pub(crate) fn config(pool: Option<PoolingAllocationConfig>) -> Config {
-    let mut config = Config::new();
-    config
-        .consume_fuel(true)
-        .epoch_interruption(true)
-        .wasm_memory64(false)
-        .wasm_relaxed_simd(false)
-        .cranelift_nan_canonicalization(true)
-        .memory_init_cow(true);
-    if let Some(pool) = pool {
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-    }
-    config
 }
 
 /// Memories and tables of one component; Python's and JavaScript's have two and a handful.
 const MEMORIES: u32 = 4;
 const TABLES: u32 = 20;
 
-/// Room for components of several modules, as the Python and JavaScript toolchains build them; and for as many of the largest as there may be at once, so that no policy takes another's.
+/// A pool for components of several modules, as the Python and JavaScript toolchains build them, and for as many of the largest as there may be at once: no policy takes another's share.
 fn pool(limits: &Limits) -> PoolingAllocationConfig {
     let per_component = u32::try_from(limits.instances).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
@@ -175,8 +159,8 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
     pool
 }
 
-/// Moves the engine's epoch on for as long as the engine lives. One clock for all: each store has a deadline of its own, counted in ticks from its start.
-fn tick(engine: &Engine) -> wasmtime::Result<()> {
+/// Advances the engine's epoch for as long as the engine lives. One clock serves all stores: each has a deadline of its own, counted in ticks from its start.
+fn tick(engine: &Engine) -> std::io::Result<()> {
     let engine = engine.weak();
     thread::Builder::new()
         .name("policy-clock".to_owned())
@@ -190,7 +174,7 @@ fn tick(engine: &Engine) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// The places for decisions under way.
+/// The places for decisions in progress.
 struct Slots {
     free: Mutex<u32>,
     freed: Condvar,
@@ -217,7 +201,7 @@ impl Slots {
     }
 }
 
-/// A place among the decisions under way, until dropped.
+/// A place among the decisions in progress, until dropped.
 pub(super) struct Slot<'a>(&'a Slots);
 
 impl Drop for Slot<'_> {

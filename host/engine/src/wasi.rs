@@ -9,7 +9,7 @@ use wasmtime::component::{
 };
 use wasmtime::{StoreContextMut, bail};
 
-use super::host::{Host, StoppedClock};
+use crate::host::{Host, StoppedClock};
 
 /// The packages of WASI 0.2 that a policy may import from; what is not defined below traps.
 pub(super) const PACKAGES: [&str; 6] = [

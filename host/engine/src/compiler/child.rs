@@ -3,14 +3,21 @@
 use std::env;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 
 use super::answer::{self, ARGUMENT, Answer, Request};
-use super::{IS_OWN_COMPILER, compile};
+use super::job::compile;
 
-/// Makes this program one that compiles policies in child processes of itself, within [`CompileLimits`](super::super::CompileLimits). To be called first of all in `main`:
+/// Whether this program answers to the arguments of a child that compiles.
+static IS_OWN_COMPILER: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn is_own_compiler() -> bool {
+    IS_OWN_COMPILER.load(Ordering::Relaxed)
+}
+
+/// Makes this program one that compiles policies in child processes of itself, within [`CompileLimits`](crate::CompileLimits). To be called first of all in `main`:
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -23,7 +30,7 @@ use super::{IS_OWN_COMPILER, compile};
 /// }
 /// ```
 ///
-/// In such a child it compiles, and gives the exit code to end with. In any other process it gives none, and every [`Sandbox`](super::super::Sandbox) that is made from then on has its policies compiled in a child.
+/// In such a child it compiles, and gives the exit code to end with. In any other process it gives none, and every [`Sandbox`](crate::Sandbox) that is made from then on has its policies compiled in a child.
 pub fn compiler_process() -> Option<ExitCode> {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().is_none_or(|first| first != ARGUMENT) {

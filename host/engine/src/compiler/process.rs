@@ -11,8 +11,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::answer::{self, ARGUMENT, Answer, Request};
-use super::{CompilerError, Job, Wanted};
-use crate::ComponentError;
+use super::job::{Job, Wanted};
+use crate::component_error::{CompilerError, ComponentError};
 use crate::limits::CompileLimits;
 use backstop_core::clock;
 use backstop_core::text;

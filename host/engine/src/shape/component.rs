@@ -11,7 +11,7 @@ use wasmparser::{
     ComponentOuterAliasKind, ComponentTypeRef, Instance, Payload,
 };
 
-use super::{Measure, Shape, ShapeError};
+use super::measure::{Measure, Shape, ShapeError};
 
 /// The components that have begun and not yet ended, and the sizes of types.
 #[derive(Default)]

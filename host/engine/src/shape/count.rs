@@ -6,7 +6,8 @@ use wasmparser::{
 };
 
 use super::component::Components;
-use super::{Measure, Shape, ShapeError};
+use super::function;
+use super::measure::{Measure, Shape, ShapeError};
 
 /// What of WebAssembly a policy may use: version 2.0 with tail calls, several memories and wider constant expressions, as a component or a core module. The engine allows a little more; what it does not allow either is not worth counting.
 const FEATURES: WasmFeatures = WasmFeatures::WASM2
@@ -17,8 +18,8 @@ const FEATURES: WasmFeatures = WasmFeatures::WASM2
 
 /// The counting of one file.
 pub(super) struct Counter {
-    pub(super) shape: Shape,
-    pub(super) allocations: FuncValidatorAllocations,
+    shape: Shape,
+    allocations: FuncValidatorAllocations,
     validator: Validator,
     components: Components,
     /// What has begun and not yet ended, outermost first.
@@ -45,7 +46,7 @@ impl Counter {
             let payload = payload?;
             self.count(&payload)?;
             if let ValidPayload::Func(function, body) = self.validator.payload(&payload)? {
-                self.function(function, &body)?;
+                function::count(&mut self.shape, &mut self.allocations, function, &body)?;
             }
             if let Some(types) = self.validator.types(0)
                 && self.open.last() == Some(&Encoding::Component)

@@ -1,74 +1,73 @@
 //! Counts the body of one function, instruction by instruction.
 
-use wasmparser::{FuncToValidate, FunctionBody, Operator, ValidatorResources};
+use wasmparser::{
+    FuncToValidate, FuncValidatorAllocations, FunctionBody, Operator, ValidatorResources,
+};
 
-use super::count::Counter;
-use super::{Measure, ShapeError};
+use super::measure::{Measure, Shape, ShapeError};
 
-impl Counter {
-    /// Counts and validates one function.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "all other instructions begin and end no block"
-    )]
-    pub(super) fn function(
-        &mut self,
-        function: FuncToValidate<ValidatorResources>,
-        body: &FunctionBody<'_>,
-    ) -> Result<(), ShapeError> {
-        let shape = &mut self.shape;
-        let range = body.range();
-        let (start, size) = (range.start, range.end.saturating_sub(range.start));
-        shape.raise(Measure::FunctionCode, size, start)?;
-        shape.add(Measure::Code, size, start)?;
+/// Counts and validates one function.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other instructions start and end no block"
+)]
+pub(super) fn count(
+    shape: &mut Shape,
+    allocations: &mut FuncValidatorAllocations,
+    function: FuncToValidate<ValidatorResources>,
+    body: &FunctionBody<'_>,
+) -> Result<(), ShapeError> {
+    let range = body.range();
+    let (start, size) = (range.start, range.end.saturating_sub(range.start));
+    shape.raise(Measure::FunctionCode, size, start)?;
+    shape.add(Measure::Code, size, start)?;
 
-        let mut validator = function.into_validator(std::mem::take(&mut self.allocations));
-        let mut declared = body.get_locals_reader()?;
-        for _ in 0..declared.get_count() {
-            let offset = declared.original_position();
-            let (count, ty) = declared.read()?;
-            let locals = u64::from(validator.len_locals()) + u64::from(count);
-            shape.raise(Measure::FunctionLocals, locals, start)?;
-            validator.define_locals(offset, count, ty)?;
-        }
-        let locals = u64::from(validator.len_locals());
+    let mut validator = function.into_validator(std::mem::take(allocations));
+    let mut declared = body.get_locals_reader()?;
+    for _ in 0..declared.get_count() {
+        let offset = declared.original_position();
+        let (count, ty) = declared.read()?;
+        let locals = u64::from(validator.len_locals()) + u64::from(count);
         shape.raise(Measure::FunctionLocals, locals, start)?;
-        shape.add(Measure::Locals, locals, start)?;
-
-        let (mut branches, mut live, mut heavy) = (0_u64, 0_u64, 0_u64);
-        // The blocks that have begun: 1 for each loop among them, 0 for another; and how many loops.
-        let (mut blocks, mut loops) = (Vec::new(), 0_u64);
-        let mut operators = body.get_operators_reader()?;
-        while !operators.eof() {
-            let (operator, offset) = operators.read_with_offset()?;
-            let values = 1 + locals + u64::from(validator.operand_stack_height());
-            let more = branches_of(&operator);
-            branches = branches.saturating_add(more);
-            shape.raise(Measure::FunctionBranches, branches, start)?;
-            live = live.saturating_add(values.saturating_mul(more));
-            shape.raise(Measure::FunctionLive, live, start)?;
-            heavy += u64::from(is_heavy(body, offset));
-            match operator {
-                Operator::Block { .. } | Operator::If { .. } => blocks.push(0),
-                Operator::Loop { .. } => {
-                    blocks.push(1);
-                    loops += 1;
-                }
-                // The last one is that of the function.
-                Operator::End => loops -= blocks.pop().unwrap_or(0),
-                _ => {}
-            }
-            shape.raise(Measure::FunctionLoops, loops, start)?;
-            shape.raise(Measure::FunctionDepth, blocks.len() as u64, start)?;
-            validator.op(offset, &operator)?;
-        }
-        operators.finish()?;
-        shape.add(Measure::Heavy, heavy, start)?;
-        shape.add(Measure::Branches, branches, start)?;
-        shape.add(Measure::Live, live, start)?;
-        self.allocations = validator.into_allocations();
-        Ok(())
+        validator.define_locals(offset, count, ty)?;
     }
+    let locals = u64::from(validator.len_locals());
+    shape.raise(Measure::FunctionLocals, locals, start)?;
+    shape.add(Measure::Locals, locals, start)?;
+
+    let (mut branches, mut live, mut heavy) = (0_u64, 0_u64, 0_u64);
+    // The open blocks, 1 for each loop and 0 for any other, and the number of loops.
+    let (mut blocks, mut loops) = (Vec::new(), 0_u64);
+    let mut operators = body.get_operators_reader()?;
+    while !operators.eof() {
+        let (operator, offset) = operators.read_with_offset()?;
+        let values = 1 + locals + u64::from(validator.operand_stack_height());
+        let more = branches_of(&operator);
+        branches = branches.saturating_add(more);
+        shape.raise(Measure::FunctionBranches, branches, start)?;
+        live = live.saturating_add(values.saturating_mul(more));
+        shape.raise(Measure::FunctionLive, live, start)?;
+        heavy += u64::from(is_heavy(body, offset));
+        match operator {
+            Operator::Block { .. } | Operator::If { .. } => blocks.push(0),
+            Operator::Loop { .. } => {
+                blocks.push(1);
+                loops += 1;
+            }
+            // The last one is that of the function.
+            Operator::End => loops -= blocks.pop().unwrap_or(0),
+            _ => {}
+        }
+        shape.raise(Measure::FunctionLoops, loops, start)?;
+        shape.raise(Measure::FunctionDepth, blocks.len() as u64, start)?;
+        validator.op(offset, &operator)?;
+    }
+    operators.finish()?;
+    shape.add(Measure::Heavy, heavy, start)?;
+    shape.add(Measure::Branches, branches, start)?;
+    shape.add(Measure::Live, live, start)?;
+    *allocations = validator.into_allocations();
+    Ok(())
 }
 
 /// How often a call through a table counts: the engine looks whether the function is there yet, and whether it has the right type.

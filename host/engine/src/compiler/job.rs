@@ -1,0 +1,39 @@
+//! Compiling one file, in whichever process.
+
+use wasmtime::Engine;
+
+use crate::component_error::ComponentError;
+use crate::config::config;
+use crate::encoding;
+use crate::limits::CompileLimits;
+
+/// Whether the file that is being compiled is still needed. Called many times a second while a child process compiles it.
+pub type Wanted<'a> = &'a dyn Fn() -> bool;
+
+/// A file to be compiled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) file: &'a [u8],
+    /// See [`Limits::component`](crate::Limits::component).
+    pub(crate) most: usize,
+    /// What a child may use.
+    pub(crate) limits: CompileLimits,
+    /// The processor and system that the code is for, if it is another one.
+    pub(crate) target: Option<&'a str>,
+}
+
+/// The machine code of a policy's file, made in this process.
+pub(super) fn compile(
+    file: &[u8],
+    most: usize,
+    target: Option<&str>,
+) -> Result<Vec<u8>, ComponentError> {
+    let bytes = encoding::component(file, most)?;
+    let mut config = config(None);
+    if let Some(target) = target {
+        config.target(target).map_err(ComponentError::compile)?;
+    }
+    Engine::new(&config)
+        .and_then(|engine| engine.precompile_component(&bytes))
+        .map_err(ComponentError::compile)
+}

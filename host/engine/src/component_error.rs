@@ -1,0 +1,109 @@
+//! Why a file is not a policy, or can't be compiled.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::encoding::{EncodingError, INTERFACES};
+
+/// Why a file is not a policy.
+#[derive(Debug, thiserror::Error)]
+pub enum ComponentError {
+    /// See [`EncodingError`].
+    #[error(transparent)]
+    Encoding(#[from] EncodingError),
+    /// Not valid, or of features that the sandbox does not allow.
+    #[error("it does not compile: {0}")]
+    Compile(String),
+    /// One of those two, as the child process says it that compiles.
+    #[error("{0}")]
+    Refused(String),
+    /// The child process that compiles came to no answer.
+    #[error(transparent)]
+    Compiler(#[from] CompilerError),
+    /// Wants things that a policy is not given: all of them.
+    #[error(
+        "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `payload` and `default-classifier`, and WASI 0.2 without network or HTTP"
+    )]
+    Import(String),
+    /// Exports nothing that the host would call.
+    #[error("it exports {found}; expected at least one of {}", INTERFACES.join(", "))]
+    NoInterface {
+        /// What it exports instead.
+        found: String,
+    },
+    /// An interface of ours with functions or types that are not those of the contract.
+    #[error("its `{interface}` is not the one of wit/policy.wit: {reason}")]
+    Interface {
+        /// Which.
+        interface: &'static str,
+        /// Where it differs.
+        reason: String,
+    },
+    /// Something that it imports has another type than what is offered.
+    #[error("it does not link: {0}")]
+    Link(String),
+}
+
+impl ComponentError {
+    /// Code that is good can't be put into memory: no descriptor, no room, a limit of this process.
+    pub(crate) fn of_this_machine(error: wasmtime::Error) -> Self {
+        let cause = std::io::Error::other(format!("its code can't be loaded: {error:#}"));
+        CompilerError::Process(cause).into()
+    }
+
+    pub(crate) fn compile(error: impl fmt::Display) -> Self {
+        Self::Compile(format!("{error:#}"))
+    }
+}
+
+/// Why the child process did not come to an answer about a file.
+#[derive(Debug, thiserror::Error)]
+pub enum CompilerError {
+    /// Too long on the clock.
+    #[error("compiling it takes longer than the {0:?} that `limits.compile.time` allows")]
+    Time(Duration),
+    /// Too much processor time.
+    #[error(
+        "compiling it takes more than the {0:?} of processor time that `limits.compile.cpu` allows"
+    )]
+    Cpu(Duration),
+    /// Too much memory.
+    #[error(
+        "compiling it takes more than the {} MiB of memory that `limits.compile.memory` allows",
+        .0.div_ceil(1 << 20)
+    )]
+    Memory(usize),
+    /// Too much code.
+    #[error("its code has more than {0} bytes")]
+    Code(u64),
+    /// The compiler panicked, ran out of stack or was stopped by the processor.
+    #[error("it crashes the compiler, whose process ended with {0}")]
+    Crash(String),
+    /// Somebody else ended the child: a person, the service manager, or the system when it ran out of memory.
+    #[error("the process that compiled it was ended by somebody else: {0}")]
+    Killed(String),
+    /// There is no child, no way to talk to it, or no room for its code.
+    #[error("this machine can't load it now")]
+    Process(#[source] std::io::Error),
+    /// Something newer is there, the host ends, or there is another version to go on with meanwhile.
+    #[error("it takes long to compile, which goes on in the background")]
+    Unwanted,
+}
+
+impl CompilerError {
+    /// Whether the same file may be compiled at another time: this machine was busy, or somebody interfered.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Time(_) | Self::Killed(_) | Self::Process(_) | Self::Unwanted => true,
+            Self::Cpu(_) | Self::Memory(_) | Self::Code(_) | Self::Crash(_) => false,
+        }
+    }
+
+    /// Whether the next start is better off knowing: it cost time, and is likely to again.
+    pub fn is_remembered(&self) -> bool {
+        match self {
+            Self::Time(_) | Self::Cpu(_) | Self::Memory(_) | Self::Code(_) | Self::Crash(_) => true,
+            Self::Killed(_) | Self::Process(_) | Self::Unwanted => false,
+        }
+    }
+}
