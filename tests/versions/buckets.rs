@@ -57,7 +57,7 @@ async fn in_s3(emulator: &Emulator) {
         .await;
     let wrong = format!("{url}@sha256:{}", "0".repeat(64));
     bench
-        .fails(&pull(&wrong, "team.pub"), 4, "what is there has the digest")
+        .fails(&pull(&wrong, "team.pub"), 4, "pinned to: found")
         .await;
     // As a poller reads it.
     let bucket = Bucket::new(&sdk, true);

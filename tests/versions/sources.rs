@@ -213,7 +213,7 @@ async fn what_is_not_there_or_not_signed_or_not_pinned_is_refused() {
     let digest = PolicyDigest::of(waits(2).as_bytes());
     let pinned = refused(&catalog, &format!("{name}@{digest}")).await;
     assert!(
-        pinned.contains("not the one that it is pinned to"),
+        pinned.contains("does not have the digest that it is pinned to"),
         "{pinned}"
     );
 

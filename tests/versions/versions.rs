@@ -129,7 +129,7 @@ fn a_pinned_policy_is_never_swapped_and_no_other_bytes_are_taken_for_it() {
     assert!(
         refused
             .to_string()
-            .contains("is not the one that it is pinned to")
+            .contains("does not have the digest that it is pinned to")
     );
     assert!(
         refused

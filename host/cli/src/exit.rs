@@ -141,7 +141,7 @@ fn of_source(error: &SourceError) -> Exit {
 fn of_bucket(error: &BucketError) -> Exit {
     match error {
         BucketError::TooLarge { .. } => Exit::Policy,
-        BucketError::Away { .. }
+        BucketError::Unreachable { .. }
         | BucketError::NotFound { .. }
         | BucketError::Denied { .. }
         | BucketError::Refused { .. } => Exit::Queue,
@@ -153,7 +153,7 @@ fn of_registry(error: &RegistryError) -> Exit {
         RegistryError::Unfit { .. }
         | RegistryError::TooLarge { .. }
         | RegistryError::Changed { .. } => Exit::Policy,
-        RegistryError::Away { .. }
+        RegistryError::Unreachable { .. }
         | RegistryError::Plain { .. }
         | RegistryError::NotFound { .. }
         | RegistryError::Denied { .. }

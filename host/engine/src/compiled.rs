@@ -1,9 +1,9 @@
-//! Policies that were compiled before: machine code by the digest of the file that it was made from, so that a start does not compile.
+//! Policies that were compiled before: machine code by the digest of the file that it was compiled from, so that a start does not compile.
 //!
-//! Machine code runs outside of the sandbox, so it is only taken from the folders that the program itself comes with and from its private cache, and only as this module wrote it: whole, of that policy's file, by an owner who could have replaced the program too, and of this version of the engine. Everything else is passed over, and the policy is compiled as usual.
+//! Machine code runs outside of the sandbox, so it is loaded only from the folders that are installed with the program and from its private cache, and only as this module wrote it: complete, compiled from that policy's file by this version of the engine, and owned by a user who could have replaced the program too. Any other file is ignored, and the policy is compiled as usual.
 #![expect(
     unsafe_code,
-    reason = "machine code can only be taken on trust; this is the module that says whose"
+    reason = "loading machine code can't be made safe; this module decides whose code is trusted"
 )]
 
 use std::fs::File;
@@ -22,10 +22,10 @@ use crate::digest::PolicyDigest;
 use crate::limits::CompileLimits;
 use crate::trust;
 
-/// What a file of compiled code begins with; the digest of the policy's file follows, the SHA-256 of the code, and then the code.
+/// The first bytes of a file of compiled code. The digest of the policy's file follows, the SHA-256 of the code, and then the code.
 const MAGIC: &[u8] = b"backstop compiled 2\n";
 
-/// A processor that policies can be compiled for, with no features but those that each of its kind has.
+/// A processor architecture that policies can be compiled for, without optional features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Architecture {
     /// AWS Graviton and others.
@@ -35,7 +35,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// The name that Lambda gives it.
+    /// Lambda's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Arm64 => "arm64",
@@ -43,7 +43,7 @@ impl Architecture {
         }
     }
 
-    /// The one that this program was built for, if policies can be compiled ahead of time for it.
+    /// The architecture of this program, if policies can be compiled ahead of time for it.
     pub fn of_this_program() -> Option<Self> {
         match std::env::consts::ARCH {
             "aarch64" => Some(Self::Arm64),
@@ -63,7 +63,7 @@ impl Architecture {
 /// Why a policy could not be compiled ahead of time.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// The policy is not valid, or the engine can't be made for the architecture.
+    /// The policy is not valid, or the engine can't compile for the architecture.
     #[error(transparent)]
     Component(#[from] ComponentError),
     /// The code can't be written.
@@ -77,7 +77,7 @@ pub enum CompileError {
     },
 }
 
-/// Where compiled code is: folders that come with the program, in the order in which they are searched, and a private folder to which it is added.
+/// Where compiled code is: folders that are installed with the program, searched in this order, and a private folder to which new code is added.
 #[derive(Debug, Clone, Default)]
 pub struct Compiled {
     folders: Vec<PathBuf>,
@@ -85,7 +85,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Looks into these folders. They need not exist.
+    /// Searches these folders. They need not exist.
     pub fn folders(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         Self {
             folders: folders.into_iter().collect(),
@@ -93,14 +93,14 @@ impl Compiled {
         }
     }
 
-    /// The same, and keeps what is compiled in this private folder, if there is one.
+    /// The same, with a private folder for new code, if there is one.
     #[must_use]
     pub fn kept_in(mut self, cache: Option<PathBuf>) -> Self {
         self.cache = cache;
         self
     }
 
-    /// The component whose file has this digest, if it is there and fit for this engine.
+    /// The component whose file has this digest, if its code is there and was compiled for this engine.
     pub(super) fn find(
         &self,
         engine: &Engine,
@@ -124,13 +124,13 @@ impl Compiled {
             .find_map(|path| match load(engine, digest, &path) {
                 Ok(component) => component,
                 Err(reason) => {
-                    tracing::warn!(path = %path.display(), reason, "compiled code is passed over: the policy is compiled");
+                    tracing::warn!(path = %path.display(), reason, "compiled code is ignored: the policy is compiled again");
                     None
                 }
             })
     }
 
-    /// Keeps the code of a component, if there is a store.
+    /// Adds the code of a component to the private folder, if there is one.
     pub(super) fn keep(
         &self,
         engine: &Engine,
@@ -152,7 +152,7 @@ impl Compiled {
     }
 }
 
-/// Compiles a policy's file for an architecture and writes the code into `folder`, which is made where there is none. The path of the code.
+/// Compiles a policy's file for an architecture and writes the code into `folder`, which is created if needed. Returns the path of the code.
 pub fn compile_ahead(
     file: &[u8],
     architecture: Architecture,
@@ -175,24 +175,24 @@ pub fn compile_ahead(
     Ok(path)
 }
 
-/// In the folders that come with the program: by the digest of the policy's file and the architecture.
+/// The name of a file in the folders that are installed with the program.
 fn packed_name(digest: PolicyDigest, architecture: Architecture) -> String {
     format!("{}.{}.compiled", digest.hex(), architecture.name())
 }
 
-/// In the cache: by the digest of the policy's file and all that the engine's code depends on.
+/// The name of a file in the private folder: it has a hash of everything that machine code depends on.
 fn kept_name(digest: PolicyDigest, engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{}.{:016x}.compiled", digest.hex(), hasher.finish())
 }
 
-/// What a file of compiled code holds.
+/// The content of a file of compiled code.
 fn packed(digest: PolicyDigest, code: &[u8]) -> Vec<u8> {
     [MAGIC, digest.as_bytes(), &Sha256::digest(code), code].concat()
 }
 
-/// For everybody to read, as the rest of a package.
+/// Writes a file that every user can read, like the rest of a package.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -200,7 +200,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     atomic_write::write(path, bytes, 0o644)
 }
 
-/// The component in a file; none where there is no such file.
+/// The component in a file, if there is such a file.
 fn load(
     engine: &Engine,
     digest: PolicyDigest,
@@ -218,24 +218,24 @@ fn load(
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(text)?;
     let code = checked(&bytes, digest)
-        .ok_or("it is cut short, changed, or of another program or policy")?;
-    // SAFETY: the code is whole and as `write` wrote it, in a file and a folder that only root and this user can write to; either could replace the program itself. The engine refuses code of another version, of other settings and for features that this processor lacks.
+        .ok_or("it is incomplete, changed, or of another program or policy")?;
+    // SAFETY: the code is complete and as `write` wrote it, in a file and a folder that only root and this user can write to; either could replace the program itself. The engine refuses code of another version, of other settings and for features that this processor lacks.
     unsafe { wasmtime::component::Component::deserialize(engine, code) }
         .map(Some)
         .map_err(|error| format!("{error:#}"))
 }
 
-/// The component of code that a child of this program has just made.
+/// The component of code that a child of this program has just compiled.
 pub(super) fn of_own_child(
     engine: &Engine,
     code: &[u8],
 ) -> Result<wasmtime::component::Component, ComponentError> {
-    // SAFETY: the code came through a pipe from a child of this very program, which this process started and which did nothing but compile: it is as good as what this process would have made of the file. The engine refuses code of another version or of other settings.
+    // SAFETY: the code came through a pipe from a child process of this same program, which did nothing but compile: it is what this process itself would have compiled. The engine refuses code of another version or of other settings.
     unsafe { wasmtime::component::Component::deserialize(engine, code) }
         .map_err(ComponentError::of_this_machine)
 }
 
-/// The code in a file's bytes, if they are as they were written, for the policy's file with this digest.
+/// The code in a file's bytes, if they are complete and of the policy's file with this digest.
 fn checked(bytes: &[u8], digest: PolicyDigest) -> Option<&[u8]> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let rest = rest.strip_prefix(digest.as_bytes().as_slice())?;
@@ -362,7 +362,7 @@ mod tests {
         for bad in [&whole[..whole.len() / 2], b"", &whole[1..]] {
             std::fs::write(&path, bad).unwrap();
             assert!(!is_kept());
-            // Compiled again, and mended by that.
+            // It is compiled again, which repairs the file.
             compile_and_keep();
             assert!(is_kept());
         }

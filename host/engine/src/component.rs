@@ -15,12 +15,12 @@ use crate::host::Host;
 use crate::sandbox::Sandbox;
 use crate::wasi;
 
-/// A policy's file of which a component can be made. Up to here nothing of a stranger's was looked into in this process, if there is a child that compiles.
+/// A file that is ready to be loaded. Where a child process compiles, this process has not parsed any of it yet.
 #[derive(Debug)]
 pub enum Prepared {
     /// Compiled before.
     Component(CompiledComponent),
-    /// Compiled by a child just now.
+    /// Just compiled by a child process.
     Code(Vec<u8>),
     /// To be compiled in this process.
     File,
@@ -53,13 +53,13 @@ impl fmt::Debug for Component {
 }
 
 impl Component {
-    /// Compiles a policy's file and checks that it asks for no more than it is granted. Nothing of the policy runs yet.
+    /// Compiles a policy's file and checks that it imports only what it is granted. Nothing of the policy runs yet.
     pub fn load(sandbox: &Sandbox, name: &str, file: &[u8]) -> Result<Arc<Self>, ComponentError> {
         let prepared = Self::prepare(sandbox, file, &|| true)?;
         Self::of(sandbox, name, file, prepared)
     }
 
-    /// Has a file compiled by a child, where that is to be done and was not done before.
+    /// Has a file compiled by a child process, where there is one and the file was not compiled before.
     pub fn prepare(
         sandbox: &Sandbox,
         file: &[u8],
@@ -118,13 +118,13 @@ impl Component {
         Ok(Arc::new(component))
     }
 
-    /// Keeps its code for the next start, if the sandbox has a store and it is not there yet.
+    /// Keeps its code for the next start, if the sandbox has a folder for that.
     pub fn keep_code(&self, sandbox: &Sandbox) {
         let (engine, compiled) = (&sandbox.engine, &sandbox.compiled);
         compiled.keep(engine, self.digest, self.pre.component());
     }
 
-    /// What the operator calls it.
+    /// The operator's name for it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -134,12 +134,12 @@ impl Component {
         self.digest
     }
 
-    /// Whether it can be given settings.
+    /// Whether it takes settings.
     pub fn takes_settings(&self) -> bool {
         self.settings.is_some()
     }
 
-    /// What it imports: our interfaces, which it is granted, and WASI's, which grant nothing.
+    /// Its imports: interfaces of the contract, and those of WASI, which grant nothing.
     pub fn imports(&self) -> Vec<String> {
         let component = self.pre.component();
         let ty = component.component_type();
@@ -147,7 +147,7 @@ impl Component {
         imports.map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// The interfaces of ours that it exports, in the order of the contract.
+    /// The interfaces of the contract that it exports, in their order there.
     pub fn exports(&self) -> impl Iterator<Item = &'static str> {
         let present = [
             self.settings.is_some(),
@@ -171,7 +171,7 @@ fn compile(
         .map_err(ComponentError::compile)
 }
 
-/// A linker with what this component imports, as far as a policy is granted it.
+/// A linker with the imports of this component that a policy is granted.
 fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>, ComponentError> {
     let link = |error: wasmtime::Error| ComponentError::Link(format!("{error:#}"));
     let mut linker = Linker::new(component.engine());
@@ -191,7 +191,7 @@ fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>
     if !refused.is_empty() {
         return Err(ComponentError::Import(refused.join("`, `")));
     }
-    // Only WASI is left to be unknown.
+    // Only imports of WASI are left.
     linker
         .define_unknown_imports_as_traps(component)
         .map_err(link)?;
@@ -212,7 +212,7 @@ fn is_ours(import: &str) -> bool {
         .any(|interface| import == format!("backstop:policy/{interface}@0.1.0"))
 }
 
-/// The functions of one of our interfaces, if the component exports it at all.
+/// The functions of an interface of the contract, if the component exports it.
 fn interface<T>(
     pre: &InstancePre<Host>,
     interface: &'static str,

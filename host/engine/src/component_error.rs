@@ -14,13 +14,13 @@ pub enum ComponentError {
     /// Not valid, or of features that the sandbox does not allow.
     #[error("it does not compile: {0}")]
     Compile(String),
-    /// One of those two, as the child process says it that compiles.
+    /// One of those two, as reported by the child process that compiles.
     #[error("{0}")]
     Refused(String),
-    /// The child process that compiles came to no answer.
+    /// The child process that compiles gave no answer.
     #[error(transparent)]
     Compiler(#[from] CompilerError),
-    /// Wants things that a policy is not given: all of them.
+    /// Imports that a policy is not granted: all of them.
     #[error(
         "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `payload` and `default-classifier`, and WASI 0.2 without network or HTTP"
     )]
@@ -28,10 +28,10 @@ pub enum ComponentError {
     /// Exports nothing that the host would call.
     #[error("it exports {found}; expected at least one of {}", INTERFACES.join(", "))]
     NoInterface {
-        /// What it exports instead.
+        /// Its exports.
         found: String,
     },
-    /// An interface of ours with functions or types that are not those of the contract.
+    /// An interface of the contract with other functions or types.
     #[error("its `{interface}` is not the one of wit/policy.wit: {reason}")]
     Interface {
         /// Which.
@@ -39,13 +39,13 @@ pub enum ComponentError {
         /// Where it differs.
         reason: String,
     },
-    /// Something that it imports has another type than what is offered.
+    /// An import has another type than the host's.
     #[error("it does not link: {0}")]
     Link(String),
 }
 
 impl ComponentError {
-    /// Code that is good can't be put into memory: no descriptor, no room, a limit of this process.
+    /// Valid code can't be loaded: there is no file descriptor or memory left, or this process has a limit.
     pub(crate) fn of_this_machine(error: wasmtime::Error) -> Self {
         let cause = std::io::Error::other(format!("its code can't be loaded: {error:#}"));
         CompilerError::Process(cause).into()
@@ -56,10 +56,10 @@ impl ComponentError {
     }
 }
 
-/// Why the child process did not come to an answer about a file.
+/// Why the child process gave no answer about a file.
 #[derive(Debug, thiserror::Error)]
 pub enum CompilerError {
-    /// Too long on the clock.
+    /// Too much elapsed time.
     #[error("compiling it takes longer than the {0:?} that `limits.compile.time` allows")]
     Time(Duration),
     /// Too much processor time.
@@ -79,19 +79,19 @@ pub enum CompilerError {
     /// The compiler panicked, ran out of stack or was stopped by the processor.
     #[error("it crashes the compiler, whose process ended with {0}")]
     Crash(String),
-    /// Somebody else ended the child: a person, the service manager, or the system when it ran out of memory.
-    #[error("the process that compiled it was ended by somebody else: {0}")]
+    /// The child was killed from outside: by a person, the service manager, or the system when it ran out of memory.
+    #[error("the process that compiled it was killed from outside: {0}")]
     Killed(String),
-    /// There is no child, no way to talk to it, or no room for its code.
+    /// The child can't be started or reached, or there is no memory for its code.
     #[error("this machine can't load it now")]
     Process(#[source] std::io::Error),
-    /// Something newer is there, the host ends, or there is another version to go on with meanwhile.
-    #[error("it takes long to compile, which goes on in the background")]
+    /// There is a newer version, the host shuts down, or another version can be used meanwhile.
+    #[error("it takes long to compile, which continues in the background")]
     Unwanted,
 }
 
 impl CompilerError {
-    /// Whether the same file may be compiled at another time: this machine was busy, or somebody interfered.
+    /// Whether the same file may compile at another time: this machine was busy, or the child was killed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Time(_) | Self::Killed(_) | Self::Process(_) | Self::Unwanted => true,
@@ -99,7 +99,7 @@ impl CompilerError {
         }
     }
 
-    /// Whether the next start is better off knowing: it cost time, and is likely to again.
+    /// Whether the next start should know of it: it cost time, and probably would again.
     pub fn is_remembered(&self) -> bool {
         match self {
             Self::Time(_) | Self::Cpu(_) | Self::Memory(_) | Self::Code(_) | Self::Crash(_) => true,

@@ -1,4 +1,4 @@
-//! JSON text that pointers lead into: what is found is the text as it stands, and nothing is read twice.
+//! Finds JSON pointers in a text. The result is the text as it is in the body, and no part is parsed twice.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,13 +7,13 @@ use std::ops::Range;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// How deep arrays and objects may be nested: what is deeper is taken for no JSON, so that no sender decides how deep the readers of other languages recurse.
+/// How deep arrays and objects may be nested. A deeper text counts as not JSON: no sender can make the parsers of other languages recurse deeper.
 const DEPTH: usize = 127;
 
-/// How much one decision may have looked through, in bytes of text: the way to a pointer leads through all of the body, and through all of every array and object on it, each of them once.
+/// The most bytes that one decision may have parsed: finding a pointer parses the body once, and each array and object on the path once.
 const LOOKED_THROUGH: usize = 64 << 20;
 
-/// A decision had more looked through than 64 MiB.
+/// A decision had more than 64 MiB parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("had more than {LOOKED_THROUGH} bytes of the payload looked through")]
 pub(super) struct TooMuch;
@@ -23,7 +23,7 @@ pub(super) struct TooMuch;
 pub(super) struct Document {
     /// Where its value is; none where it is not JSON.
     root: Option<Range<usize>>,
-    /// What was looked into, by its first byte.
+    /// The values that were parsed, by their first byte.
     containers: HashMap<usize, Container>,
 }
 
@@ -36,7 +36,7 @@ enum Container {
 }
 
 impl Document {
-    /// Looks through the whole text, once. `through` counts how much was looked through.
+    /// Parses the complete text once. `through` counts the bytes that were parsed.
     pub(super) fn new(text: &str, through: &mut usize) -> Result<Self, TooMuch> {
         spend(through, text.len())?;
         let root = serde_json::from_str::<&RawValue>(text)

@@ -1,6 +1,6 @@
-//! From a policy's file to the bytes of a component: a component as it is, a core module encoded on the spot, text of either.
+//! From a policy's file to the bytes of a component. The file is a component, a core module, which is encoded as one, or the text of either.
 //!
-//! Whatever the file is, its shape is checked before anything works on it, and what it says of itself is not read: its custom sections are dropped, and what a core module answers is told from the names of its exports.
+//! The shape of the file is checked before anything else works on it. Its custom sections are dropped and not read: the names of a core module's exports tell which interfaces it has.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub const INTERFACES: [&str; 4] = [
     "backstop:policy/dead-lettering@0.1.0",
 ];
 
-/// The most bytes of text. What is written by hand has a few thousand; the text of a large module is put into the binary format by who made it.
+/// The most bytes of text. A text written by hand has a few thousand; whoever generates a large module can use the binary format.
 const TEXT: usize = 8 << 20;
 
 /// The most pairs of a block and a branch in text: finding the block that a branch names takes a step for each block around it.
@@ -43,7 +43,7 @@ const GIVEN: [&str; 3] = [
     "backstop:policy/default-classifier@0.1.0",
 ];
 
-/// The file is not something that a policy can be made of.
+/// The file can't be encoded as a component.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodingError {
     /// Over the limit.
@@ -77,7 +77,7 @@ pub enum EncodingError {
         "it is empty; expected a WebAssembly component, a core module or the text of either (.wat)"
     )]
     Empty,
-    /// Machine code that some wasmtime compiled: never taken from outside.
+    /// Machine code compiled by wasmtime, which is never accepted from outside.
     #[error(
         "it is a precompiled file of wasmtime; expected the WebAssembly that it was compiled from"
     )]
@@ -141,7 +141,7 @@ pub(super) fn component(file: &[u8], limit: usize) -> Result<Vec<u8>, EncodingEr
         }
     };
     Shape::of(&binary)?;
-    // Of all that a file says of itself, the names of functions alone are of use: in what is told of a trap.
+    // The names of functions are the only custom section of use: they appear in the messages of traps.
     let bare = sections::without(&binary, |name| name != "name").map_err(ShapeError::from)?;
     if is_module { encode(bare) } else { Ok(bare) }
 }
@@ -261,7 +261,7 @@ impl Outline {
     }
 }
 
-/// A world with all that a module is given, which exports the interfaces of which it exports functions.
+/// A world with all imports that a module is granted, and with the interfaces of which it exports functions.
 fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
     let exported: String = INTERFACES
         .iter()

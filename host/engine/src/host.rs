@@ -1,4 +1,4 @@
-//! What the host keeps for one instance during one decision, and the interfaces that it offers to it.
+//! The host's state for one instance during one decision, and the interfaces that the instance can call.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::limits::{Limits, Meter};
 use crate::looked_at::LookedAt;
 use crate::payload::{Lookups, Payload};
 
-/// One line that a policy wrote.
+/// One line that a policy logged.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LogLine {
     /// `debug`, `info`, `warn` or `error`; `stderr` for what a runtime printed.
@@ -20,26 +20,26 @@ pub struct LogLine {
     pub message: String,
 }
 
-/// What a call to the host costs of [`Limits::payload`] besides the bytes it moves, so that their number is bounded too.
+/// The cost of a call to the host, in bytes of [`Limits::payload`] and in addition to the bytes it moves: this bounds the number of calls, too.
 const CALL: usize = 64;
 
-/// What a look into the payload costs more: so many may be as a decision can have sense of, 15,000 and not a quarter of a million.
-const LOOK: usize = 1024;
+/// The additional cost of a read of the payload: it allows 15,000 reads for a decision, and not a quarter of a million.
+const READ: usize = 1024;
 
-/// How many lines are kept of a decision, however short they are.
+/// The most log lines of a decision, however short they are.
 const LINES: usize = 256;
 
-/// What the clocks of a policy show. They stand still, so that the same failure gets the same answer whenever it is decided.
+/// The time that a policy's clocks show. It never changes: the same failure gets the same answer at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoppedClock {
-    /// Of the wall clock, since 1970.
+    /// The wall clock, in seconds since 1970.
     pub seconds: u64,
-    /// In nanoseconds. Go's runtime does not start with zero.
+    /// The monotonic clock, in nanoseconds. Go's runtime does not start with zero.
     pub monotonic: u64,
 }
 
 impl StoppedClock {
-    /// In production, always: the wall clock stands at 1970.
+    /// The time in production: the wall clock shows 1970.
     pub const AT_WORK: Self = Self {
         seconds: 0,
         monotonic: 1,
@@ -60,7 +60,7 @@ pub(super) struct Host {
     log: Vec<LogLine>,
     lookups: Lookups,
     looked_at: LookedAt,
-    is_asked: bool,
+    is_started: bool,
     has_read_clock: bool,
 }
 
@@ -84,12 +84,12 @@ impl Host {
             log: Vec::new(),
             lookups: Lookups::default(),
             looked_at: LookedAt::default(),
-            is_asked: false,
+            is_started: false,
             has_read_clock: false,
         }
     }
 
-    /// As before the first question, but for the memory that the instance has taken.
+    /// Resets everything but the memory that the instance has allocated.
     pub(super) fn renew(&mut self, random: f64) {
         self.random = random;
         self.random_blocks = 0;
@@ -106,23 +106,23 @@ impl Host {
         &self.limits
     }
 
-    /// From now on it is asked: what a runtime does at its start is over.
-    pub(super) fn begin_questions(&mut self) {
-        self.is_asked = true;
+    /// Ends the start of the language's runtime: reads of a clock count from now on.
+    pub(super) fn start_evaluation(&mut self) {
+        self.is_started = true;
     }
 
-    /// What the policy's clocks show, to the policy.
+    /// The time for the policy.
     pub(super) fn read_clock(&mut self) -> StoppedClock {
-        self.has_read_clock |= self.is_asked;
+        self.has_read_clock |= self.is_started;
         self.clock
     }
 
-    /// Whether it looked at the clock since it was asked.
+    /// Whether the policy has read a clock since its runtime started.
     pub(super) fn has_read_clock(&self) -> bool {
         self.has_read_clock
     }
 
-    /// What the policy wrote and what it read of the payload.
+    /// The lines that the policy logged, and what it read of the payload.
     pub(super) fn into_traces(mut self) -> (Vec<LogLine>, LookedAt) {
         let printed = String::from_utf8_lossy(&self.printed);
         let lines = printed.lines().filter(|line| !line.trim().is_empty());
@@ -134,7 +134,7 @@ impl Host {
         (self.log, self.looked_at)
     }
 
-    /// What a runtime writes to stdout or stderr, kept up to the log's limit.
+    /// Logs output to stdout or stderr, up to the log's limit.
     pub(super) fn print(&mut self, bytes: &[u8]) -> wasmtime::Result<()> {
         self.spend(bytes.len())?;
         let kept = bytes.len().min(self.limits.log - self.logged);
@@ -143,7 +143,7 @@ impl Host {
         Ok(())
     }
 
-    /// The failure's random number and the index of the next block made of it.
+    /// The failure's random number, and the index of the next block of bytes derived from it.
     pub(super) fn next_random_block(&mut self) -> wasmtime::Result<(f64, u64)> {
         self.spend(32)?;
         self.random_blocks += 1;
@@ -197,7 +197,7 @@ impl log::Host for Host {
 
 impl payload::Host for Host {
     fn get(&mut self, pointer: String) -> wasmtime::Result<Option<String>> {
-        self.spend(LOOK + pointer.len())?;
+        self.spend(READ + pointer.len())?;
         let found = self.lookups.get(&self.payload, &pointer)?;
         if !self.payload.knows(&pointer) {
             self.looked_at.add_unknown(&pointer);

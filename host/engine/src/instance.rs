@@ -1,4 +1,4 @@
-//! One fresh instance of a component: made, configured, asked, thrown away.
+//! One fresh instance of a component: created, configured, called and dropped.
 
 use std::sync::Arc;
 
@@ -18,28 +18,28 @@ use crate::sandbox::Sandbox;
 /// How a policy failed to answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
-    /// It ran for too many instructions.
+    /// It executed too many instructions.
     #[error("ran out of fuel after {0} units in {1}")]
     OutOfFuel(u64, Phase),
     /// It ran for too long.
     #[error("was stopped after {0:?} in {1}")]
     OutOfTime(std::time::Duration, Phase),
-    /// It wanted more than it may have, and did not survive the refusal.
+    /// It requested more than its limit, and failed when that was refused.
     #[error("wanted more {0} than its limit and gave up in {1}")]
     OutOfBounds(&'static str, Phase),
-    /// It stopped itself, or broke a rule of WebAssembly.
+    /// It trapped: it stopped itself, or broke a rule of WebAssembly.
     #[error("failed in {1}: {0}")]
     Trapped(String, Phase),
-    /// It does not accept its settings.
+    /// It rejects its settings.
     #[error("refuses its settings: {0}")]
     Settings(String),
-    /// It has no settings but was given some.
+    /// It takes no settings, but was given some.
     #[error("takes no settings, but has {0}: it does not export backstop:policy/settings")]
     NoSettings(String),
-    /// It could not be put to work in the first place.
-    #[error("is not at work: {0}")]
+    /// It could not be loaded.
+    #[error("is not loaded: {0}")]
     NotLoaded(String),
-    /// It answered what it can't mean.
+    /// Its answer is invalid.
     #[error("answered {0}")]
     InvalidAnswer(#[from] InvalidAnswer),
 }
@@ -65,7 +65,7 @@ impl EvaluationError {
     }
 }
 
-/// What a policy was doing.
+/// The step of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -128,7 +128,7 @@ impl<'a> Live<'a> {
             .store
             .set_fuel(fuel)
             .and_then(|()| self.component.pre.instantiate(&mut self.store));
-        self.instance = Some(started.map_err(|error| self.broken(Phase::Start, &error))?);
+        self.instance = Some(started.map_err(|error| self.error_of(Phase::Start, &error))?);
         let Some(indices) = &self.component.settings else {
             let names: Vec<_> = settings
                 .iter()
@@ -151,13 +151,13 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// The same instance for another question: what is counted for each answer begins anew.
+    /// The same instance for another evaluation: everything that is counted for each answer starts again at zero.
     pub(super) fn renew(&mut self, random: f64) -> Result<(), EvaluationError> {
         self.store.set_epoch_deadline(self.sandbox.ticks());
         self.store.data_mut().renew(random);
         self.store
             .set_fuel(self.sandbox.limits.fuel)
-            .map_err(|error| self.broken(Phase::Start, &error))
+            .map_err(|error| self.error_of(Phase::Start, &error))
     }
 
     pub(super) fn classify(
@@ -198,7 +198,7 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// How much fuel was burnt.
+    /// The fuel used so far.
     pub(super) fn fuel_used(&self) -> u64 {
         self.sandbox.limits.fuel - self.store.get_fuel().unwrap_or(0)
     }
@@ -215,12 +215,12 @@ impl<'a> Live<'a> {
         let instance = self
             .instance
             .ok_or_else(|| EvaluationError::Trapped("it was not started".to_owned(), phase))?;
-        self.store.data_mut().begin_questions();
-        call(&mut self.store, &instance).map_err(|error| self.broken(phase, &error))
+        self.store.data_mut().start_evaluation();
+        call(&mut self.store, &instance).map_err(|error| self.error_of(phase, &error))
     }
 
-    /// What a trap or a refused conversion means. The refusal of more memory comes before the `unreachable` that most runtimes answer it with.
-    fn broken(&self, phase: Phase, error: &wasmtime::Error) -> EvaluationError {
+    /// The meaning of a trap or of a failed conversion. Refused memory takes precedence over the `unreachable` that most runtimes execute next.
+    fn error_of(&self, phase: Phase, error: &wasmtime::Error) -> EvaluationError {
         let limits = &self.sandbox.limits;
         match error.downcast_ref::<Trap>() {
             Some(Trap::OutOfFuel) => return EvaluationError::OutOfFuel(limits.fuel, phase),

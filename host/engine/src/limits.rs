@@ -1,15 +1,15 @@
-//! How much a policy may use, and the store limiter that holds it to that.
+//! The limits of a policy, and the store limiter that enforces those of memory.
 
 use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
-/// The bounds of one policy component in one decision, except for [`Limits::component`], which bounds its file.
+/// The limits of one policy component in one decision, except for [`Limits::component`], which limits its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Instructions, roughly: wasmtime's fuel. Deterministic.
     pub fuel: u64,
-    /// Time on the clock, for where the fuel is set high. Generous, since it depends on the machine.
+    /// Elapsed time, for where the fuel is set high. Generous, since it depends on the machine.
     pub time: Duration,
     /// Linear memory in bytes, all of its memories together.
     pub memory: usize,
@@ -19,20 +19,20 @@ pub struct Limits {
     pub instances: usize,
     /// Log lines in bytes, together; the rest is dropped.
     pub log: usize,
-    /// Bytes that one call may hand to the host: every string of an answer.
+    /// Bytes that one call may pass to the host: all strings of an answer.
     pub strings: usize,
     /// Bytes that calls to the host may move, together: 64 more are counted for each call, and 1088 for each `payload.get`.
     pub payload: usize,
     /// The file in bytes.
     pub component: usize,
-    /// What the child process may use that compiles the file, where there is one: see [`Compiler`](crate::Compiler).
+    /// The limits of the child process that compiles the file, where there is one: see [`Compiler`](crate::Compiler).
     pub compile: CompileLimits,
 }
 
-/// The bounds of a child process that compiles one file.
+/// The limits of a child process that compiles one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CompileLimits {
-    /// Time on the clock. Generous, since it depends on the machine and on what else that does.
+    /// Elapsed time. Generous, since it depends on the load of the machine.
     pub time: Duration,
     /// Processor time of all of its threads together, in whole seconds rounded up.
     pub cpu: Duration,
@@ -40,7 +40,7 @@ pub struct CompileLimits {
     pub memory: usize,
 }
 
-/// An interpreter of 17 MiB, as policies in Python carry it, takes a quarter of this.
+/// Compiling an interpreter of 17 MiB, as policies in Python contain it, takes a quarter of this.
 impl Default for CompileLimits {
     fn default() -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Default for Limits {
     }
 }
 
-/// What one instance has used, and whether it wanted more than it may have.
+/// The memory that one instance uses, and whether it requested more than its limit.
 #[derive(Debug)]
 pub(super) struct Meter {
     limits: Limits,
@@ -90,7 +90,7 @@ impl Meter {
         self.memory
     }
 
-    /// What was refused, if anything was: the likely cause of a trap that follows.
+    /// The kind of memory that was refused, if any was: the likely cause of a following trap.
     pub(super) fn refused(&self) -> Option<&'static str> {
         self.refused
     }

@@ -1,32 +1,32 @@
-//! What a policy looked at of a message's body in one decision: with the failure, the whole input of the decision.
+//! What a policy read of a message's body in one decision. Together with the failure, that is the complete input of the decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much is kept for the record of a decision, in bytes: pointers, texts, and [`ENTRY`] for each.
+/// The most bytes that are kept for the decision record: pointers, texts, and [`ENTRY`] for each.
 const KEPT: usize = 64 << 10;
 
-/// What the record adds to each pointer.
+/// The bytes that the record adds to each pointer.
 const ENTRY: usize = 8;
 
-/// How many pointers are named of which a record does not say what is there.
+/// The most pointers that are listed as unknown.
 const UNKNOWN: usize = 100;
 
-/// The parts of the body that a policy looked at.
+/// The parts of the body that a policy read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LookedAt {
-    /// What was there, by pointer; at most 64 KiB in all.
+    /// The texts by pointer, or none where the body has nothing there; at most 64 KiB in all.
     pub parts: BTreeMap<String, Option<String>>,
-    /// How often something was looked at that is not among the parts, since it did not fit.
+    /// The number of reads that are not among the parts, because they did not fit.
     pub left_out: u64,
-    /// Pointers of which a recorded body does not say what is there; at most 100 of them.
+    /// Pointers for which a recorded body has no information; at most 100 of them.
     pub unknown: BTreeSet<String>,
-    /// How much was found, in bytes of pointers and texts, each time that it was looked at.
+    /// The bytes of all pointers and texts that were read, repeated reads included.
     pub bytes_read: usize,
     kept: usize,
 }
 
 impl LookedAt {
-    /// The policy looked there, and found this.
+    /// The policy read this pointer, with this result.
     pub(super) fn add(&mut self, pointer: String, found: Option<&str>) {
         if let Some(text) = found {
             self.bytes_read += pointer.len() + text.len();
@@ -34,14 +34,14 @@ impl LookedAt {
         self.keep(pointer, found.map(str::to_owned));
     }
 
-    /// It is not known what the body has there.
+    /// The policy read this pointer, for which there is no information.
     pub(super) fn add_unknown(&mut self, pointer: &str) {
         if self.unknown.len() < UNKNOWN {
             self.unknown.insert(pointer.to_owned());
         }
     }
 
-    /// What another part of the policy looked at.
+    /// Adds the reads of another part of the policy.
     pub(super) fn extend(&mut self, other: Self) {
         self.bytes_read += other.bytes_read;
         self.left_out += other.left_out;
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(looked_at.left_out, 240_000 - kept as u64);
         assert_eq!(looked_at.bytes_read, 0);
 
-        // One that is too long leaves room for others; what was kept once costs no more.
+        // A text that does not fit leaves space for others; a repeated read costs nothing.
         let mut looked_at = LookedAt::default();
         looked_at.add(String::new(), Some(&"x".repeat(KEPT)));
         looked_at.add("/a".to_owned(), Some("1"));

@@ -1,4 +1,4 @@
-//! The message's body as a policy may look into it.
+//! The message's body, as a policy may read it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ enum Content {
     Parts(BTreeMap<String, Option<String>>),
 }
 
-/// What a recorded body says of a pointer.
+/// What is known of a pointer in a recorded body.
 enum Recorded<'a> {
     /// This is there, or nothing is.
     Part(Option<&'a str>),
-    /// What is there is in this text, which is at a pointer above.
+    /// It is in this text, which is at a pointer above.
     Below {
         above: &'a str,
         text: &'a str,
         rest: &'a str,
     },
-    /// Not a word.
+    /// Nothing.
     Unknown,
 }
 
@@ -64,16 +64,16 @@ impl Payload {
     }
 }
 
-/// One decision's way through a payload: what is known of its shape so far.
+/// The parts of a payload that one decision has parsed so far.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// The texts that were looked into, by the pointer at which they are.
+    /// The texts that were parsed, by their pointers.
     documents: BTreeMap<String, Document>,
     looked_through: usize,
 }
 
 impl Lookups {
-    /// The JSON text at an RFC 6901 pointer, as it stands in the body; none where the body is not JSON or has nothing there, and none where that is not [known](Payload::knows). An error where one decision has too much looked through.
+    /// The JSON text at an RFC 6901 pointer, as it stands in the body; none where the body is not JSON or has nothing there, and none where that is not [known](Payload::knows). An error where one decision has too much parsed.
     pub(super) fn get(
         &mut self,
         payload: &Payload,

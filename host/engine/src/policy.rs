@@ -1,4 +1,4 @@
-//! A policy: one component, or several that answer together; evaluated for one failure at a time, in fresh instances.
+//! A policy: one component, or several that answer together. It is evaluated for one failure at a time, in fresh instances.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,7 +23,7 @@ use crate::parts::{Parts, Role};
 use crate::payload::Payload;
 use crate::sandbox::Sandbox;
 
-/// One component of a policy, with the settings that it is given.
+/// One component of a policy, with its settings.
 #[derive(Debug, Clone)]
 pub struct Part {
     /// The compiled component.
@@ -38,7 +38,7 @@ pub struct Policy {
     sandbox: Sandbox,
     parts: Vec<Part>,
     roles: Roles,
-    /// Why there is nothing to ask.
+    /// Why there is nothing to evaluate.
     unavailable: Option<String>,
 }
 
@@ -50,22 +50,22 @@ struct Roles {
     dead_lettering: Option<(usize, dead_lettering::GuestIndices)>,
 }
 
-/// A part of a policy does not answer the question that it is there for.
+/// A part of a policy does not export the interface of its role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is named as the {role}, but exports only {exported}")]
 pub struct MissingRole {
-    /// What the operator calls the part.
+    /// The operator's name for the part.
     pub name: String,
-    /// The question.
+    /// The role.
     pub role: Role,
-    /// The interfaces that it does export.
+    /// The interfaces that it exports.
     pub exported: String,
 }
 
 /// Names a part of a policy in records and reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartName {
-    /// What the operator calls it.
+    /// The operator's name for it.
     pub name: String,
     /// The digest of its file.
     pub digest: PolicyDigest,
@@ -91,27 +91,27 @@ impl std::fmt::Debug for Policy {
     }
 }
 
-/// All that came of asking a policy: its answer, and what there is to tell about it.
+/// The result of one evaluation: the answer, and what it took.
 #[derive(Debug)]
 pub struct Evaluation {
-    /// The answer, or how the policy broke.
+    /// The answer, or why there is none.
     pub answer: Result<Answer, EvaluationError>,
-    /// What the policy wrote, at most [`Limits::log`] bytes and 256 lines for each part.
+    /// The lines that the policy logged, at most [`Limits::log`] bytes and 256 lines for each part.
     pub log: Vec<LogLine>,
-    /// What it read of the payload.
+    /// The parts of the payload that it read.
     pub looked_at: LookedAt,
-    /// Fuel burnt by all of its parts.
+    /// The fuel that all of its parts used.
     pub fuel: u64,
-    /// Linear memory in bytes, of all of its parts.
+    /// The linear memory of all of its parts, in bytes.
     pub memory: usize,
-    /// Whether it looked at a clock, which stands at 1970; what its runtime does at its start does not count.
+    /// Whether it read a clock, which shows 1970. Reads by a language's runtime at its start do not count.
     pub read_clock: bool,
     /// How long it took.
     pub took: Duration,
 }
 
 impl Policy {
-    /// A policy that is one component: what it exports answers, the host's defaults answer the rest.
+    /// A policy of one component. The host's defaults answer the questions whose interface it does not export.
     pub fn single(sandbox: &Sandbox, part: Part) -> Self {
         let component = &part.component;
         let roles = Roles {
@@ -127,7 +127,7 @@ impl Policy {
         }
     }
 
-    /// A policy that is put together: each part answers its one question, the host's defaults answer the rest. Refuses a part that does not export what it is there for.
+    /// A policy of several components: each fills one role, and the host's defaults fill the rest. A part that does not export the interface of its role is an error.
     pub fn composed(sandbox: &Sandbox, parts: Parts<Part>) -> Result<Self, MissingRole> {
         let mut policy = Self {
             sandbox: sandbox.clone(),
@@ -148,7 +148,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// In place of a policy that could not be loaded: broken from the start, so that the fallback decides.
+    /// A policy that could not be loaded: every evaluation is an error, so that the fallback decides.
     pub fn unavailable(sandbox: &Sandbox, why: String) -> Self {
         Self {
             sandbox: sandbox.clone(),
@@ -167,7 +167,7 @@ impl Policy {
         policy
     }
 
-    /// Whether it stands in for a policy that could not be loaded.
+    /// Whether it is in place of a policy that could not be loaded.
     pub fn is_unavailable(&self) -> bool {
         self.unavailable.is_some()
     }
@@ -188,7 +188,7 @@ impl Policy {
         Ok(Some((self.parts.len() - 1, indices)))
     }
 
-    /// The parts, in the order in which they are asked.
+    /// The parts, in the order in which they are evaluated.
     pub fn parts(&self) -> impl Iterator<Item = PartName> {
         self.parts.iter().map(|part| PartName {
             name: part.component.name().to_owned(),
@@ -197,7 +197,7 @@ impl Policy {
         })
     }
 
-    /// The components of the parts, in the order in which they are asked.
+    /// The components of the parts, in the order in which they are evaluated.
     pub fn components(&self) -> impl Iterator<Item = &Arc<Component>> {
         self.parts.iter().map(|part| &part.component)
     }
@@ -224,7 +224,7 @@ impl Policy {
         }
     }
 
-    /// The digests of the files, in the order of the parts: what tells one version of a policy from another.
+    /// The digests of the files, in the order of the parts. They tell one version of a policy from another.
     pub fn digests(&self) -> Vec<PolicyDigest> {
         self.parts
             .iter()
@@ -243,12 +243,12 @@ impl Policy {
         })
     }
 
-    /// Asks the policy, in fresh instances under the sandbox's limits. Blocks for no longer than those allow; never panics for what the policy does.
+    /// Evaluates the policy for a failure, in fresh instances under the sandbox's limits. Blocks for no longer than those allow, and never panics because of the policy.
     pub fn evaluate(&self, failure: &Failure, payload: &Arc<Payload>) -> Evaluation {
         self.evaluate_at(StoppedClock::AT_WORK, failure, payload)
     }
 
-    /// As [`Policy::evaluate`], with clocks that show another time: what its answers owe to them is found that way.
+    /// Like [`Policy::evaluate`], with clocks that show another time, to find out whether the answers depend on it.
     pub fn evaluate_at(
         &self,
         clock: StoppedClock,
@@ -265,7 +265,7 @@ impl Policy {
             lives: BTreeMap::new(),
         };
         let answer = run.answer(failure);
-        let mut asked = Evaluation {
+        let mut evaluation = Evaluation {
             answer,
             log: Vec::new(),
             looked_at: LookedAt::default(),
@@ -275,20 +275,20 @@ impl Policy {
             took: Duration::ZERO,
         };
         for live in run.lives.into_values() {
-            asked.fuel += live.fuel_used();
+            evaluation.fuel += live.fuel_used();
             let host = live.into_host();
-            asked.memory += host.meter.memory();
-            asked.read_clock |= host.has_read_clock();
+            evaluation.memory += host.meter.memory();
+            evaluation.read_clock |= host.has_read_clock();
             let (log, looked_at) = host.into_traces();
-            asked.log.extend(log);
-            asked.looked_at.extend(looked_at);
+            evaluation.log.extend(log);
+            evaluation.looked_at.extend(looked_at);
         }
-        asked.took = started.elapsed();
-        asked
+        evaluation.took = started.elapsed();
+        evaluation
     }
 }
 
-/// A policy asked again and again in the same instances, whose settings were taken once. For measuring and simulating, and never for a message: what a policy keeps may leak from one answer to the next.
+/// Evaluates a policy many times in the same instances, which are configured once. For measuring and simulating, never for a message: what a policy keeps in memory may leak from one answer to the next.
 pub struct Session<'a>(Run<'a>);
 
 impl std::fmt::Debug for Session<'_> {
@@ -298,7 +298,7 @@ impl std::fmt::Debug for Session<'_> {
 }
 
 impl Session<'_> {
-    /// The answer, or how the policy broke; broken once, it stays so. Fuel, time, log and payload are counted for each answer anew; memory that an instance has taken it keeps.
+    /// The answer, or why there is none; after one error, all further evaluations fail. Fuel, time, log and payload are counted for each answer separately; an instance keeps the memory that it has allocated.
     pub fn evaluate(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         self.0.random = failure.random;
         for live in self.0.lives.values_mut() {
@@ -308,7 +308,7 @@ impl Session<'_> {
     }
 }
 
-/// One decision under way: the instances made for it so far, by part.
+/// One evaluation in progress: the instances made for it so far, by part.
 struct Run<'a> {
     policy: &'a Policy,
     payload: &'a Arc<Payload>,
@@ -318,21 +318,27 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Classify, judge; then, on `retry`, delay. The one place where a policy is told of a failure: never of more than the contract allows.
+    /// Classify and judge; then, on `retry`, delay. The one place that passes a failure to a policy, cut to the sizes that the contract allows.
     fn answer(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         if let Some(why) = &self.policy.unavailable {
             return Err(EvaluationError::NotLoaded(why.clone()));
         }
         let roles = &self.policy.roles;
         let failure = &*failure.within_bounds();
-        let told = types::Failure::from(failure);
+        let failure_args = types::Failure::from(failure);
         let class = match &roles.classifier {
-            Some((part, indices)) => self.live(*part)?.classify(indices, &told.error)?.into(),
+            Some((part, indices)) => self
+                .live(*part)?
+                .classify(indices, &failure_args.error)?
+                .into(),
             None => fallback::class(&failure.error),
         };
-        let told_class = types::ErrorClass::from(&class);
+        let class_args = types::ErrorClass::from(&class);
         let verdict = match &roles.dead_lettering {
-            Some((part, indices)) => self.live(*part)?.judge(indices, &told, &told_class)?,
+            Some((part, indices)) => {
+                self.live(*part)?
+                    .judge(indices, &failure_args, &class_args)?
+            }
             None => fallback::reason_to_dead_letter(failure, &class)
                 .map_or(types::Verdict::Retry, types::Verdict::DeadLetter),
         };
@@ -341,9 +347,11 @@ impl<'a> Run<'a> {
             types::Verdict::Discard(reason) => Action::Discard { reason },
             types::Verdict::Retry => {
                 let delay = match &roles.backoff {
-                    Some((part, indices)) => {
-                        Milliseconds(self.live(*part)?.delay(indices, &told, &told_class)?)
-                    }
+                    Some((part, indices)) => Milliseconds(self.live(*part)?.delay(
+                        indices,
+                        &failure_args,
+                        &class_args,
+                    )?),
                     None => fallback::delay(failure),
                 };
                 Action::Retry { delay }
@@ -352,17 +360,17 @@ impl<'a> Run<'a> {
         Ok(Answer { class, action }.validate()?)
     }
 
-    /// The instance of a part, made and configured when it is first asked.
+    /// The instance of a part, made and configured when it is first needed.
     fn live(&mut self, index: usize) -> Result<&mut Live<'a>, EvaluationError> {
         match self.lives.entry(index) {
             Entry::Occupied(live) => Ok(live.into_mut()),
-            Entry::Vacant(place) => {
+            Entry::Vacant(entry) => {
                 #[expect(
                     clippy::indexing_slicing,
                     reason = "the index of a role is that of one of the parts"
                 )]
                 let part = &self.policy.parts[index];
-                let live = place.insert(Live::new(
+                let live = entry.insert(Live::new(
                     &self.policy.sandbox,
                     &part.component,
                     Arc::clone(self.payload),

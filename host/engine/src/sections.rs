@@ -1,4 +1,4 @@
-//! Takes custom sections out of a WebAssembly file, at every depth, and leaves the rest as it is.
+//! Removes custom sections from a WebAssembly file, at every depth.
 
 use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section};
 use wasmparser::{Encoding, Parser, Payload};

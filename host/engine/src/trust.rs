@@ -1,12 +1,12 @@
-//! Whose files are believed: code runs outside of the sandbox, so it may only come from where nobody can put it who could not have replaced the program itself.
+//! Whose files are trusted. Machine code runs outside of the sandbox, so it may only come from files that no user can write who could not have replaced the program itself.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether only root, this user and the program's owner may change what this is of; why not, with `what` in front.
+/// Checks that only root, this user and the program's owner may change this file or folder. The error starts with `what`.
 pub fn own(metadata: &Metadata, what: &str) -> Result<(), String> {
     let owner = metadata.uid();
-    // Whoever owns the program could have replaced it, too.
+    // The owner of the program could have replaced it, too.
     let of_program = std::fs::metadata("/proc/self/exe").map(|it| it.uid()).ok();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() && Some(owner) != of_program {
         return Err(format!("{what} belongs to another user"));
@@ -17,10 +17,10 @@ pub fn own(metadata: &Metadata, what: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether this is of a folder, and nothing that leads to one, which is this user's alone.
+/// Checks that this is a folder, not a link to one, that only this user may change.
 pub fn own_folder(metadata: &Metadata) -> Result<(), String> {
     if !metadata.is_dir() {
-        return Err("it is no folder".to_owned());
+        return Err("it is not a folder".to_owned());
     }
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err("it belongs to another user".to_owned());

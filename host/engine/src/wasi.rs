@@ -1,4 +1,4 @@
-//! WASI 0.2 that grants nothing, so that components load which the JavaScript, Python and Go toolchains built.
+//! WASI 0.2 that grants nothing, for components that the JavaScript, Python and Go toolchains build.
 //!
 //! Environment, arguments and preopened folders are empty, there is no terminal, the clocks stand still ([`StoppedClock`]), a sleep is over at once, random bytes come from the failure's own random number, and what is written to stdout or stderr goes to the policy's log. Everything else traps when it is called. Nothing waits: a wait inside a host function would be out of reach of fuel and epoch.
 
@@ -142,7 +142,7 @@ fn environment(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> 
     given(instance, "initial-cwd", || None::<String>)
 }
 
-/// Whatever is waited for is there: only the clock hands out something to wait for.
+/// Every wait is over at once: only the clock has something to wait for.
 fn poll(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
     instance.func_wrap(
         "[method]pollable.ready",
@@ -208,7 +208,7 @@ where
     instance.func_wrap(name, move |_, (): ()| Ok((answer(),)))
 }
 
-/// The time of a clock that stands still. That it was asked for is noted: an author is warned where an answer depends on it.
+/// The time of a stopped clock. The read is recorded: an author is warned where an answer depends on it.
 fn clock<T>(
     instance: &mut LinkerInstance<'_, Host>,
     time: impl Fn(StoppedClock) -> T + Send + Sync + 'static,

@@ -1,20 +1,20 @@
-//! Changes in watched folders, and when to act on them: a file is often written in several steps, and looked at once they are over.
+//! Changes in watched folders, and when to act on them: a file is often written in several steps, and is read once they are over.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use backstop_core::clock;
 
-/// How long a policy's files must have been left alone before they are looked at.
+/// How long a policy's files must not have changed before they are checked.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// When they are looked at nevertheless, if they are written to all the while.
+/// When they are checked anyway, if they change all the time.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// When anything else in a folder is reason enough to look: it may be a log, which changes all the time.
+/// The delay for anything else in a folder: it may be a log, which changes all the time.
 const OTHERS: Duration = Duration::from_secs(1);
 
-/// What changed and was not acted on yet.
+/// Changes that were not acted on yet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pending {
     /// The first and the last change of a policy's own files.
@@ -31,7 +31,7 @@ impl Pending {
         }
     }
 
-    /// When to act on it. While a policy's own files change, nothing else is a reason to look at them.
+    /// When to act on the changes. While a policy's own files change, other changes do not count.
     fn due(&self) -> Option<Instant> {
         match self.own {
             Some((first, last)) => Some((last + DEBOUNCE).min(first + LONGEST)),
@@ -46,7 +46,7 @@ struct State {
     has_ended: bool,
 }
 
-/// The changes that a thread has to act on, told by other threads.
+/// The changes that a thread has to act on, reported by other threads.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     state: Mutex<State>,
@@ -54,13 +54,13 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Something changed just now: one of a policy's own files, or something beside them.
+    /// Records a change of one of the policy's own files, or of something else in their folders.
     pub(super) fn add(&self, is_own: bool) {
         self.state().pending.add(is_own, clock::instant());
         self.changed.notify_all();
     }
 
-    /// There is nothing more to act on.
+    /// Ends all waiting.
     pub(super) fn end(&self) {
         self.state().has_ended = true;
         self.changed.notify_all();
@@ -70,7 +70,7 @@ impl Changes {
         self.state().has_ended
     }
 
-    /// Whether it is time to act on changes: true once for each time.
+    /// Whether it is time to act on changes. True once for each time.
     pub(super) fn take(&self) -> bool {
         let mut state = self.state();
         let is_due = state.pending.due();
@@ -81,7 +81,7 @@ impl Changes {
         is_due
     }
 
-    /// Waits until it is time to act on changes, or for so long, or to the end.
+    /// Waits until it is time to act on changes, for `longest`, or until the end.
     pub(super) fn wait(&self, longest: Duration) {
         let until = clock::instant() + longest;
         while !self.take() {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_looked_at_when_it_has_been_left_alone_and_not_never() {
+    fn a_file_is_checked_when_it_no_longer_changes_or_after_two_seconds() {
         let always: Vec<u64> = (0..1_000).map(|number| number * 10).collect();
         assert_eq!(due(&[], &[]), None);
         assert_eq!(due(&[0], &[]), Some(200));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_changes_all_the_time_neither_puts_off_a_look_nor_hastens_it() {
+    fn other_changes_neither_delay_nor_hasten_a_check() {
         let always: Vec<u64> = (0..1_000).map(|number| number * 10).collect();
         assert_eq!(due(&[], &always), Some(1_000));
         assert_eq!(due(&[5_000], &always), Some(5_200));

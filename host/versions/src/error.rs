@@ -8,34 +8,34 @@ use backstop_engine::{CompilerError, ComponentError, EvaluationError, MissingRol
 use crate::signature::SignatureError;
 use crate::source::SourceError;
 
-/// Why a policy is not put to work.
+/// Why a version of a policy is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// It can't be found or read.
+    /// Its file can't be fetched.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// One of its files is not signed by anybody who may.
+    /// One of its files has no signature by an accepted key.
     #[error("the policy {name} is refused")]
     Signature {
-        /// What the operator calls the component.
+        /// The operator's name for the component.
         name: String,
         /// Why.
         #[source]
         cause: SignatureError,
     },
-    /// One of its files is no policy.
+    /// One of its files is not a policy.
     #[error("the policy {name} is refused")]
     Component {
-        /// What the operator calls the component.
+        /// The operator's name for the component.
         name: String,
         /// Why.
         #[source]
         cause: ComponentError,
     },
-    /// One of its parts is in the wrong place.
+    /// One of its parts does not export the interface of its role.
     #[error("the policy is refused")]
     Role(#[from] MissingRole),
-    /// It does not stand the probe.
+    /// It does not pass validation.
     #[error("the policy {name} is refused")]
     Probe {
         /// Its parts.
@@ -44,34 +44,34 @@ pub enum PolicyError {
         #[source]
         cause: ProbeError,
     },
-    /// The compiler broke on it, or a host did while it loaded it, within the last day.
+    /// The compiler failed on it, or a host crashed while it loaded it, within the last day.
     #[error(
         "the policy {name} is refused, as at {}: {why}; it is tried again after a day, or when {} is removed",
         at.rfc3339(),
         path.display()
     )]
     Remembered {
-        /// The file, or where its parts come from.
+        /// Its sources.
         name: String,
         /// Why.
         why: String,
         /// When.
         at: Timestamp,
-        /// The file that remembers it.
+        /// The file that records it.
         path: PathBuf,
     },
-    /// The host failed while it loaded it.
+    /// The host panicked while it loaded it.
     #[error("the policy {name} is refused: the host failed while it loaded it: {why}")]
     Panicked {
-        /// Where its parts come from.
+        /// Its sources.
         name: String,
-        /// What the host said.
+        /// The message of the panic.
         why: String,
     },
-    /// It broke at work in an earlier run, or was rolled back by the operator.
+    /// It was rolled back in an earlier run, automatically or by the operator.
     #[error("the policy {name} is refused, since it was rolled back: {why}")]
     RolledBack {
-        /// Where its parts come from.
+        /// Its sources.
         name: String,
         /// Why.
         why: String,
@@ -81,13 +81,13 @@ pub enum PolicyError {
     Scenarios {
         /// Its parts.
         name: String,
-        /// Which, and how.
+        /// Which one, and how.
         cause: String,
     },
 }
 
 impl PolicyError {
-    /// Whether it was given up for something newer, or for the end of the host.
+    /// Whether it was abandoned: for a newer version, at shutdown, or because another version can be used meanwhile.
     pub(crate) fn is_unwanted(&self) -> bool {
         matches!(
             self,
@@ -98,7 +98,7 @@ impl PolicyError {
         )
     }
 
-    /// Whether the same files may be taken at another time: they ran out of time on the clock, which a busy machine makes short, or the process that compiled them was ended.
+    /// Whether the same files may be accepted at another time: an evaluation ran out of time, which happens on a busy machine, or the process that compiled them was killed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Probe { cause, .. } => matches!(cause.broken, EvaluationError::OutOfTime(..)),
@@ -106,7 +106,7 @@ impl PolicyError {
                 cause: ComponentError::Compiler(cause),
                 ..
             } => cause.is_transient(),
-            // Once its day is over, or the file that remembers it is removed.
+            // After a day, or when the file that records it is removed.
             Self::Remembered { .. } => true,
             Self::Source(_)
             | Self::Signature { .. }

@@ -1,4 +1,4 @@
-//! The folders that tell of changes to a policy's files.
+//! The folders that are watched for changes to a policy's files.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,10 +12,10 @@ use crate::signature::{SIGNATURE_SUFFIX, signature_path};
 use crate::source::{Location, is_policy_file};
 use crate::spec::PolicySpec;
 
-/// The most links that are followed from one path.
+/// The most symlinks that are followed from one path.
 const LINKS: usize = 40;
 
-/// File systems that do not tell of what others change on them, by the magic number that statfs(2) gives.
+/// File systems that report no changes by other machines, by their magic number of statfs(2).
 const NETWORK: [u64; 10] = [
     0x6969,      // NFS
     0xFF53_4D42, // CIFS
@@ -29,7 +29,7 @@ const NETWORK: [u64; 10] = [
     0x786F_4256, // VirtualBox
 ];
 
-/// Watched folders. Folders and not files: an editor that replaces a file, and Kubernetes, which swaps a symlink beside it, would slip away from a watch on the file.
+/// Watched folders. A watch on a file itself would miss an editor that replaces it, and Kubernetes, which swaps a symlink next to it.
 pub(super) struct Folders {
     watcher: Option<RecommendedWatcher>,
     own: Arc<Mutex<Own>>,
@@ -38,14 +38,14 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    /// None yet. `changed` is called at each change in one of them: whether it is one of the policy's own files, or one of a link to them, that changed.
+    /// No folders yet. `changed` is called for each change in one of them, with whether it was of one of the policy's own files or of a link to them.
     pub(super) fn new(changed: impl Fn(bool) + Send + 'static) -> Self {
         let own = Arc::<Mutex<Own>>::default();
         let known = Arc::clone(&own);
         let on_event = move |event: notify::Result<Event>| match event {
-            // The look itself opens the files that it reads.
+            // The update check itself opens the files that it reads.
             Ok(event) if is_reading(event.kind) => {}
-            // Without a path, some may have been missed.
+            // An event without a path means that some were missed.
             Ok(event) => {
                 let mut own = lock(&known);
                 if own.replaces(&event) {
@@ -64,7 +64,7 @@ impl Folders {
         let watcher = notify::recommended_watcher(on_event);
         Self {
             watcher: watcher
-                .map_err(|error| tracing::warn!(%error, "folders can't be watched: the files of policies are looked at every few seconds"))
+                .map_err(|error| tracing::warn!(%error, "folders can't be watched: the files of policies are checked every few seconds"))
                 .ok(),
             own,
             watched: BTreeSet::new(),
@@ -72,12 +72,12 @@ impl Folders {
         }
     }
 
-    /// Whether a change may happen that nobody tells of.
+    /// Whether changes may happen that are not reported.
     pub(super) fn are_silent(&self) -> bool {
         self.silent
     }
 
-    /// Watches the folders that matter for this policy as things are now: a symlink may lead elsewhere than before. With `polled` none is watched.
+    /// Watches the folders that matter for this policy now: a symlink may point elsewhere than before. With `polled`, none is watched.
     pub(super) fn follow(&mut self, spec: &PolicySpec, polled: bool) {
         let paths = spec.sources().filter_map(|source| match &source.location {
             Location::Path(path) if !source.is_pinned() => Some(path),
@@ -115,7 +115,7 @@ impl Folders {
                 }
                 Err(error) => {
                     if !self.silent {
-                        tracing::warn!(folder = %folder.display(), %error, "a folder can't be watched: the policy in it is looked at every few seconds");
+                        tracing::warn!(folder = %folder.display(), %error, "a folder can't be watched: the policy in it is checked every few seconds");
                     }
                     self.silent = true;
                 }
@@ -140,33 +140,33 @@ fn lock(own: &Mutex<Own>) -> MutexGuard<'_, Own> {
     own.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What can make another version of a policy when it changes.
+/// The paths whose change can mean another version of the policy.
 #[derive(Debug, Default)]
 struct Own {
-    /// The folders in which such a change can happen: that of the file, those of all symlinks on the way, and itself where it is one.
+    /// The folders in which such a change can happen: the file's, those of all symlinks on its path, and the folder of versions itself.
     folders: BTreeSet<PathBuf>,
-    /// What the file, the links on the way, and what these lead to are called. Names and not paths: what tells of a change may spell the path to it in another way.
+    /// The names of the file, of the symlinks on its path, and of their targets. Names and not paths, because an event may spell the path differently.
     names: BTreeSet<OsString>,
-    /// Whether a whole folder of versions is looked at.
+    /// Whether it is a folder of versions.
     has_versions: bool,
-    /// Whether one of the folders was moved or removed: another may have its name by now, and a watch stays with the one that it was put on.
+    /// Whether one of the folders was moved or removed: another folder may have its name now, and a watch stays with the old one.
     is_replaced: bool,
 }
 
 impl Own {
     fn add(&mut self, path: &Path) {
-        let mut ways = vec![std::path::absolute(path).unwrap_or_else(|_| path.to_owned())];
+        let mut paths = vec![std::path::absolute(path).unwrap_or_else(|_| path.to_owned())];
         let mut followed = 0;
-        while let Some(way) = ways.pop() {
-            if way.is_dir() {
+        while let Some(path) = paths.pop() {
+            if path.is_dir() {
                 self.has_versions = true;
-                self.folders.insert(way.clone());
+                self.folders.insert(path.clone());
             }
-            self.folders.extend(way.parent().map(Path::to_owned));
-            self.names.extend(way.file_name().map(OsString::from));
-            let signature = signature_path(&way);
+            self.folders.extend(path.parent().map(Path::to_owned));
+            self.names.extend(path.file_name().map(OsString::from));
+            let signature = signature_path(&path);
             self.names.extend(signature.file_name().map(OsString::from));
-            for link in way.ancestors() {
+            for link in path.ancestors() {
                 let (Ok(target), Some(beside)) = (link.read_link(), link.parent()) else {
                     continue;
                 };
@@ -174,10 +174,10 @@ impl Own {
                 self.names.extend(link.file_name().map(OsString::from));
                 followed += 1;
                 if followed <= LINKS
-                    && let Ok(rest) = way.strip_prefix(link)
+                    && let Ok(rest) = path.strip_prefix(link)
                 {
                     let target = beside.join(target);
-                    ways.push(match rest == Path::new("") {
+                    paths.push(match rest == Path::new("") {
                         true => target,
                         false => target.join(rest),
                     });
@@ -203,7 +203,7 @@ impl Own {
             let signature = name
                 .to_str()
                 .and_then(|it| it.strip_suffix(SIGNATURE_SUFFIX));
-            // Kubernetes swaps a link of this name, through which all others lead.
+            // Kubernetes swaps a symlink with this name, through which all others lead.
             name == "..data" || is_policy_file(signature.map_or(Path::new(name), Path::new))
         };
         self.names.contains(name)
@@ -237,7 +237,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         let at = |name: &str| top.join(name);
-        // As Capistrano deploys, and as Kubernetes mounts a config map below that.
+        // A Capistrano deployment, with a config map of Kubernetes in it.
         std::fs::create_dir_all(at("releases/2/..v1")).unwrap();
         std::fs::write(at("releases/2/..v1/policy.wasm"), "").unwrap();
         symlink("..v1", at("releases/2/..data")).unwrap();

@@ -1,4 +1,4 @@
-//! What comes of a test, whichever kind it is: what was expected, what was found, and what it takes to see it again.
+//! The outcome of a test of either kind: what was expected, what was found, and how to reproduce it.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use backstop_core::failure::Failure;
 use backstop_engine::LogLine;
 
-/// What kind of test it was.
+/// The kind of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A scenario of the author's.
+    /// A scenario that the author wrote.
     Scenario,
     /// A check that every policy must pass.
     Check,
 }
 
-/// One thing that was expected, and what was found.
+/// One comparison of what was expected with what was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// What is compared: `delay`, `attempt 2 verdict`.
@@ -31,7 +31,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row that compares the two.
+    /// A comparison.
     pub fn new(
         what: impl Into<String>,
         expected: impl Into<String>,
@@ -50,39 +50,39 @@ impl Row {
 /// The decision that a failed test is about.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tried {
-    /// What the policy was asked about.
+    /// The failure.
     pub failure: Failure,
-    /// What it wrote.
+    /// The lines that the policy logged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LogLine>,
 }
 
-/// The smallest failure that a check was failed by.
+/// The smallest failure that a policy fails a check with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Found {
-    /// Which of the generated failures it was made of, from 1.
+    /// The number of the generated failure that it was minimised from, from 1.
     pub case: u32,
-    /// What the generated failures were made of.
+    /// The seed of the generated failures.
     pub seed: u64,
-    /// A scenario that fails for the same reason, as TOML; none where a scenario can't tell it.
+    /// A scenario that fails for the same reason, as TOML; none where no scenario can express it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
 }
 
-/// How one test ended.
+/// The outcome of one test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// The test's name: a sentence.
     #[serde(rename = "test")]
     pub name: String,
-    /// What kind of test it was.
+    /// The kind of a test.
     pub kind: Kind,
-    /// Where the scenario begins in its file, from 1.
+    /// The line of the scenario in its file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// Whether everything was as expected.
     pub passed: bool,
-    /// How much was looked at, for people; empty where there is nothing to add to the name.
+    /// How much was tested, for people; empty if the name says it all.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
     /// What the author should know although the test passed.
@@ -94,7 +94,7 @@ pub struct Outcome {
     /// Of a failed test: the decision that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<Tried>,
-    /// Of a failed check: how to see it again.
+    /// Of a failed check: how to reproduce it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
     /// How long it took.
@@ -107,7 +107,7 @@ fn seconds<S: serde::Serializer>(took: &Duration, serializer: S) -> Result<S::Ok
 }
 
 impl Outcome {
-    /// A test of this name that nothing was compared in yet.
+    /// A test without comparisons yet.
     pub fn new(kind: Kind, name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -123,7 +123,7 @@ impl Outcome {
         }
     }
 
-    /// The same with these comparisons: it has passed if all of them hold.
+    /// The same with these comparisons. It passes if all of them hold.
     #[must_use]
     pub fn with_rows(mut self, rows: Vec<Row>) -> Self {
         self.passed = rows.iter().all(|row| row.holds);

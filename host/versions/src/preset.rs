@@ -1,24 +1,24 @@
-//! Failures by name: what real services, networks and programs report, as the host's handlers tell it to a policy.
+//! Failures by name: the errors of real services, networks and programs, as the host's handlers pass them to a policy.
 
 use backstop_core::failure::{Error, Milliseconds};
 
-/// A failure that is met again and again, by name.
+/// A common failure, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preset {
-    /// What scenarios and flags call it.
+    /// Its name in scenarios and flags.
     pub name: &'static str,
     /// When it happens, for people.
     pub about: &'static str,
     code: &'static str,
     status: Option<u16>,
     message: &'static str,
-    /// In seconds, as a service says it.
+    /// In seconds, as a service sends it.
     retry_after: Option<u32>,
     details: &'static [(&'static str, &'static str)],
 }
 
 impl Preset {
-    /// The error as a policy is told it.
+    /// The error as it is passed to a policy.
     pub fn error(&self) -> Error {
         let detail = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Error {
@@ -32,13 +32,13 @@ impl Preset {
     }
 }
 
-/// The preset of this name.
+/// The preset with this name.
 pub fn find(name: &str) -> Result<&'static Preset, UnknownPreset> {
     let found = PRESETS.iter().find(|preset| preset.name == name);
     found.ok_or_else(|| UnknownPreset(name.to_owned()))
 }
 
-/// No failure has this name.
+/// There is no preset with this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no preset `{0}`: expected one of {known}", known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "))]
 pub struct UnknownPreset(String);
@@ -311,7 +311,7 @@ mod tests {
     use backstop_core::decision::ErrorClass::{self, Permanent, Throttled, Transient};
     use backstop_core::fallback;
 
-    /// The class of each preset by the default classification: here, so that a change of either table is noticed.
+    /// The class of each preset by the default classification, so that a change of either table is noticed.
     const CLASSES: &[(ErrorClass, &[&str])] = &[
         (
             Throttled,
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_known_is_told_with_those_that_are() {
-        let told = find("http-5o3").unwrap_err().to_string();
-        assert!(told.starts_with("there is no preset `http-5o3`: expected one of throttled, "));
+        let message = find("http-5o3").unwrap_err().to_string();
+        assert!(message.starts_with("there is no preset `http-5o3`: expected one of throttled, "));
     }
 }

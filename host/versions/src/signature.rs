@@ -1,6 +1,6 @@
-//! Whether a policy's file was signed by somebody whose key the operator accepts: minisign's detached signatures, checked before anything of the file is looked into.
+//! Verifies that a policy's file was signed with a key that the operator accepts. The signatures are minisign's detached signatures, and are verified before anything of the file is parsed.
 //!
-//! What is signed is the file, byte for byte, and nothing about where it is kept: one signature serves a file, a bucket and a registry.
+//! A signature covers the bytes of the file, and not its location: the same signature is valid for a file, an object and an artifact.
 
 use std::fmt;
 use std::io::{self, Cursor};
@@ -12,23 +12,23 @@ use minisign::{PublicKey, SignatureBox};
 
 use backstop_files::regular_file;
 
-/// What follows the name of a file in the name of its signature.
+/// The suffix of a signature's file name.
 pub const SIGNATURE_SUFFIX: &str = ".minisig";
 
-/// The longest signature that is read, in bytes. minisign's own tool keeps the comments in it below 8 KiB.
+/// The longest signature that is read, in bytes. minisign's own tool limits the comments in it to 8 KiB.
 pub const LONGEST: usize = 16 << 10;
 
-/// The bytes of the second line of a signature and of the fourth, which are in base64.
+/// The sizes of the second and the fourth line of a signature, which are in base64.
 const LINES: [(usize, usize); 2] = [(1, 74), (3, 64)];
 
-/// The public keys of those who may sign policies; never empty.
+/// The public keys that may sign policies; never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys(Vec<PublicKey>);
 
-/// A list of public keys that is not one.
+/// Why a list of public keys is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// An empty list, which nothing could be signed for.
+    /// An empty list, which no signature could satisfy.
     #[error(
         "no public key is named; expected at least one, such as `backstop policy keygen` makes"
     )]
@@ -47,33 +47,33 @@ pub enum KeyError {
         "`{named}` is not a public key of minisign; expected its line of 56 characters, RW..., or the path of a file with that, such as policy.pub"
     )]
     Malformed {
-        /// What was named.
+        /// The text.
         named: String,
     },
 }
 
-/// Why a policy's file is not taken for signed.
+/// Why a signature is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    /// There is none.
+    /// There is no signature.
     #[error(
-        "it is not signed, and only what is signed is accepted: `backstop policy sign FILE --key KEY` writes FILE.minisig, to be kept beside it; `backstop policy push --sign KEY` does both"
+        "it is not signed, and only signed policies are accepted: `backstop policy sign FILE --key KEY` writes FILE.minisig, which belongs next to the file; `backstop policy push --sign KEY` signs and uploads both"
     )]
     Missing,
-    /// Not a signature, or not a whole one.
+    /// Not a signature, or an incomplete one.
     #[error(
-        "its signature is not one of minisign's: {0}; `backstop policy sign FILE --key KEY` writes it anew"
+        "its signature is not one of minisign's: {0}; `backstop policy sign FILE --key KEY` writes a new one"
     )]
     Malformed(String),
-    /// By a key that is not among those accepted.
+    /// By a key that is not accepted.
     #[error("it is signed with the key {id}, which is not accepted; expected {accepted}")]
     UnknownKey {
         /// The identifier of the key.
         id: String,
-        /// Those that are accepted.
+        /// The accepted keys.
         accepted: String,
     },
-    /// By an accepted key, and not of these bytes.
+    /// By an accepted key, of other bytes.
     #[error(
         "its signature with the key {id} does not fit: the file was changed after it was signed, or the signature is of another file"
     )]
@@ -100,7 +100,7 @@ impl Keys {
         keys.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether one of these keys has signed exactly this file.
+    /// Verifies that one of these keys has signed exactly this file.
     pub fn verify(&self, file: &[u8], signature: Option<&str>) -> Result<(), SignatureError> {
         let signature = parsed(signature.ok_or(SignatureError::Missing)?)?;
         let id = key_id(signature.keynum());
@@ -112,7 +112,7 @@ impl Keys {
                 accepted: self.to_string(),
             });
         };
-        // Silent, and also in the older form of which the signed thing is the file itself and not its hash.
+        // Without output, and also in the older form that signs the file itself and not its hash.
         let fits = |key: &PublicKey| {
             minisign::verify(key, &signature, Cursor::new(file), true, false, true).is_ok()
         };
@@ -138,7 +138,7 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// The identifier of the key that a signature says it was made with, unverified.
+/// The identifier of the key that a signature claims, unverified.
 pub fn signed_with(signature: &str) -> Result<String, SignatureError> {
     Ok(key_id(parsed(signature)?.keynum()))
 }
@@ -170,13 +170,13 @@ fn read(named: &str, folder: &Path) -> Result<PublicKey, KeyError> {
     })
 }
 
-/// The key that a line is, if it is one.
+/// The key in a line, if there is one.
 fn key_in(line: &str) -> Option<PublicKey> {
     let key = PublicKey::from_base64(line.trim()).ok()?;
     key.to_bytes().starts_with(b"Ed").then_some(key)
 }
 
-/// A signature of whole lines. minisign's library would panic over a short one.
+/// Parses a signature. Its lines are checked first: minisign's library panics on a short one.
 fn parsed(text: &str) -> Result<SignatureBox, SignatureError> {
     let malformed = |why: &str| SignatureError::Malformed(why.to_owned());
     if text.len() > LONGEST {
@@ -187,7 +187,7 @@ fn parsed(text: &str) -> Result<SignatureBox, SignatureError> {
         let line = line.ok_or_else(|| malformed("it has fewer than four lines"))?;
         let found = BASE64.decode(line.trim()).map(|found| found.len());
         if found != Ok(bytes) {
-            return Err(malformed("one of its lines is cut short or changed"));
+            return Err(malformed("one of its lines is incomplete or changed"));
         }
     }
     SignatureBox::from_string(text).map_err(|error| SignatureError::Malformed(error.to_string()))

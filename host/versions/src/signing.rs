@@ -1,4 +1,4 @@
-//! Signing a policy's file, and making the keys for it, in minisign's formats: what its own tool writes is read here, and the other way round.
+//! Signs a policy's file, and generates keys for it, in minisign's formats: files are interchangeable with those of minisign's own tool.
 
 use std::fmt;
 use std::io::{self, Cursor};
@@ -15,11 +15,11 @@ use backstop_files::regular_file;
 /// A key that signs, decrypted. Its secret is never shown.
 pub struct SecretKey(minisign::SecretKey);
 
-/// A key pair as it is written to files.
+/// A new key pair.
 pub struct NewKeys {
-    /// The secret key's file.
+    /// The content of the secret key's file.
     pub secret: String,
-    /// The public key's file.
+    /// The content of the public key's file.
     pub public: String,
     /// The public key's line in base64.
     pub line: String,
@@ -27,7 +27,7 @@ pub struct NewKeys {
     pub id: String,
 }
 
-/// Why nothing is signed.
+/// Why a file can't be signed, or a key not be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningError {
     /// The file can't be read.
@@ -47,7 +47,7 @@ pub enum SigningError {
         /// The file.
         path: PathBuf,
     },
-    /// The password could not be had.
+    /// The password can't be read.
     #[error("can't ask for the password of {}", path.display())]
     Password {
         /// The file.
@@ -65,13 +65,13 @@ pub enum SigningError {
         #[source]
         cause: PError,
     },
-    /// The machine has no random numbers, or a key is of no use.
+    /// The machine has no random numbers, or a key is unusable.
     #[error("can't make a key or a signature")]
     Failed(#[source] PError),
 }
 
 impl SecretKey {
-    /// Reads a secret key. `password` is asked where the key is encrypted.
+    /// Reads a secret key. `password` is called where the key is encrypted.
     pub fn read(
         path: &Path,
         password: impl FnOnce() -> io::Result<String>,
@@ -86,7 +86,7 @@ impl SecretKey {
         let encoded = text.lines().nth(1).unwrap_or_default();
         let bytes = BASE64.decode(encoded.trim()).unwrap_or_default();
         let key = SecretKeyBox::from(text);
-        // After the algorithm of the signature comes that of the encryption.
+        // The algorithm of the encryption follows that of the signature.
         let opened = match (bytes.len(), bytes.get(2..4)) {
             (158, Some([0, 0])) => key.into_unencrypted_secret_key(),
             (158, Some(b"Sc")) => {
@@ -104,7 +104,7 @@ impl SecretKey {
         })
     }
 
-    /// The signature of a file, as the text of `FILE.minisig`. `name` is what the file is called and `at` the time: both are told to whoever verifies it, and signed with it.
+    /// The signature of a file, as the text of `FILE.minisig`. `name` is the name of the file and `at` the time: both are shown to whoever verifies the signature, and are signed too.
     pub fn sign(&self, file: &[u8], name: &str, at: Timestamp) -> Result<String, SigningError> {
         let public = PublicKey::from_secret_key(&self.0).map_err(SigningError::Failed)?;
         let name = name.replace(char::is_control, "_");
@@ -134,7 +134,7 @@ impl fmt::Debug for SecretKey {
 }
 
 impl NewKeys {
-    /// Makes a key pair; the secret key is encrypted where there is a password.
+    /// Generates a key pair. The secret key is encrypted if there is a password.
     pub fn generate(password: Option<String>) -> Result<Self, SigningError> {
         let made = match password {
             Some(password) => KeyPair::generate_encrypted_keypair(Some(password)),

@@ -1,4 +1,4 @@
-//! Has policies look for new versions: when something in a watched folder changes, and at each refresh time.
+//! Checks policies for new versions: when something in a watched folder changes, and at each refresh time.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,24 +16,24 @@ use crate::folders::Folders;
 use crate::live::{LivePolicy, News, Reload, panic_message};
 use crate::schedule::Schedule;
 
-/// No thread is to be had for a policy.
+/// The thread for a policy can't be started.
 #[derive(Debug, thiserror::Error)]
-#[error("can't start looking for new versions of a policy")]
+#[error("can't start to check a policy for updates")]
 pub struct WatchError(#[from] std::io::Error);
 
-/// Watches until dropped.
+/// Checks for updates until dropped.
 #[derive(Debug)]
 pub struct Watcher {
     watched: Vec<Arc<Changes>>,
 }
 
-/// Told of everything that happened to a policy.
+/// Called for everything that happens to a policy.
 type Report = dyn Fn(&LivePolicy, Reload) + Send + Sync;
 
 impl Watcher {
-    /// Has each of these policies look for new versions, on a thread of its own, so that one that is slow to fetch or to compile holds up no other. A pinned one is left alone.
+    /// Checks each of these policies for updates on a thread of its own: a policy that is slow to fetch or to compile delays no other. Pinned policies never change and are not checked.
     ///
-    /// `report` is told of everything that happened, on those threads.
+    /// `report` is called on those threads for everything that happens.
     pub fn start(
         policies: Vec<Arc<LivePolicy>>,
         report: impl Fn(&LivePolicy, Reload) + Send + Sync + 'static,
@@ -52,9 +52,9 @@ impl Watcher {
             thread::Builder::new()
                 .name("policy".to_owned())
                 .spawn(move || {
-                    let told = Arc::clone(&changes);
-                    let folders = Folders::new(move |is_own| told.add(is_own));
-                    look(&policy, folders, &changes, &*report);
+                    let pending = Arc::clone(&changes);
+                    let folders = Folders::new(move |is_own| pending.add(is_own));
+                    check_repeatedly(&policy, folders, &changes, &*report);
                 })?;
         }
         Ok(watcher)
@@ -69,8 +69,8 @@ impl Drop for Watcher {
     }
 }
 
-/// Looks whenever there is a reason to, until the policy is settled or the watcher has ended. At once for files, which may have changed since they were loaded and before they were watched.
-fn look(policy: &LivePolicy, mut folders: Folders, changes: &Changes, report: &Report) {
+/// Checks for updates until the policy is settled or the watcher is dropped. Files are checked at once: they may have changed after they were loaded and before they were watched.
+fn check_repeatedly(policy: &LivePolicy, mut folders: Folders, changes: &Changes, report: &Report) {
     let catalog = policy.catalog();
     let polls = |folders: &Folders| match folders.are_silent() {
         true => catalog.poll.unwrap_or(POLL),
@@ -79,36 +79,36 @@ fn look(policy: &LivePolicy, mut folders: Folders, changes: &Changes, report: &R
     let mut schedule = Schedule::new(polls(&folders));
     let mut is_due = policy.spec().has_files() || policy.is_unsettled();
     while !changes.have_ended() && !policy.is_settled() {
-        let looked = catch_unwind(AssertUnwindSafe(|| {
-            // Before the look: what changes after it is told.
+        let checked = catch_unwind(AssertUnwindSafe(|| {
+            // Before the check, so that changes after it are noticed.
             folders.follow(policy.spec(), catalog.poll.is_some());
             schedule.every(polls(&folders));
             if std::mem::replace(&mut is_due, true) {
-                look_once(policy, polls(&folders), changes, report);
+                check(policy, polls(&folders), changes, report);
             }
         }));
-        if let Err(panic) = &looked {
+        if let Err(panic) = &checked {
             tracing::error!(
                 policy = policy.spec().title(),
-                "looking for a new version of a policy failed, and is tried again: {}",
+                "an update check of a policy failed, and is tried again: {}",
                 panic_message(&**panic)
             );
         }
-        let is_unsettled = looked.is_err() || policy.is_unsettled();
+        let is_unsettled = checked.is_err() || policy.is_unsettled();
         let wait = schedule.next(is_unsettled, rand::rng().random());
         changes.wait(wait);
     }
 }
 
-/// Looks, and tells what came of it. A version that takes long to compile is given up when the source has another: that is looked up when something changed, and every `poll`.
-fn look_once(policy: &LivePolicy, poll: Duration, changes: &Changes, report: &Report) {
-    let looked = Cell::new(clock::instant());
+/// Checks once and reports the outcome. A version that takes long to compile is abandoned when the source has another one: the source is checked again on each change, and every `poll`.
+fn check(policy: &LivePolicy, poll: Duration, changes: &Changes, report: &Report) {
+    let last_check = Cell::new(clock::instant());
     let news = || {
         if changes.have_ended() {
             return News::ShuttingDown;
         }
-        if changes.take() || looked.get().elapsed() >= poll {
-            looked.set(clock::instant());
+        if changes.take() || last_check.get().elapsed() >= poll {
+            last_check.set(clock::instant());
             return News::Changed;
         }
         News::None

@@ -215,8 +215,8 @@ fn a_crash_of_the_child_is_a_refusal_and_its_end_by_others_is_none_that_lasts() 
     let policy = world.start("./policy.wat");
     // Signals that neither Rust nor the engine handles.
     for (number, (signal, said, remembered)) in [
-        (Signal::KILL, "ended by somebody else: signal: 9", 0),
-        (Signal::TERM, "ended by somebody else: signal: 15", 0),
+        (Signal::KILL, "killed from outside: signal: 9", 0),
+        (Signal::TERM, "killed from outside: signal: 15", 0),
         (
             Signal::SYS,
             "it crashes the compiler, whose process ended with signal: 31",

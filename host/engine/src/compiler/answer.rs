@@ -1,4 +1,4 @@
-//! What the host and the child that compiles tell each other: the request is an argument, the file comes on standard input, and the answer is a line of JSON with the code behind it.
+//! The messages between the host and the child that compiles: the request is an argument, the file is standard input, and the answer is a line of JSON followed by the code.
 
 use std::io::{self, Write};
 
@@ -12,10 +12,10 @@ pub(super) const ARGUMENT: &str = "--compile-the-policy-on-standard-input";
 /// The longest reason, in bytes.
 const LONGEST: usize = 4 << 10;
 
-/// What a child is to do, and what it may use.
+/// The work of a child, and its limits.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
-    /// The process that asks: with it, the child ends.
+    /// The host's process: the child ends with it.
     pub(super) parent: u32,
     /// The largest file, in bytes.
     pub(super) most: usize,
@@ -29,21 +29,21 @@ pub(super) struct Request {
     pub(super) target: Option<String>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
-    /// The code follows, in so many bytes.
+    /// The code follows, with this many bytes.
     Code(usize),
-    /// The file is no policy, and why.
+    /// Why the file is not a policy.
     Refused(String),
     /// Memory ran out.
     OutOfMemory,
-    /// The child can't work on this machine, whatever the file is, and why.
+    /// Why the child can't work on this machine, whatever the file is.
     Unable(String),
 }
 
-/// Writes an answer with the code behind it.
+/// Writes an answer, followed by the code.
 pub(super) fn write(mut to: impl Write, outcome: &Result<Vec<u8>, Answer>) -> io::Result<()> {
     let mut line = match outcome {
         Ok(code) => serde_json::to_vec(&Answer::Code(code.len()))?,
@@ -62,7 +62,7 @@ pub(super) fn write(mut to: impl Write, outcome: &Result<Vec<u8>, Answer>) -> io
     to.flush()
 }
 
-/// The answer in what a child wrote; none where it was cut short.
+/// The answer in a child's output, if that is complete.
 pub(super) fn read(mut written: Vec<u8>) -> Option<Result<Vec<u8>, Answer>> {
     let end = written.iter().position(|byte| *byte == b'\n')?;
     let answer: Answer = serde_json::from_slice(written.get(..end)?).ok()?;

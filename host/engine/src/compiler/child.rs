@@ -10,14 +10,14 @@ use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 use super::answer::{self, ARGUMENT, Answer, Request};
 use super::job::compile;
 
-/// Whether this program answers to the arguments of a child that compiles.
+/// Whether this program understands the arguments of a child that compiles.
 static IS_OWN_COMPILER: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn is_own_compiler() -> bool {
     IS_OWN_COMPILER.load(Ordering::Relaxed)
 }
 
-/// Makes this program one that compiles policies in child processes of itself, within [`CompileLimits`](crate::CompileLimits). To be called first of all in `main`:
+/// Lets this program compile policies in child processes of itself, within [`CompileLimits`](crate::CompileLimits). Call it first in `main`:
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -30,7 +30,7 @@ pub(super) fn is_own_compiler() -> bool {
 /// }
 /// ```
 ///
-/// In such a child it compiles, and gives the exit code to end with. In any other process it gives none, and every [`Sandbox`](crate::Sandbox) that is made from then on has its policies compiled in a child.
+/// In such a child it compiles, and returns the exit code. In any other process it returns none, and every [`Sandbox`](crate::Sandbox) created afterwards compiles policies in child processes.
 pub fn compiler_process() -> Option<ExitCode> {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().is_none_or(|first| first != ARGUMENT) {
@@ -74,13 +74,13 @@ fn code(file: &[u8], request: &Request) -> Result<Vec<u8>, Answer> {
     })
 }
 
-/// Gives up all that compiling does not need, before anything of the file is read.
+/// Drops all rights that compiling does not need, before anything of the file is read.
 fn confine(request: &Request) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let parent = getppid().and_then(|id| u32::try_from(id.as_raw_nonzero().get()).ok());
     if parent != Some(request.parent) {
-        return Err(io::Error::other("nobody waits for this process any more"));
+        return Err(io::Error::other("the parent of this process has exited"));
     }
     for (resource, most) in [
         (Resource::Core, 0),
@@ -89,7 +89,7 @@ fn confine(request: &Request) -> io::Result<()> {
         (Resource::Data, request.memory),
         (Resource::As, request.address_space),
     ] {
-        // Never more than this user may have.
+        // Never above this user's own limit.
         let allowed = getrlimit(resource).maximum;
         let at_most = |most: u64| Some(allowed.map_or(most, |allowed| allowed.min(most)));
         // What comes to its processor time gets SIGXCPU, which has a name, and SIGKILL a second later.

@@ -1,4 +1,4 @@
-//! From a policy's file to machine code: in this process, or in a child process whose memory, processor time and time on the clock are limited.
+//! From a policy's file to machine code: in this process, or in a child process whose memory, processor time and elapsed time are limited.
 //!
 //! Compiling a hostile file can crash a host, keep it busy for minutes or take gigabytes of memory. A program whose `main` begins with [`compiler_process`] has a child process of itself do that: `job` is the work, `process` the host's side, `child` the child's, and `answer` the messages between them.
 
@@ -18,7 +18,7 @@ pub use job::Wanted;
 /// Where policies are compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Compiler {
-    /// In this process, without a limit: what a file does to the compiler it does to this process.
+    /// In this process, without limits: a file that crashes the compiler crashes this process.
     InProcess,
     /// In a child process for each file, of the program at this path, whose `main` begins with [`compiler_process`].
     Child(PathBuf),
@@ -31,7 +31,7 @@ impl Compiler {
             return Self::InProcess;
         }
         if cfg!(target_os = "linux") {
-            // The program that runs, whatever an upgrade has put in its place.
+            // The running program, even where an upgrade has replaced its file.
             return Self::Child(PathBuf::from("/proc/self/exe"));
         }
         std::env::current_exe().map_or(Self::InProcess, Self::Child)

@@ -1,4 +1,4 @@
-//! The host's side of a child process that compiles: it is started, fed, watched, ended and waited for, and its end is given a name.
+//! The host's side of a child process that compiles: starts it, sends the file, enforces the limits, reads the answer, and explains its exit.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,36 +17,36 @@ use crate::limits::CompileLimits;
 use backstop_core::clock;
 use backstop_core::text;
 
-/// How often it is looked whether the code is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often the host checks whether the code is still wanted.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// From when on it is said that compiling takes its time.
-const LONG: Duration = Duration::from_secs(10);
+/// After this time, a long compilation is logged.
+const SLOW: Duration = Duration::from_secs(10);
 
-/// How much of what a child says on standard error is kept: the end.
-const SAID: usize = 4 << 10;
+/// The most bytes that are kept of a child's standard error: its end.
+const STDERR_BYTES: usize = 4 << 10;
 
-/// Code is larger than the WebAssembly that it is made from; even Python's has a third of this.
+/// The largest machine code, in bytes. It is larger than the WebAssembly that it is compiled from; that of a policy in Python is a third of this.
 const MOST_CODE: u64 = 512 << 20;
 
-/// Each thread of a child may well use so much memory: one is not worth having without.
+/// The memory that a thread of a child may need: with less, another thread is not worth starting.
 const MEMORY_OF_A_THREAD: usize = 128 << 20;
 
-/// More threads compile one file no faster.
+/// The most threads: more compile one file no faster.
 const MOST_THREADS: usize = 8;
 
-/// Address space that is reserved and not used: the program itself, and for each thread its stack and what `malloc` sets aside.
+/// Address space that is reserved and not used: for the program itself, and for the stack and the arena of `malloc` of each thread.
 const RESERVED: u64 = 512 << 20;
 const RESERVED_OF_A_THREAD: u64 = 256 << 20;
 
-/// The machine code of a file, made by a child process of `program`.
+/// The machine code of a file, compiled by a child process of `program`.
 pub(super) fn code(
     program: &Path,
     job: &Job<'_>,
     wanted: Wanted<'_>,
 ) -> Result<Vec<u8>, ComponentError> {
     let mut running = Running(start(program, job).map_err(CompilerError::Process)?);
-    let Exchange { answer, said } = exchange(&mut running.0, job, wanted)?;
+    let Exchange { answer, stderr } = exchange(&mut running.0, job, wanted)?;
     match answer::read(answer) {
         Some(Ok(code)) => Ok(code),
         Some(Err(Answer::Refused(why))) => Err(ComponentError::Refused(why)),
@@ -56,17 +56,17 @@ pub(super) fn code(
         }
         None => {
             let status = running.0.wait().map_err(CompilerError::Process)?;
-            Err(ending(status, &said, &job.limits).into())
+            Err(ending(status, &stderr, &job.limits).into())
         }
     }
 }
 
-/// A child, which is killed and waited for when this is dropped.
+/// A child process, which is killed and waited for when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both do nothing to one that has ended and was waited for.
+        // Neither has an effect on a child that has exited and was waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -94,7 +94,7 @@ fn start(program: &Path, job: &Job<'_>) -> io::Result<Child> {
         .arg(serde_json::to_string(&request)?)
         .env_clear()
         .env("RAYON_NUM_THREADS", threads.to_string())
-        // Of its own: what Ctrl-C means is for the host to say.
+        // A process group of its own: the host handles Ctrl-C.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -107,23 +107,23 @@ fn seconds(cpu: Duration) -> u64 {
     (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
 }
 
-/// How a child's end says that it is the limit of memory: what the allocator says before it aborts, what a read says, and the code of a thread that can't be had for it.
+/// Text on standard error that means the limit of memory: by the allocator before it aborts, by a failed read, and by a thread that can't be started.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of", "out of memory", "code: 12,"];
 
-/// How it says that there is no thread for it: this machine has none, or its memory is less than one takes.
+/// Text on standard error that means that a thread can't be started: the machine has none left, or less memory than one needs.
 const NO_THREAD: &str = "code: 11,";
 
-/// The exit code of a program whose libraries are not found.
+/// The exit code of a program whose shared libraries are not found.
 const NOT_LOADED: i32 = 127;
 
-/// What a child wrote.
+/// The output of a child.
 struct Exchange {
     answer: Vec<u8>,
-    /// The end of what it said on standard error.
-    said: String,
+    /// The end of its standard error.
+    stderr: String,
 }
 
-/// Feeds a child and takes its answer, whole or as far as it came. Each of its three pipes has a thread, so that none of them can keep the others, or the limit of time, waiting.
+/// Sends the file to a child and reads its answer, complete or not. Each of its three pipes has a thread: none of them can block the others, or the time limit.
 fn exchange(
     child: &mut Child,
     job: &Job<'_>,
@@ -138,7 +138,7 @@ fn exchange(
         let spawned = || {
             let thread = |name: &str| thread::Builder::new().name(name.to_owned());
             thread("compile-in").spawn_scoped(scope, move || {
-                // A child that has ended says why in other ways.
+                // If the child has exited, its status says why.
                 let _ = stdin.write_all(job.file);
             })?;
             thread("compile-out").spawn_scoped(scope, move || {
@@ -150,15 +150,15 @@ fn exchange(
         };
         let ended = spawned()
             .map_err(CompilerError::Process)
-            .and_then(|said| Ok((wait(&answers, &job.limits, wanted)?, said)));
+            .and_then(|stderr| Ok((wait(&answers, &job.limits, wanted)?, stderr)));
         if ended.is_err() {
-            // With it its pipes close, and the threads come to an end.
+            // This closes its pipes, which ends the threads.
             let _ = child.kill();
         }
-        let (answer, said) = ended?;
+        let (answer, stderr) = ended?;
         Ok(Exchange {
             answer,
-            said: said.join().unwrap_or_default(),
+            stderr: stderr.join().unwrap_or_default(),
         })
     })
 }
@@ -170,17 +170,17 @@ fn wait(
     wanted: Wanted<'_>,
 ) -> Result<Vec<u8>, CompilerError> {
     let started = clock::instant();
-    let mut is_said = false;
+    let mut is_logged = false;
     loop {
         let left = limits.time.saturating_sub(started.elapsed());
-        match answers.recv_timeout(left.min(LOOK)) {
+        match answers.recv_timeout(left.min(CHECK_INTERVAL)) {
             Ok(Ok(answer)) if answer.len() as u64 > MOST_CODE => {
                 return Err(CompilerError::Code(MOST_CODE));
             }
             Ok(answer) => return answer.map_err(CompilerError::Process),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(CompilerError::Process(io::Error::other(
-                    "nobody reads its answer",
+                    "the thread that reads its answer has ended",
                 )));
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -191,25 +191,25 @@ fn wait(
         if !wanted() {
             return Err(CompilerError::Unwanted);
         }
-        if started.elapsed() >= LONG && !std::mem::replace(&mut is_said, true) {
-            tracing::info!(at_most = ?limits.time, "a policy takes long to compile");
+        if started.elapsed() >= SLOW && !std::mem::replace(&mut is_logged, true) {
+            tracing::info!(at_most = ?limits.time, "compiling a policy takes long");
         }
     }
 }
 
-/// The last of what comes, however much that is.
+/// The end of a stream, however long it is.
 fn end_of(mut from: impl Read) -> String {
     let mut end = Vec::new();
-    let mut buffer = [0; SAID];
+    let mut buffer = [0; STDERR_BYTES];
     while let Ok(read @ 1..) = from.read(&mut buffer) {
         end.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        end.drain(..end.len().saturating_sub(SAID));
+        end.drain(..end.len().saturating_sub(STDERR_BYTES));
     }
     String::from_utf8_lossy(&end).into_owned()
 }
 
-/// What the end of a child that gave no answer is called.
-fn ending(status: ExitStatus, said: &str, limits: &CompileLimits) -> CompilerError {
+/// Why a child exited without an answer.
+fn ending(status: ExitStatus, stderr: &str, limits: &CompileLimits) -> CompilerError {
     let signal = status.signal().unwrap_or_default();
     let is = |which: &[Signal]| which.iter().any(|it| it.as_raw() == signal);
     if is(&[Signal::XCPU]) {
@@ -224,19 +224,22 @@ fn ending(status: ExitStatus, said: &str, limits: &CompileLimits) -> CompilerErr
     ]) {
         return CompilerError::Killed(status.to_string());
     }
-    if OUT_OF_MEMORY.iter().any(|it| said.contains(it)) {
+    if OUT_OF_MEMORY.iter().any(|it| stderr.contains(it)) {
         return CompilerError::Memory(limits.memory);
     }
-    if said.contains(NO_THREAD) && limits.memory < MEMORY_OF_A_THREAD {
+    if stderr.contains(NO_THREAD) && limits.memory < MEMORY_OF_A_THREAD {
         return CompilerError::Memory(limits.memory);
     }
-    if said.contains(NO_THREAD) || status.code() == Some(NOT_LOADED) {
-        let why = format!("{status}: {}", text::one_line(said.trim()));
+    if stderr.contains(NO_THREAD) || status.code() == Some(NOT_LOADED) {
+        let why = format!("{status}: {}", text::one_line(stderr.trim()));
         return CompilerError::Process(io::Error::other(why));
     }
-    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines = stderr
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
     CompilerError::Crash(match lines.find(|line| !line.starts_with("note:")) {
-        Some(_) => format!("{status}: {}", text::one_line(said.trim())),
+        Some(_) => format!("{status}: {}", text::one_line(stderr.trim())),
         None => status.to_string(),
     })
 }
@@ -251,7 +254,7 @@ mod tests {
         let signal = |signal: Signal| ExitStatus::from_raw(signal.as_raw());
         let exit = |code: i32| ExitStatus::from_raw(code << 8);
         let no_thread = "ThreadPoolBuildError { kind: IOError(Os { code: 11, kind: WouldBlock })";
-        for (status, said, name) in [
+        for (status, stderr, name) in [
             (
                 signal(Signal::XCPU),
                 "",
@@ -280,11 +283,11 @@ mod tests {
             (
                 signal(Signal::KILL),
                 "",
-                "ended by somebody else: signal: 9 (SIGKILL)",
+                "killed from outside: signal: 9 (SIGKILL)",
             ),
-            (signal(Signal::TERM), "", "ended by somebody else"),
+            (signal(Signal::TERM), "", "killed from outside"),
         ] {
-            let called = ending(status, said, &limits).to_string();
+            let called = ending(status, stderr, &limits).to_string();
             assert!(called.contains(name), "{called}");
         }
     }
@@ -298,9 +301,9 @@ mod tests {
 
     #[test]
     fn only_the_end_of_what_a_child_says_is_kept() {
-        let said = format!("{}the end", "x".repeat(3 * SAID));
-        let kept = end_of(said.as_bytes());
-        assert!(kept.len() == SAID && kept.ends_with("the end"));
+        let stderr = format!("{}the end", "x".repeat(3 * STDERR_BYTES));
+        let kept = end_of(stderr.as_bytes());
+        assert!(kept.len() == STDERR_BYTES && kept.ends_with("the end"));
     }
 
     #[test]

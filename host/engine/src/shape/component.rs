@@ -13,7 +13,7 @@ use wasmparser::{
 
 use super::measure::{Measure, Shape, ShapeError};
 
-/// The components that have begun and not yet ended, and the sizes of types.
+/// The open components, and the sizes of types.
 #[derive(Default)]
 pub(super) struct Components {
     /// Outermost first.
@@ -22,7 +22,7 @@ pub(super) struct Components {
     sizes: HashMap<ComponentAnyTypeId, u64>,
 }
 
-/// One that has not ended.
+/// An open component.
 #[derive(Default)]
 struct Component {
     /// Its parts so far, with those of what it instantiates.
@@ -34,13 +34,13 @@ struct Component {
 }
 
 impl Components {
-    /// A component begins. How deep it is nested: 0 for the outermost.
+    /// Opens a component. Its depth: 0 for the outermost.
     pub(super) fn begin(&mut self) -> u64 {
         self.open.push(Component::default());
         self.open.len() as u64 - 1
     }
 
-    /// It ends, and can be instantiated from now on. To declare it counts like one instance of it.
+    /// Closes it: it can be instantiated from now on. Its declaration counts like one instance.
     pub(super) fn end(&mut self, shape: &mut Shape, offset: u64) -> Result<(), ShapeError> {
         let ended = self.open.pop().unwrap_or_default();
         if let Some(outer) = self.open.last_mut() {

@@ -9,7 +9,7 @@ use super::component::Components;
 use super::function;
 use super::measure::{Measure, Shape, ShapeError};
 
-/// What of WebAssembly a policy may use: version 2.0 with tail calls, several memories and wider constant expressions, as a component or a core module. The engine allows a little more; what it does not allow either is not worth counting.
+/// The WebAssembly that a policy may use: version 2.0 with tail calls, several memories and wider constant expressions, as a component or a core module. The engine allows a little more; what it does not allow either is not worth counting.
 const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::EXTENDED_CONST)
@@ -22,7 +22,7 @@ pub(super) struct Counter {
     allocations: FuncValidatorAllocations,
     validator: Validator,
     components: Components,
-    /// What has begun and not yet ended, outermost first.
+    /// The open modules and components, outermost first.
     open: Vec<Encoding>,
 }
 
@@ -57,7 +57,7 @@ impl Counter {
         Ok(self.shape)
     }
 
-    /// What is known of a part before it is looked into.
+    /// Counts what is known of a part before it is validated.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "what is not counted costs no more than its bytes"

@@ -70,7 +70,7 @@ pub(super) fn count(
     Ok(())
 }
 
-/// How often a call through a table counts: the engine looks whether the function is there yet, and whether it has the right type.
+/// How often a call through a table counts: the engine checks whether the function is there yet, and its type.
 const INDIRECT: u64 = 8;
 
 /// At how many places the control flow splits or joins because of an instruction.

@@ -53,7 +53,7 @@ pub enum Measure {
     Code,
     /// Parameters and other locals of functions.
     Locals,
-    /// Instructions of floating-point arithmetic, of vectors, on whole stretches of memory and tables, and references to functions: each compiles to many of the machine's.
+    /// Instructions of floating-point arithmetic, on vectors, and on ranges of memory and tables, and references to functions: each compiles to many machine instructions.
     Heavy,
     /// Places in all functions where the control flow splits or joins.
     Branches,
@@ -171,9 +171,9 @@ pub enum ShapeError {
         /// Where in the file; in what it is assembled to, if it is text.
         offset: u64,
     },
-    /// A component that imports a component or gets one from an instance: what it makes of it can't be counted.
+    /// A component that imports a component or gets one from an instance: its instances can't be counted.
     #[error(
-        "one of its components is given another from outside, which a policy may not need (at byte {offset})"
+        "one of its components imports another component, which a policy may not do (at byte {offset})"
     )]
     GivenComponent {
         /// Where in the file.

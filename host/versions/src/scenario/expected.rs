@@ -1,27 +1,27 @@
-//! What is expected of one answer, and how an answer compares with it.
+//! What is expected of one answer, and the comparison with an answer.
 
 use super::values::{Delay, Text, Verdict};
 use crate::outcome::Row;
 use backstop_core::decision::{Action, Answer};
 use backstop_engine::Evaluation;
 
-/// What is expected of one answer; what is left out may be anything.
+/// What is expected of one answer. Any value is accepted for what is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expected {
     /// The class of the error.
     pub class: Option<Text>,
-    /// What becomes of the message.
+    /// What happens to the message.
     pub verdict: Option<Verdict>,
     /// Why the policy gives up.
     pub reason: Option<Text>,
-    /// How long it waits.
+    /// The delay.
     pub delay: Option<Delay>,
-    /// A line that it writes.
+    /// A line that it logs.
     pub log: Option<Text>,
 }
 
 impl Expected {
-    /// Whether only giving up is what is expected.
+    /// Whether only giving up can match.
     pub(super) fn gives_up(&self) -> bool {
         self.reason.is_some()
             || self
@@ -29,9 +29,9 @@ impl Expected {
                 .is_some_and(|verdict| verdict != Verdict::Retry)
     }
 
-    /// Compares, field by field; a policy that broke has one row that does not hold.
-    pub(super) fn compare(&self, asked: &Evaluation) -> Vec<Row> {
-        let Answer { class, action } = match &asked.answer {
+    /// Compares field by field. A failed evaluation has one row, which does not hold.
+    pub(super) fn compare(&self, evaluation: &Evaluation) -> Vec<Row> {
+        let Answer { class, action } = match &evaluation.answer {
             Ok(answer) => answer,
             Err(broken) => {
                 let got = format!("the policy {broken}");
@@ -68,15 +68,15 @@ impl Expected {
             };
             rows.push(Row::new("reason", expected.to_string(), got, holds));
         }
-        rows.extend(self.log.as_ref().map(|expected| log(expected, asked)));
+        rows.extend(self.log.as_ref().map(|expected| log(expected, evaluation)));
         rows
     }
 }
 
-fn log(expected: &Text, asked: &Evaluation) -> Row {
-    let mut lines = asked.log.iter().map(|line| line.message.as_str());
+fn log(expected: &Text, evaluation: &Evaluation) -> Row {
+    let mut lines = evaluation.log.iter().map(|line| line.message.as_str());
     let found = lines.find(|line| expected.matches(line));
-    let last = asked.log.last().map(|line| line.message.as_str());
+    let last = evaluation.log.last().map(|line| line.message.as_str());
     let got = found.or(last).unwrap_or("nothing was written").to_owned();
     Row::new("log", expected.to_string(), got, found.is_some())
 }
@@ -89,7 +89,7 @@ pub(super) fn verdict_of(action: &Action) -> Verdict {
     }
 }
 
-/// An action for people, whole.
+/// An action, for people.
 pub fn described(action: &Action) -> String {
     match action {
         Action::Retry { delay } => format!("retry in {delay}"),
@@ -99,7 +99,7 @@ pub fn described(action: &Action) -> String {
 }
 
 impl std::fmt::Display for Expected {
-    /// All of it in one line; `an answer` where nothing is said of it.
+    /// In one line; `an answer` if nothing in particular is expected.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts: Vec<String> = [
             self.class.as_ref().map(ToString::to_string),

@@ -1,4 +1,4 @@
-//! The failure that a scenario is about, told in layers: the file's, the scenario's, the attempt's. Each changes what it names and leaves the rest.
+//! The failure of a scenario, built of layers: the file's, the scenario's, the attempt's. Each replaces the fields that it names.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -9,7 +9,7 @@ use super::values::{Fraction, Moment, Named, Span};
 use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop_files::only_tables;
 
-/// One layer: what it does not name stays as it was.
+/// One layer. Fields that it does not name keep their values.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Layer {
@@ -42,7 +42,7 @@ pub struct Given {
     random: Option<f64>,
 }
 
-/// What a scenario is about that tells nothing of its failure: a first attempt that met an `HTTP 503` on New Year's Day of 2026.
+/// The failure of a scenario that names none: a first attempt with an `HTTP 503` on New Year's Day of 2026.
 pub fn plain_failure() -> Failure {
     let id = "m-1";
     Failure {
@@ -68,7 +68,7 @@ impl Default for Given {
 }
 
 impl Given {
-    /// The same with what the layer names changed. A preset takes the place of the whole error; the layer's own fields change the preset's.
+    /// The same with a layer on top. A preset replaces the complete error; the layer's own fields replace the preset's.
     #[must_use]
     pub fn with(&self, layer: &Layer) -> Self {
         let mut given = self.clone();
@@ -95,7 +95,7 @@ impl Given {
         given
     }
 
-    /// The failure, whole.
+    /// The failure.
     pub fn failure(&self) -> Failure {
         let derived = || random(&self.failure.message_id, self.failure.attempt);
         Failure {
@@ -117,7 +117,7 @@ impl Given {
         self.random.is_some()
     }
 
-    /// The failure of the next attempt, which began after `delay` and took as long as `took`.
+    /// The failure of the next attempt, which started after `delay` and lasted `took`.
     #[must_use]
     pub fn next(&self, delay: Milliseconds, took: Milliseconds) -> Self {
         let later = Milliseconds(delay.0.saturating_add(took.0));

@@ -1,6 +1,6 @@
-//! Scenarios: what an author expects of a policy, as a file says it (`host/docs/scenarios.md`), and what comes of asking.
+//! Scenarios: what an author expects of a policy, written in a file (`host/docs/scenarios.md`), and the outcome of evaluating it.
 //!
-//! `raw` is the file's shape, `read` makes scenarios of it, `expected` compares, `run` asks.
+//! `raw` is the shape of the file, `read` converts it to scenarios, `run` evaluates the policy, and `expected` compares.
 
 mod expected;
 mod given;
@@ -30,7 +30,7 @@ pub use values::{Bounds, Delay, Text, Verdict};
 pub struct Suite {
     /// The file.
     pub path: PathBuf,
-    /// What the policy is given, unless a scenario says otherwise.
+    /// The settings of the policy, unless a scenario replaces them.
     pub settings: Settings,
     /// The longest delay that the standard checks allow; 12 h unless the file says otherwise.
     pub longest_delay: Milliseconds,
@@ -43,19 +43,19 @@ pub struct Suite {
 pub struct Scenario {
     /// A sentence.
     pub name: String,
-    /// Where it begins in its file, from 1.
+    /// Its line in the file, from 1.
     pub line: usize,
-    /// What it gives the policy besides the file's settings.
+    /// Settings in addition to the file's.
     pub settings: Settings,
-    /// What the policy is asked about, or what its first attempt failed by.
+    /// The failure, or that of the first attempt.
     pub given: Given,
     /// The message's body.
     pub payload: String,
-    /// What is asked and expected.
+    /// What is evaluated and expected.
     pub plan: Plan,
 }
 
-/// What is asked and expected.
+/// What is evaluated and expected.
 #[derive(Debug, Clone)]
 pub enum Plan {
     /// One decision.
@@ -85,14 +85,14 @@ pub enum Plan {
         /// Of the last decision.
         expected: Expected,
     },
-    /// The settings are refused, for a reason with this text in it.
+    /// The settings are rejected, for a reason with this text in it.
     Refused(String),
 }
 
 /// What is expected of one attempt of a sequence.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What this attempt alone failed by.
+    /// The failure of this attempt, where it differs.
     pub failure: Layer,
     /// What is expected.
     pub expected: Expected,

@@ -1,4 +1,4 @@
-//! The shape of a file of scenarios: names and kinds of values. What goes together is decided in `read`.
+//! The shape of a file of scenarios: names and kinds of values. `read` checks which parts go together.
 
 use std::num::NonZeroU32;
 

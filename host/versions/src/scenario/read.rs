@@ -1,4 +1,4 @@
-//! From the file's shape to scenarios: what goes together, and what does not.
+//! Converts the shape of a file to scenarios, and checks which parts go together.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use backstop_core::settings::Settings;
 use backstop_files::mistake::{Mistake, line_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
-/// What the standard checks allow unless the file says otherwise: SQS hides a message for 12 hours at most.
+/// The longest delay of the standard checks unless the file has another: SQS delays a message by 12 hours at most.
 const LONGEST_DELAY: Milliseconds = Milliseconds(12 * 3_600_000);
 
 /// A file of scenarios that can't be used.
@@ -43,7 +43,7 @@ pub enum ScenarioError {
 }
 
 impl Suite {
-    /// A file that says nothing: no scenarios, no settings.
+    /// An empty file: no scenarios, no settings.
     pub fn empty() -> Self {
         Self {
             path: PathBuf::new(),
@@ -63,7 +63,7 @@ impl Suite {
         Self::parse(&text, path)
     }
 
-    /// The scenarios that `text` says, as if it stood in the file `path`.
+    /// The scenarios in `text`, as if it were the content of the file `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ScenarioError> {
         let at = |byte: usize, wrong| ScenarioError::Wrong {
             path: path.to_owned(),
@@ -103,7 +103,7 @@ impl Suite {
     }
 }
 
-/// The name of the scenario that this byte stands in, as far as the file can be read.
+/// The name of the scenario at this byte, as far as the file can be parsed.
 fn scenario_at(text: &str, byte: usize) -> Option<String> {
     let (file, _) = DeTable::parse_recoverable(text);
     let scenarios = file.get_ref().get("scenario")?.get_ref().as_array()?;
@@ -135,7 +135,7 @@ impl raw::Scenario {
                 steps: steps(sequence)?,
             },
             (Some(expect), Some(_)) => {
-                let message = "expected `expect` or `sequence`, not both: what is expected of the last attempt stands in the sequence";
+                let message = "expected `expect` or `sequence`, not both: what is expected of the last attempt belongs in the sequence";
                 return misfit(expect.span(), message);
             }
             (None, None) => {
@@ -194,7 +194,7 @@ impl raw::Expect {
                 true => Ok(Plan::Refused(part)),
                 false => misfit(
                     span.clone(),
-                    "settings that are refused are never asked about a failure: `refused` stands alone",
+                    "a policy that rejects its settings is never evaluated for a failure: leave out what is next to `refused`",
                 ),
             };
         }
@@ -295,7 +295,7 @@ impl Expected {
     }
 }
 
-/// The message's body: a text as it stands, everything else as JSON.
+/// The message's body: a text as it is, any other value as JSON.
 fn body(payload: &toml::Value) -> String {
     match payload {
         toml::Value::String(text) => text.clone(),

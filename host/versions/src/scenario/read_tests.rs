@@ -1,4 +1,4 @@
-//! What a file of scenarios may say, and how a mistake in it is told.
+//! What a file of scenarios may say, and how a mistake in it is message.
 
 use std::path::Path;
 
@@ -39,23 +39,23 @@ fn a_list_is_not_taken_for_a_table() {
             "a table of settings",
         ),
     ] {
-        let told = wrong(lines);
-        assert!(told.contains("line 7, column "), "{told}");
+        let message = wrong(lines);
+        assert!(message.contains("line 7, column "), "{message}");
         let right = format!("expected {right}");
-        assert!(told.contains(&right), "{right:?} is not in: {told}");
-        backstop_files::mistake::names_no_type(&told);
+        assert!(message.contains(&right), "{right:?} is not in: {message}");
+        backstop_files::mistake::names_no_type(&message);
     }
     for text in [
         "failure = [\"throttled\"]",
         "scenario = [[\"a\"]]",
         "scenario = \"a\"",
     ] {
-        let told = parse(text).unwrap_err().to_string();
+        let message = parse(text).unwrap_err().to_string();
         assert!(
-            told.contains("line 1, column ") && told.contains("expected a "),
-            "{told}"
+            message.contains("line 1, column ") && message.contains("expected a "),
+            "{message}"
         );
-        backstop_files::mistake::names_no_type(&told);
+        backstop_files::mistake::names_no_type(&message);
     }
 }
 
@@ -123,10 +123,10 @@ fn a_mistake_is_told_with_its_place_its_scenario_and_what_would_be_right() {
             "expected 2 to 1000000",
         ),
     ] {
-        let told = wrong(lines);
+        let message = wrong(lines);
         let start = format!("scenarios.toml: scenario `odd one`: {place}: ");
-        assert!(told.starts_with(&start), "{start:?}\n{told}");
-        assert!(told.contains(right), "{right:?}\n{told}");
+        assert!(message.starts_with(&start), "{start:?}\n{message}");
+        assert!(message.contains(right), "{right:?}\n{message}");
     }
 }
 
@@ -179,25 +179,25 @@ fn what_does_not_go_together_is_refused() {
         ),
         ("took = \"1s\"\nexpect = {}", "goes with `sequence`"),
     ] {
-        let told = wrong(lines);
-        assert!(told.contains("scenario `odd one`: line "), "{told}");
-        assert!(told.contains(right), "{right:?}\n{told}");
+        let message = wrong(lines);
+        assert!(message.contains("scenario `odd one`: line "), "{message}");
+        assert!(message.contains(right), "{right:?}\n{message}");
     }
 }
 
 #[test]
 fn a_name_is_a_scenarios_own() {
-    let told = wrong("expect = {}\n[[scenario]]\nname = \"first\"\nexpect = {}");
+    let message = wrong("expect = {}\n[[scenario]]\nname = \"first\"\nexpect = {}");
     assert!(
-        told.contains("scenario `first`: line 9, column 8: this name is another scenario's too"),
-        "{told}"
+        message.contains("scenario `first`: line 9, column 8: this name is another scenario's too"),
+        "{message}"
     );
-    let told = parse("[[scenario]]\nname = \"\"\nexpect = {}")
+    let message = parse("[[scenario]]\nname = \"\"\nexpect = {}")
         .unwrap_err()
         .to_string();
-    assert!(told.contains("expected a name"), "{told}");
-    let told = parse("[[scenario]]\nexpect = {}").unwrap_err().to_string();
-    assert!(told.contains("the key `name` is missing"), "{told}");
+    assert!(message.contains("expected a name"), "{message}");
+    let message = parse("[[scenario]]\nexpect = {}").unwrap_err().to_string();
+    assert!(message.contains("the key `name` is missing"), "{message}");
 }
 
 #[test]
@@ -214,13 +214,13 @@ fn what_is_wrong_outside_of_a_scenario_names_none() {
         ),
         ("= 1", "line 1, column 1"),
     ] {
-        let told = parse(text).unwrap_err().to_string();
-        assert!(told.starts_with("scenarios.toml: line 1, "), "{told}");
-        assert!(told.contains(right), "{right:?}\n{told}");
+        let message = parse(text).unwrap_err().to_string();
+        assert!(message.starts_with("scenarios.toml: line 1, "), "{message}");
+        assert!(message.contains(right), "{right:?}\n{message}");
     }
-    let told = Suite::read(Path::new("/nowhere/scenarios.toml")).unwrap_err();
+    let message = Suite::read(Path::new("/nowhere/scenarios.toml")).unwrap_err();
     assert_eq!(
-        told.to_string(),
+        message.to_string(),
         "can't read the scenarios /nowhere/scenarios.toml"
     );
 }
@@ -322,8 +322,8 @@ fn no_wrong_value_of_any_key_is_told_in_the_names_of_types() {
                     "name = \"odd one\"\n"
                 };
                 let text = format!("[[scenario]]\n{named}{key} = {value}\n");
-                let Err(told) = parse(&text) else { continue };
-                backstop_files::mistake::names_no_type(&told.to_string());
+                let Err(message) = parse(&text) else { continue };
+                backstop_files::mistake::names_no_type(&message.to_string());
                 refused += 1;
             }
             assert!(refused > 1, "{table} {key}: refused {refused} times");

@@ -1,4 +1,4 @@
-//! Scenarios as a gate: what every version of a policy has to pass before it is put to work.
+//! Scenarios as a gate: every version of a policy must pass them before it becomes active.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use backstop_files::regular_file::{self, WRITTEN};
 /// Fixes the numbers that `over` draws, so that the same version passes everywhere.
 const SEED: u64 = 0;
 
-/// A check that all scenarios of this file hold for a version under its live settings; what a scenario sets comes on top of them. The file is read now, to tell at once what is wrong with it, and again for each version.
+/// A check that a version passes all scenarios of this file under its live settings, with those of a scenario on top. The file is read now, to report its mistakes at once, and again for each version.
 pub fn required(path: &Path) -> Result<Check, ScenarioError> {
     Suite::read(path)?;
     let (path, file) = (path.to_owned(), path.to_owned());
@@ -22,14 +22,14 @@ pub fn required(path: &Path) -> Result<Check, ScenarioError> {
         passes: Arc::new(move |policy: &Policy| {
             let suite = Suite::read(&path).map_err(|error| {
                 let error = chain(&error);
-                format!("the scenarios that it has to pass can't be used: {error}")
+                format!("the required scenarios can't be used: {error}")
             })?;
             passes(policy, &suite)
         }),
     })
 }
 
-/// Whether all of them hold; which does not, and where it differs.
+/// Runs all scenarios. The error names the first that fails, and the differences.
 fn passes(policy: &Policy, suite: &Suite) -> Result<(), String> {
     for scenario in &suite.scenarios {
         let outcome = run(

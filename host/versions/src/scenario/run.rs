@@ -1,4 +1,4 @@
-//! Asks a policy what a scenario wants to know, in as many decisions as that takes.
+//! Runs a scenario: evaluates the policy as often as the scenario needs.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use backstop_core::failure::{Failure, Milliseconds, random};
 use backstop_core::settings::Settings;
 use backstop_engine::{Evaluation, EvaluationError, Payload, Policy};
 
-/// Where a policy that never gives up is no longer asked.
+/// The last attempt that is evaluated of a policy that never gives up.
 const MOST_ATTEMPTS: u32 = 10_000;
 
-/// Runs a scenario with these settings under its own, of the policy that `policy` makes with settings. `seed` fixes the numbers that `over` draws.
+/// Runs a scenario with its own settings on top of these. `policy` returns the policy with the given settings; `seed` fixes the numbers that `over` draws.
 pub fn run(
     policy: impl Fn(&Settings) -> Policy,
     settings: &Settings,
@@ -23,15 +23,15 @@ pub fn run(
     seed: u64,
 ) -> Outcome {
     let started = clock::instant();
-    let asking = Asking {
+    let evaluator = Evaluator {
         policy: policy(&settings.merge(&scenario.settings)),
         payload: Arc::new(Payload::new(scenario.payload.as_str())),
     };
     let given = &scenario.given;
-    let (rows, told) = match &scenario.plan {
-        Plan::Once(expected) => asking.once(given.failure(), expected),
-        Plan::Over { numbers, expected } => asking.over(given, *numbers, expected, seed),
-        Plan::Sequence { took, steps } => asking.sequence(given, *took, steps),
+    let (rows, tried) = match &scenario.plan {
+        Plan::Once(expected) => evaluator.once(given.failure(), expected),
+        Plan::Over { numbers, expected } => evaluator.over(given, *numbers, expected, seed),
+        Plan::Sequence { took, steps } => evaluator.sequence(given, *took, steps),
         Plan::GivesUp {
             took,
             attempts,
@@ -39,58 +39,58 @@ pub fn run(
             expected,
         } => {
             let limits = (*attempts, *within);
-            asking.gives_up(given, *took, limits, expected)
+            evaluator.gives_up(given, *took, limits, expected)
         }
-        Plan::Refused(part) => asking.refused(given.failure(), part),
+        Plan::Refused(part) => evaluator.refused(given.failure(), part),
     };
     let mut outcome = Outcome::new(Kind::Scenario, &scenario.name).with_rows(rows);
     outcome.line = Some(scenario.line);
-    outcome.told = told.filter(|_| !outcome.passed);
+    outcome.told = tried.filter(|_| !outcome.passed);
     outcome.took = started.elapsed();
     outcome
 }
 
-/// What was compared, and the decision that the first of it that does not hold is about.
+/// The comparisons, and the decision of the first one that does not hold.
 type Compared = (Vec<Row>, Option<Tried>);
 
-struct Asking {
+struct Evaluator {
     policy: Policy,
     payload: Arc<Payload>,
 }
 
-impl Asking {
+impl Evaluator {
     fn evaluate(&self, failure: &Failure) -> Evaluation {
         self.policy.evaluate(failure, &self.payload)
     }
 
     fn once(&self, failure: Failure, expected: &Expected) -> Compared {
-        let asked = self.evaluate(&failure);
-        let mut rows = expected.compare(&asked);
+        let evaluation = self.evaluate(&failure);
+        let mut rows = expected.compare(&evaluation);
         if rows.is_empty() {
-            rows.push(Row::new("answer", "an answer", answer(&asked), true));
+            rows.push(Row::new("answer", "an answer", answer(&evaluation), true));
         }
-        (rows, Some(told(failure, asked)))
+        (rows, Some(tried(failure, evaluation)))
     }
 
-    /// One row for each field: the first answer that does not hold stands for all of its kind.
+    /// One row for each field: the first answer that does not hold represents the others.
     fn over(&self, given: &Given, numbers: NonZeroU32, expected: &Expected, seed: u64) -> Compared {
         let mut rows: Vec<(Row, u32)> = Vec::new();
         let mut odd = None;
         let (mut sum, mut retries) = (0_u64, 0_u64);
         for number in draws(seed, numbers) {
             let failure = given.failure_with(number);
-            let asked = self.evaluate(&failure);
+            let evaluation = self.evaluate(&failure);
             if let Ok(Answer {
                 action: Action::Retry { delay },
                 ..
-            }) = &asked.answer
+            }) = &evaluation.answer
             {
                 sum += u64::from(delay.0);
                 retries += 1;
             }
-            let compared = expected.compare(&asked);
+            let compared = expected.compare(&evaluation);
             if odd.is_none() && compared.iter().any(|row| !row.holds) {
-                odd = Some(told(failure, asked));
+                odd = Some(tried(failure, evaluation));
             }
             for mut row in compared {
                 let misses = u32::from(!row.holds);
@@ -118,7 +118,7 @@ impl Asking {
             })
             .collect();
         if let Some((low, high)) = expected.delay.and_then(|delay| delay.mean()) {
-            // No answer with a delay: the row of the delay says so already.
+            // No answer has a delay: the row of the delay reports that already.
             let mean = sum.checked_div(retries).unwrap_or_default();
             let mean = Milliseconds(u32::try_from(mean).unwrap_or(u32::MAX));
             let holds = retries > 0 && (low..=high).contains(&mean);
@@ -134,24 +134,24 @@ impl Asking {
         for (done, step) in (1..).zip(steps) {
             let left = steps.len() - done;
             let failure = given.with(&step.failure).failure();
-            let asked = self.evaluate(&failure);
-            let compared = step.expected.compare(&asked);
+            let evaluation = self.evaluate(&failure);
+            let compared = step.expected.compare(&evaluation);
             let holds = compared.iter().all(|row| row.holds);
             let name = format!("attempt {}", failure.attempt);
             rows.extend(compared.into_iter().map(|row| Row {
                 what: format!("{name} {}", row.what),
                 ..row
             }));
-            let next = match &asked.answer {
+            let next = match &evaluation.answer {
                 Ok(Answer {
                     action: Action::Retry { delay },
                     ..
                 }) => Some(given.next(*delay, took)),
                 Ok(_) | Err(_) => None,
             };
-            let ended = answer(&asked);
+            let ended = answer(&evaluation);
             if !holds || (next.is_none() && left > 0) {
-                odd.get_or_insert_with(|| told(failure, asked));
+                odd.get_or_insert_with(|| tried(failure, evaluation));
             }
             match next {
                 Some(next) => given = next,
@@ -182,12 +182,12 @@ impl Asking {
         let most = attempts.map_or(MOST_ATTEMPTS, NonZeroU32::get);
         loop {
             let failure = given.failure();
-            let asked = self.evaluate(&failure);
+            let evaluation = self.evaluate(&failure);
             let is_late = within.is_some_and(|within| failure.age > within);
             if let Ok(Answer {
                 action: Action::Retry { delay },
                 ..
-            }) = &asked.answer
+            }) = &evaluation.answer
                 && failure.attempt.get() < most
                 && !is_late
             {
@@ -195,7 +195,7 @@ impl Asking {
                 continue;
             }
             let mut rows = Vec::new();
-            let gives_up = match &asked.answer {
+            let gives_up = match &evaluation.answer {
                 Ok(answer) => verdict_of(&answer.action) != Verdict::Retry,
                 Err(_) => true,
             };
@@ -203,7 +203,7 @@ impl Asking {
             if let Some(attempts) = attempts {
                 let got = match gives_up {
                     true => at.to_string(),
-                    false => format!("more: {} after {at}", answer(&asked)),
+                    false => format!("more: {} after {at}", answer(&evaluation)),
                 };
                 let holds = gives_up && at == attempts;
                 rows.push(Row::new("attempts", attempts.to_string(), got, holds));
@@ -211,21 +211,21 @@ impl Asking {
             if let Some(within) = within {
                 let got = match gives_up {
                     true => failure.age.to_string(),
-                    false => format!("{} and on: {}", failure.age, answer(&asked)),
+                    false => format!("{} and on: {}", failure.age, answer(&evaluation)),
                 };
                 let holds = gives_up && !is_late;
                 rows.push(Row::new("within", within.to_string(), got, holds));
             }
             if gives_up {
-                rows.extend(expected.compare(&asked));
+                rows.extend(expected.compare(&evaluation));
             }
-            return (rows, Some(told(failure, asked)));
+            return (rows, Some(tried(failure, evaluation)));
         }
     }
 
     fn refused(&self, failure: Failure, part: &str) -> Compared {
-        let asked = self.evaluate(&failure);
-        let (got, holds) = match &asked.answer {
+        let evaluation = self.evaluate(&failure);
+        let (got, holds) = match &evaluation.answer {
             Err(broken @ (EvaluationError::Settings(_) | EvaluationError::NoSettings(_))) => {
                 let why = broken.to_string();
                 let holds = why.contains(part);
@@ -237,7 +237,7 @@ impl Asking {
         let expected = format!("… {part} …");
         (
             vec![Row::new("refused", expected, got, holds)],
-            Some(told(failure, asked)),
+            Some(tried(failure, evaluation)),
         )
     }
 }
@@ -256,18 +256,18 @@ fn draws(seed: u64, numbers: NonZeroU32) -> impl Iterator<Item = f64> {
     })
 }
 
-/// What was answered, for people.
-fn answer(asked: &Evaluation) -> String {
-    match &asked.answer {
+/// The answer, for people.
+fn answer(evaluation: &Evaluation) -> String {
+    match &evaluation.answer {
         Ok(answer) => described(&answer.action),
         Err(broken) => format!("the policy {broken}"),
     }
 }
 
-fn told(failure: Failure, asked: Evaluation) -> Tried {
+fn tried(failure: Failure, evaluation: Evaluation) -> Tried {
     Tried {
         failure,
-        log: asked.log,
+        log: evaluation.log,
     }
 }
 

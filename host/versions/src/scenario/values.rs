@@ -1,4 +1,4 @@
-//! The kinds of values in a file of scenarios, each checked as it is read, so that a mistake is told at its place.
+//! The kinds of values in a file of scenarios. Each is checked as it is parsed, so that a mistake is reported at its place.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -40,10 +40,10 @@ impl Visitor<'_> for SpanText {
     }
 }
 
-/// A text, word for word or in part.
+/// A text, exactly or in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Text {
-    /// The whole text.
+    /// The complete text.
     Exactly(String),
     /// A part of it.
     Containing(String),
@@ -166,7 +166,7 @@ impl Delay {
         }
     }
 
-    /// Between what the mean of many lies.
+    /// The bounds of the mean of many delays.
     pub fn mean(&self) -> Option<(Milliseconds, Milliseconds)> {
         match self {
             Self::Exactly(_) => None,
@@ -215,7 +215,7 @@ impl<'de> Visitor<'de> for DelayOrBounds {
     }
 }
 
-/// What becomes of the message, without the details.
+/// What happens to the message, without the details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {

@@ -50,9 +50,7 @@ pub enum SourceError {
         most: usize,
     },
     /// The digest of the file is not the pinned one.
-    #[error(
-        "the policy {name} is not the one that it is pinned to: what is there has the digest {found}"
-    )]
+    #[error("the policy {name} does not have the digest that it is pinned to: found {found}")]
     Pin {
         /// The policy.
         name: String,
@@ -94,7 +92,7 @@ pub enum SourceError {
         within: Duration,
     },
     /// This machine has no thread or no socket left to fetch it with.
-    #[error("can't ask for the policy {name}")]
+    #[error("can't get the policy {name}: this machine has no thread or socket for it")]
     Asking {
         /// The policy.
         name: String,

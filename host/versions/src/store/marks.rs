@@ -1,6 +1,6 @@
-//! Marks of versions that are being loaded: what a host finds of one that ended while it did so.
+//! Marks of versions that are being loaded. They show the next start that a host ended while it loaded a version.
 //!
-//! A mark is a file, locked by the process that made it for as long as that lives. One that is there and not locked is of a process that is gone.
+//! A mark is a file that its process holds locked. A mark without a lock belongs to a process that has ended.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use super::Store;
 use super::refusals::REMEMBERED;
 use backstop_core::clock;
 
-/// The marks of this process; none are made any more when it ends on purpose.
+/// The marks of this process. No more are made once it shuts down.
 static MARKS: Mutex<Marks> = Mutex::new(Marks {
     are_closed: false,
     paths: Vec::new(),
@@ -26,7 +26,7 @@ fn with_marks<T>(change: impl FnOnce(&mut Marks) -> T) -> T {
     change(&mut MARKS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Removes the marks of versions that this process is loading, and makes no more: it ends on purpose, and not for what a version did to it. To be called before an end that waits for no other thread.
+/// Removes the marks of this process and makes no more: it shuts down, and no version is to blame. To be called before an exit that does not wait for other threads.
 pub fn remove_marks() {
     with_marks(|marks| {
         marks.are_closed = true;
@@ -36,7 +36,7 @@ pub fn remove_marks() {
     });
 }
 
-/// A version is being loaded, until dropped.
+/// Marks a version as being loaded, until dropped.
 pub(crate) struct Mark {
     path: PathBuf,
     file: File,
@@ -44,7 +44,7 @@ pub(crate) struct Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        // Whoever has it open already is not to take it for that of a process that is gone.
+        // A process that has it open already must not take it for a dead one.
         let _ = self.file.set_len(0);
         let _ = std::fs::remove_file(&self.path);
         with_marks(|marks| marks.paths.retain(|path| *path != self.path));
@@ -52,7 +52,7 @@ impl Drop for Mark {
 }
 
 impl Store {
-    /// Marks what this key means as being loaded. None where another process has it marked, or where that can't be done.
+    /// Marks the version with this key as being loaded. None if another process has marked it, or if marking fails.
     pub(crate) fn mark(&self, key: &str) -> Option<Mark> {
         let path = self.loading().join(key);
         with_marks(|marks| {
@@ -81,7 +81,7 @@ impl Store {
         })
     }
 
-    /// Whether a process ended within the last day while it loaded what this key means. Its mark is removed.
+    /// Whether a process ended within the last day while it loaded the version with this key. The mark is removed.
     pub(crate) fn take_dead_mark(&self, key: &str) -> bool {
         let path = self.loading().join(key);
         let is_dead = || -> io::Result<bool> {
@@ -99,7 +99,7 @@ impl Store {
     }
 }
 
-/// The file, opened and locked; none where another process has it locked, or where there is none and none is to be made.
+/// Opens and locks a file. None if another process has locked it, or if it does not exist and `make` is false.
 fn locked(path: &Path, make: bool) -> io::Result<Option<File>> {
     let opened = File::options()
         .read(true)

@@ -1,6 +1,6 @@
-//! What is kept of policies between two starts, in a private folder: the files of the two last good versions, which version was taken back, what the compiler or the host broke on, and compiled code.
+//! A private folder with what is kept of policies between two starts: the files of the last two good versions, which version was rolled back, which files the compiler or the host failed on, and compiled code.
 //!
-//! A start with the source away, or with a version there that is no good, goes on with what is kept. Nothing here is needed: without a store, or with one that can't be used, a policy is fetched and compiled at every start.
+//! If the source is unreachable at startup or has no good version, the last good version is used. The store is optional: without it, a policy is fetched and compiled at every start.
 
 mod marks;
 mod refusals;
@@ -23,14 +23,14 @@ use crate::source::FetchedFile;
 pub(crate) use marks::Mark;
 pub use marks::remove_marks;
 
-/// A private folder. Cheap to clone.
+/// A store. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store(PathBuf);
 
-/// A folder that can't be used as a store.
+/// Why a folder can't be used as a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It can't be made or looked at.
+    /// It can't be created or read.
     #[error("can't use {} to keep policies in", path.display())]
     Unusable {
         /// The folder.
@@ -39,31 +39,31 @@ pub enum StoreError {
         #[source]
         cause: io::Error,
     },
-    /// Others could put code into it.
-    #[error("{} is not taken to keep policies in, since {reason}: give a folder of this user's own, with mode 0700", path.display())]
+    /// Other users could put code into it.
+    #[error("{} is not used to keep policies in, because {reason}: give a folder that belongs to this user, with mode 0700", path.display())]
     Open {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why.
         reason: String,
     },
 }
 
-/// What is known of a policy from an earlier run.
+/// The state of a policy from an earlier run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct PersistedState {
-    /// The version that decided last.
+    /// The version that was active.
     pub(crate) live: Vec<StoredFile>,
     /// The good version before it.
     #[serde(default)]
     pub(crate) before: Vec<StoredFile>,
-    /// The version that was taken back, and why.
+    /// The version that was rolled back, and why.
     #[serde(default)]
     pub(crate) taken_back: Option<RolledBackVersion>,
 }
 
-/// A version that was at work and is not tried again.
+/// A version that was active and is not tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RolledBackVersion {
     /// The digests of its files.
@@ -81,7 +81,7 @@ pub(crate) struct StoredFile {
 }
 
 impl StoredFile {
-    /// That of the file.
+    /// The digest of the file.
     pub(crate) fn digest(&self) -> PolicyDigest {
         self.digest
     }
@@ -106,13 +106,13 @@ impl From<&Arc<FetchedFile>> for StoredFile {
 }
 
 impl Store {
-    /// The store in this folder, which is made where there is none; it must belong to this user, and nobody else may write to it.
+    /// Opens the store in this folder, which is created if needed. It must belong to this user, and no other user may write to it.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let unusable = |cause| StoreError::Unusable {
             path: folder.to_owned(),
             cause,
         };
-        // Absolute: what it keeps is found again from wherever the next start is made.
+        // Absolute, so that it does not depend on the working directory.
         let folder = std::path::absolute(folder).map_err(unusable)?;
         let store = Self(folder.clone());
         for part in [
@@ -139,29 +139,29 @@ impl Store {
         Ok(store)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn folder(&self) -> &Path {
         &self.0
     }
 
-    /// The user's own: `backstop` in the cache folder that the system names, such as `~/.cache`.
+    /// The folder of this user: `backstop` in the system's cache folder, such as `~/.cache`.
     pub fn default_folder() -> Option<PathBuf> {
         use etcetera::BaseStrategy;
         let strategy = etcetera::choose_base_strategy().ok()?;
         Some(strategy.cache_dir().join("backstop"))
     }
 
-    /// Where compiled code is.
+    /// The folder of compiled code.
     pub fn code(&self) -> PathBuf {
         self.0.join("code")
     }
 
-    /// Where the control sockets of running hosts are.
+    /// The folder of the control sockets of running hosts.
     pub fn running(&self) -> PathBuf {
         Self::running_in(&self.0)
     }
 
-    /// The same, of the store in this folder.
+    /// The same, for the store in this folder.
     pub fn running_in(folder: &Path) -> PathBuf {
         folder.join("running")
     }
@@ -182,15 +182,15 @@ impl Store {
         self.0.join("loading")
     }
 
-    /// What an earlier run knew of this policy, if it kept anything. What can't be read is said and passed over.
+    /// The state that an earlier run kept under this key. State that can't be read is logged and ignored.
     pub(crate) fn recall(&self, key: &str) -> Option<PersistedState> {
         let path = self.known().join(file_name(key));
-        let passed_over = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "what was kept of a policy is passed over");
+        let ignored = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "the kept state of a policy is ignored");
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
-                passed_over(&error);
+                ignored(&error);
                 return None;
             }
         };
@@ -200,23 +200,23 @@ impl Store {
                 Some(known)
             }
             Err(error) => {
-                passed_over(&error);
+                ignored(&error);
                 None
             }
         }
     }
 
-    /// Keeps what is known of this policy.
+    /// Keeps the state of a policy under this key.
     pub(crate) fn persist(&self, key: &str, state: &PersistedState) {
         let written = serde_json::to_vec_pretty(state)
             .map_err(io::Error::other)
             .and_then(|text| write(&self.known().join(file_name(key)), &text));
         if let Err(error) = written {
-            tracing::warn!(folder = %self.0.display(), %error, "what is known of a policy can't be kept");
+            tracing::warn!(folder = %self.0.display(), %error, "the state of a policy can't be kept");
         }
     }
 
-    /// Keeps the files of a version. One that is there and is not what it was is mended.
+    /// Keeps the files of a version. A damaged file is replaced.
     pub(crate) fn keep(&self, files: &[Arc<FetchedFile>]) {
         for file in files {
             let path = self.file(file.digest);
@@ -235,7 +235,7 @@ impl Store {
         }
     }
 
-    /// The files of a version as they were kept; none where one is missing or is not what it was.
+    /// The kept files of a version; none where one is missing or damaged.
     pub(crate) fn files_of(&self, version: &[StoredFile]) -> Option<Vec<Arc<FetchedFile>>> {
         if version.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! What a host does not try again for a day: files that the compiler broke on, and versions during whose loading a host ended.
+//! Refusals that a host remembers for a day: files that the compiler failed on, and versions that a host crashed on while it loaded them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{Store, write};
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 
-/// For how long.
+/// How long a refusal is remembered.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(86_400);
 
 /// Why something was refused.
@@ -18,22 +18,22 @@ pub(crate) const REMEMBERED: Duration = Duration::from_secs(86_400);
 pub(crate) struct Refusal {
     pub(crate) why: String,
     pub(crate) at: Timestamp,
-    /// Whether another try may end otherwise: a running host tries again by and by, and only a start does without.
+    /// Whether another try may succeed: a running host tries again, a start does not.
     pub(crate) is_transient: bool,
 }
 
 impl Store {
-    /// What was refused under this key within the last day, and the file that says so.
+    /// The refusal under this key within the last day, and its file.
     pub(crate) fn refusal(&self, key: &str) -> Option<(Refusal, PathBuf)> {
         let path = self.refused().join(key);
         let refusal: Refusal = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
         let now = clock::now();
-        // One of the future was written while the clock was wrong.
+        // A time in the future was written while the clock was wrong.
         let is_recent = refusal.at <= now && now.since(refusal.at) < REMEMBERED;
         is_recent.then_some((refusal, path))
     }
 
-    /// Remembers that what this key means was refused just now.
+    /// Remembers a refusal under this key.
     pub(crate) fn refuse(&self, key: &str, why: String, is_transient: bool) {
         let refusal = Refusal {
             why,
@@ -44,7 +44,7 @@ impl Store {
             .map_err(std::io::Error::other)
             .and_then(|text| write(&self.refused().join(key), &text));
         if let Err(error) = written {
-            tracing::warn!(folder = %self.0.display(), %error, "what was refused can't be remembered: the next start tries it again");
+            tracing::warn!(folder = %self.0.display(), %error, "a refusal can't be kept: the next start tries the version again");
         }
     }
 

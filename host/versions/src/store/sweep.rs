@@ -1,4 +1,4 @@
-//! What goes from a store, so that it does not grow: what no policy needs any more.
+//! Removes what no policy needs any more, so that a store does not grow.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use super::refusals::REMEMBERED;
 use super::{PersistedState, Store, StoredFile};
 use backstop_core::clock;
 
-/// A policy that no host has served for as long is forgotten.
+/// The state of a policy that no host has used for this long is removed.
 pub(super) const FORGOTTEN: Duration = Duration::from_secs(180 * 86_400);
 
-/// Code that no policy at work needs is removed after as long, or when there is more of it than this.
+/// Code that no known policy needs is removed after this time, or when there is more of it than this.
 pub(super) const UNUSED: Duration = Duration::from_secs(30 * 86_400);
 pub(super) const UNUSED_BYTES: u64 = 256 << 20;
 
-/// A file that no policy needs is removed after as long: a host may be about to name it.
+/// A file that no known policy needs is removed after this time: a host may be about to use it.
 pub(super) const UNNAMED: Duration = Duration::from_secs(3_600);
 
 impl Store {
-    /// Removes what no policy needs any more: files and code that none that is known names.
+    /// Removes files and code that no known policy names, and old state and refusals.
     pub(crate) fn sweep(&self) {
         let mut named = BTreeSet::new();
         for entry in entries(&self.known()) {
@@ -87,6 +87,6 @@ pub(super) fn entries(folder: &Path) -> Vec<Entry> {
 
 fn remove(path: &Path) {
     if let Err(error) = std::fs::remove_file(path) {
-        tracing::debug!(path = %path.display(), %error, "what is no longer used can't be removed");
+        tracing::debug!(path = %path.display(), %error, "an unused file can't be removed");
     }
 }

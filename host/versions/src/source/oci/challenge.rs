@@ -1,8 +1,8 @@
-//! What a registry answers to who has not shown anything yet.
+//! A registry's answer to a request without credentials.
 
 use http_auth::parser::ChallengeParser;
 
-/// Where a registry wants its tokens from.
+/// Where to get tokens for a registry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Challenge {
     pub(super) realm: String,
@@ -10,7 +10,7 @@ pub(super) struct Challenge {
 }
 
 impl Challenge {
-    /// Out of a `WWW-Authenticate`; none where it asks for no token.
+    /// Parses a `WWW-Authenticate` header; none if it requires no token.
     pub(super) fn of(header: &str) -> Option<Self> {
         let challenges = ChallengeParser::new(header).filter_map(Result::ok);
         let mut bearers = challenges.filter(|it| it.scheme.eq_ignore_ascii_case("bearer"));

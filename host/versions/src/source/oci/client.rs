@@ -12,32 +12,32 @@ use super::error::RegistryError;
 use super::layout::{self, Package};
 use super::session::Session;
 
-/// Within which a registry says what a tag means.
-const ASKING: Duration = Duration::from_secs(15);
+/// The time limit for resolving a tag.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Within which a policy and its signature are fetched, or pushed.
-const MOVING: Duration = Duration::from_secs(120);
+/// The time limit for fetching or pushing a policy with its signature.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A client of registries. Clones share what has been logged in to.
+/// A client of registries. Clones share their logins.
 #[derive(Clone)]
 pub struct Registry {
     plain_http: Arc<Vec<String>>,
     sessions: Arc<Mutex<BTreeMap<String, Session>>>,
 }
 
-/// A policy out of a registry. Its digests have been checked; its signature, if it has one, has not.
+/// A policy from a registry. Its digests are verified; its signature is not.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Artifact {
     /// The digest of the manifest: `sha256:` and 64 hexadecimal digits.
     pub manifest: String,
     /// The policy's file.
     pub file: Vec<u8>,
-    /// The text of its signature, if there is one and it was asked for.
+    /// The text of its signature, if there is one and it was requested.
     pub signature: Option<String>,
 }
 
 impl Registry {
-    /// A client that speaks TLS to all registries but those at `localhost` and `127.0.0.1` and those listed: names of hosts, with or without a port.
+    /// A client that uses TLS, except for `localhost`, `127.0.0.1` and these host names, with or without a port.
     pub fn new(plain_http: Vec<String>) -> Self {
         Self {
             plain_http: Arc::new(plain_http),
@@ -45,17 +45,17 @@ impl Registry {
         }
     }
 
-    /// The digest of the manifest that the reference has now: its pin, if it has one, or what the registry answers to a HEAD request.
+    /// The digest of the reference's manifest: its pin, if it has one, or the registry's answer to a HEAD request.
     pub async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
         if let Some(pin) = reference.digest() {
             return Ok(pin.to_owned());
         }
         let session = self.session(reference).await?;
-        self.within(ASKING, reference, session.digest(reference))
+        self.within(RESOLVE_TIMEOUT, reference, session.digest(reference))
             .await
     }
 
-    /// Fetches a policy, and its signature where it is wanted. A policy of more than `most` bytes is refused before any of it is fetched.
+    /// Fetches a policy, and its signature if requested. A policy of more than `most` bytes is an error before any of it is fetched.
     pub async fn fetch(
         &self,
         reference: &Reference,
@@ -76,10 +76,10 @@ impl Registry {
                 signature,
             })
         };
-        self.within(MOVING, reference, fetching).await
+        self.within(TRANSFER_TIMEOUT, reference, fetching).await
     }
 
-    /// Pushes a policy to a tag and answers the digest of its manifest. The signature goes first: whoever sees the policy finds it signed. A reference with a pin is refused, as what is pushed may have another digest.
+    /// Pushes a policy to a tag and returns the digest of its manifest. The signature is pushed first, so that the policy is never visible without it. A reference with a pin is an error, since the pushed policy may have another digest.
     pub async fn push(
         &self,
         reference: &Reference,
@@ -101,10 +101,10 @@ impl Registry {
             session.push(reference, package).await?;
             Ok(package.digest())
         };
-        self.within(MOVING, reference, pushing).await
+        self.within(TRANSFER_TIMEOUT, reference, pushing).await
     }
 
-    /// The session with the registry of a reference: opened, credentials and all, when there is none.
+    /// The session with the registry of a reference, which is opened if needed.
     async fn session(&self, reference: &Reference) -> Result<Session, RegistryError> {
         let registry = reference.resolve_registry();
         if let Some(session) = self.sessions().get(registry) {
@@ -115,7 +115,7 @@ impl Registry {
         Ok(session)
     }
 
-    /// The answer to a request, or that there was none in time. After a refusal the session is dropped: the next request takes credentials that have been renewed since.
+    /// Runs a request with a time limit. After a refusal the session is dropped, so that the next request reads the credentials again.
     async fn within<T>(
         &self,
         limit: Duration,
@@ -126,7 +126,7 @@ impl Registry {
             .await
             .unwrap_or_else(|_| {
                 let reason = format!("it took more than {}s", limit.as_secs());
-                Err(RegistryError::away(reference, reason))
+                Err(RegistryError::unreachable(reference, reason))
             });
         if answer.as_ref().is_err_and(|error| !error.is_unreachable()) {
             self.sessions().remove(reference.resolve_registry());
@@ -202,11 +202,12 @@ mod tests {
         let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
         let answer = async |error: RegistryError| {
             registry.session(&reference).await.unwrap();
-            let answer = registry.within(ASKING, &reference, async { Err::<(), _>(error) });
+            let answer =
+                registry.within(RESOLVE_TIMEOUT, &reference, async { Err::<(), _>(error) });
             assert!(answer.await.is_err());
             registry.sessions().is_empty()
         };
-        assert!(!answer(RegistryError::away(&reference, String::new())).await);
+        assert!(!answer(RegistryError::unreachable(&reference, String::new())).await);
         let denied = RegistryError::Denied {
             reference: reference.to_string(),
             registry: String::new(),
@@ -216,12 +217,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_registry_that_never_answers_is_away() {
+    async fn a_registry_that_never_answers_is_unreachable() {
         let registry = Registry::new(Vec::new());
         let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
         let never = std::future::pending::<Result<(), _>>();
-        let answer = registry.within(ASKING, &reference, never).await;
-        let expected = "the registry 127.0.0.1:1 is away: it took more than 15s";
+        let answer = registry.within(RESOLVE_TIMEOUT, &reference, never).await;
+        let expected = "the registry 127.0.0.1:1 is unreachable: it took more than 15s";
         assert_eq!(answer.unwrap_err().to_string(), expected);
     }
 }

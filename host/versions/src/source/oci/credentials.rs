@@ -1,4 +1,4 @@
-//! The credentials for a registry out of Docker's configuration. That may name a program to ask, a credential helper: what it says, and how long it may take, is bounded.
+//! The credentials for a registry, from Docker's configuration. It may name a program that has them, a credential helper, whose output and time are limited.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use tokio::time::timeout;
 
 use backstop_files::regular_file;
 
-/// Within which a credential helper answers.
+/// The time limit for a credential helper.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most that a credential helper says, in bytes.
+/// The most output of a credential helper, in bytes.
 const HELPER_BYTES: usize = 64 << 10;
 
 const IDENTITY_TOKEN: &str = "an identity token is not supported: log in with a user's name and a password, or a token in place of the password";
 
-/// The credentials for a registry. None in Docker's configuration, or none that can be had: anonymous.
+/// The credentials for a registry. Without credentials, or if they can't be read, requests are anonymous.
 pub(super) async fn credentials(registry: &str) -> RegistryAuth {
     let Some(path) = configuration() else {
         return RegistryAuth::Anonymous;
@@ -35,14 +35,14 @@ pub(super) async fn credentials(registry: &str) -> RegistryAuth {
             tracing::warn!(
                 registry,
                 config = %path.display(),
-                "no credentials, going on without: {reason}"
+                "no credentials, so requests are anonymous: {reason}"
             );
             RegistryAuth::Anonymous
         }
     }
 }
 
-/// In the order of precedence that Docker has: the registry's own helper, what the file holds, the helper for all others.
+/// Docker's order of precedence: the helper of the registry, the file, the helper for all registries.
 async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String> {
     let text = match regular_file::read(config, regular_file::WRITTEN) {
         Ok(text) => text,
@@ -60,7 +60,7 @@ async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String>
     if let Some(own) = helper(own.as_ref().and_then(|own| own.get(server))) {
         return ask(&own, server).await;
     }
-    // Without its helpers nothing in it is run.
+    // Without the helpers, reading it runs no program.
     let kept = config.to_string();
     match docker_credential::get_credential_from_reader(kept.as_bytes(), server) {
         Ok(DockerCredential::UsernamePassword(user, password)) => {
@@ -75,7 +75,7 @@ async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String>
     }
 }
 
-/// What a helper answers.
+/// The answer of a helper.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Login {
@@ -83,7 +83,7 @@ struct Login {
     secret: String,
 }
 
-/// Asks the helper of this name. None where it has none for this registry.
+/// Runs the helper with this name. None if it has no credentials for this registry.
 async fn ask(helper: &str, server: &str) -> Result<Option<RegistryAuth>, String> {
     let program = format!("docker-credential-{helper}");
     let answer = match timeout(HELPER_TIMEOUT, run(&program, server)).await {
@@ -96,7 +96,7 @@ async fn ask(helper: &str, server: &str) -> Result<Option<RegistryAuth>, String>
     if !answer.status.success() {
         let said = [&answer.stdout, &answer.stderr].map(|it| String::from_utf8_lossy(it));
         let said = said.each_ref().map(|it| it.trim()).concat();
-        // How every helper says that it has none.
+        // The message of all helpers for this case.
         if said.contains("credentials not found") {
             return Ok(None);
         }
@@ -111,7 +111,7 @@ async fn ask(helper: &str, server: &str) -> Result<Option<RegistryAuth>, String>
     }
 }
 
-/// Runs a helper to its end. It and all that it starts end when this is dropped.
+/// Runs a helper to its end. When this is dropped, it is killed with all that it has started.
 async fn run(program: &str, server: &str) -> io::Result<Output> {
     let mut child = Command::new(program)
         .arg("get")
@@ -125,7 +125,7 @@ async fn run(program: &str, server: &str) -> io::Result<Output> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut stdin) = stdin {
-            // A helper may answer without reading all of the question.
+            // A helper may answer without reading its whole input.
             let _ = stdin.write_all(server.as_bytes()).await;
         }
         Ok(())
@@ -139,7 +139,7 @@ async fn run(program: &str, server: &str) -> io::Result<Output> {
     })
 }
 
-/// All of a helper's output, or an error where that is too much.
+/// The complete output of a helper, or an error if it is too long.
 async fn read(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     let mut said = Vec::new();
     if let Some(stream) = stream {
@@ -147,13 +147,13 @@ async fn read(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
         stream.take(limit).read_to_end(&mut said).await?;
     }
     if said.len() > HELPER_BYTES {
-        let reason = format!("it said more than {HELPER_BYTES} bytes");
+        let reason = format!("it wrote more than {HELPER_BYTES} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
     }
     Ok(said)
 }
 
-/// A helper's process group, ended when dropped.
+/// A helper's process group, killed when dropped.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -178,7 +178,7 @@ fn configuration() -> Option<PathBuf> {
     Some(folder.join("config.json"))
 }
 
-/// What Docker keeps the credentials of a registry under.
+/// The key of a registry's credentials in Docker's configuration.
 fn server(registry: &str) -> &str {
     match registry {
         "index.docker.io" => "https://index.docker.io/v1/",
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use backstop_core::clock;
 
-    /// What comes of a helper that is this script.
+    /// The result of a helper that is this script.
     async fn asked(script: &str) -> Result<Output, io::Error> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("docker-credential-ours");

@@ -1,16 +1,16 @@
-//! Why a registry does not give or take a policy, told so that somebody can do something about it.
+//! Why a policy can't be fetched from a registry or pushed to it, with what to do about it.
 
 use oci_client::Reference;
 use oci_client::errors::{OciEnvelope, OciErrorCode};
 
 use backstop_core::text::chain;
 
-/// Why a registry does not give or take a policy.
+/// Why a policy can't be fetched from a registry or pushed to it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RegistryError {
-    /// Unreachable, too slow, failing or overloaded: worth asking again later.
-    #[error("the registry {registry} is away: {reason}")]
-    Away {
+    /// Unreachable, too slow, failing or overloaded: another try may succeed.
+    #[error("the registry {registry} is unreachable: {reason}")]
+    Unreachable {
         /// Its host and port.
         registry: String,
         /// What happened.
@@ -18,7 +18,7 @@ pub enum RegistryError {
     },
     /// It answers without TLS.
     #[error(
-        "the registry {registry} does not speak TLS: give `--plain-http {registry}` if it is meant to be spoken to without"
+        "the registry {registry} does not use TLS: give `--plain-http {registry}` if that is intended"
     )]
     Plain {
         /// Its host and port.
@@ -26,82 +26,82 @@ pub enum RegistryError {
     },
     /// No such repository, tag or digest, or none that these credentials may see.
     #[error(
-        "there is no {reference} in the registry: look at the tag, or push it with `backstop policy push`; where it is private, log in with `docker login {registry}`"
+        "there is no {reference} in the registry: check the tag, or push it with `backstop policy push`; where it is private, log in with `docker login {registry}`"
     )]
     NotFound {
-        /// What was asked for.
+        /// The reference.
         reference: String,
         /// The registry's host and port.
         registry: String,
     },
     /// The credentials are missing, wrong or not enough.
     #[error(
-        "the registry does not allow it for {reference} ({reason}): log in with `docker login {registry}`, as somebody who may"
+        "the registry denies access to {reference} ({reason}): log in with `docker login {registry}` as a user with access"
     )]
     Denied {
-        /// What was asked for.
+        /// The reference.
         reference: String,
         /// The registry's host and port.
         registry: String,
-        /// What the registry says.
+        /// The registry's message.
         reason: String,
     },
-    /// The registry does not want it for another reason.
+    /// The registry refuses it for another reason.
     #[error("the registry refuses {reference}: {reason}")]
     Refused {
-        /// What was asked for.
+        /// The reference.
         reference: String,
-        /// What the registry says.
+        /// The registry's message.
         reason: String,
     },
-    /// Something else than what was looked for.
+    /// Something else than expected.
     #[error("{reference} is not {expected}: {reason}")]
     Unfit {
-        /// What was asked for.
+        /// The reference.
         reference: String,
         /// A policy, or a signature.
         expected: &'static str,
-        /// What it is.
+        /// Why.
         reason: String,
     },
     /// Over the limit.
     #[error("{reference} has {size} bytes or more, and the limit is {most}")]
     TooLarge {
-        /// What was asked for.
+        /// The reference.
         reference: String,
-        /// The size that its manifest says, or how much had come by then.
+        /// The size in its manifest, or the bytes received so far.
         size: i64,
         /// The limit.
         most: usize,
     },
-    /// The content is not that of its digest.
+    /// The content does not have the expected digest.
     #[error(
-        "what the registry sent for {reference} has been changed: expected the digest {expected}, got {found}"
+        "the content that the registry sent for {reference} was changed: expected the digest {expected}, got {found}"
     )]
     Changed {
-        /// What was asked for.
+        /// The reference.
         reference: String,
-        /// The digest by which it was asked for.
+        /// The expected digest.
         expected: String,
-        /// That of what came.
+        /// The digest of the content.
         found: String,
     },
 }
 
 impl RegistryError {
-    /// Whether it is worth asking again later: the registry could not be reached, took too long, failed or was overloaded.
+    /// Whether another try may succeed: the registry could not be reached, took too long, failed or was overloaded.
     pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Away { .. })
+        matches!(self, Self::Unreachable { .. })
     }
 
-    pub(super) fn away(reference: &Reference, reason: String) -> Self {
-        Self::Away {
+    pub(super) fn unreachable(reference: &Reference, reason: String) -> Self {
+        Self::Unreachable {
             registry: reference.resolve_registry().to_owned(),
             reason,
         }
     }
 
-    /// From what the client says of a request.
+    /// From an error of the HTTP client.
     pub(super) fn of(reference: &Reference, error: reqwest::Error) -> Self {
         match error.status() {
             Some(status) => Self::answered(reference, status.as_u16(), &chain(&error)),
@@ -115,11 +115,11 @@ impl RegistryError {
                 registry: reference.resolve_registry().to_owned(),
             };
         }
-        Self::away(reference, reason.to_owned())
+        Self::unreachable(reference, reason.to_owned())
     }
 
-    /// By the first of the errors in an answer.
-    pub(super) fn told(reference: &Reference, envelope: &OciEnvelope) -> Self {
+    /// From the first error in a registry's answer.
+    pub(super) fn of_envelope(reference: &Reference, envelope: &OciEnvelope) -> Self {
         use OciErrorCode as C;
         let messages: Vec<_> = envelope
             .errors
@@ -165,7 +165,7 @@ impl RegistryError {
                 registry,
                 reason,
             },
-            408 | 429 | 500.. => Self::away(reference, reason),
+            408 | 429 | 500.. => Self::unreachable(reference, reason),
             _ => Self::Refused {
                 reference: reference.to_string(),
                 reason,
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_may_pass_is_worth_asking_again() {
+    fn only_transient_errors_are_worth_another_try() {
         let reference: Reference = "localhost:5000/policies/orders:1".parse().unwrap();
         for (status, is_unreachable) in [
             (400, false),
@@ -191,7 +191,7 @@ mod tests {
             (500, true),
             (503, true),
         ] {
-            let error = RegistryError::answered(&reference, status, "told");
+            let error = RegistryError::answered(&reference, status, "reason");
             assert_eq!(error.is_unreachable(), is_unreachable, "{status}");
         }
     }

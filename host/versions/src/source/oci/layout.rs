@@ -1,4 +1,4 @@
-//! How a policy and its signature lie in a registry, as bytes: the WebAssembly OCI artifact layout (config `application/vnd.wasm.config.v0+json`, one layer `application/wasm`), and one of ours for signatures. Nothing here speaks to a registry.
+//! The bytes of a policy and its signature in a registry: the WebAssembly OCI artifact layout (config `application/vnd.wasm.config.v0+json`, one layer `application/wasm`), and a layout of our own for signatures. Nothing here sends requests.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ const WASM: &str = "application/wasm";
 /// The media type of a signature, and of the artifact that it is.
 const SIGNATURE: &str = "application/vnd.backstop.minisig.v1";
 
-/// The media type of a config that says nothing, which is `{}`.
+/// The media type of an empty config, which is `{}`.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
-/// What an artifact is.
+/// The kind of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Policy,
@@ -42,12 +42,12 @@ pub struct Package {
 /// A file that can't be put into a registry.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// Text, or nothing of WebAssembly's.
+    /// Text, or not WebAssembly.
     #[error(
-        "it is not WebAssembly's binary format, which is what a registry holds; assemble text first, such as with `wasm-tools parse FILE -o policy.wasm`"
+        "it is not in WebAssembly's binary format, which a registry requires; assemble text first, such as with `wasm-tools parse FILE -o policy.wasm`"
     )]
     NotBinary,
-    /// Of a shape that no host takes.
+    /// Over the limits of every host.
     #[error(transparent)]
     Shape(#[from] ShapeError),
 }
@@ -66,17 +66,17 @@ struct Config {
     component: Option<Interfaces>,
 }
 
-/// What a component exports and imports.
+/// The exports and imports of a component.
 #[derive(Default, Serialize)]
 struct Interfaces {
     exports: Vec<String>,
     imports: Vec<String>,
-    /// The world that it is made for: which of ours an author took does not matter to a host.
+    /// The world that it is built for. It does not matter to a host which one an author chose.
     target: Option<String>,
 }
 
 impl Package {
-    /// A policy: the file as it is, described by what it says of itself. `annotations` go above that. `created` is told as the time at which it was made: no clock is asked, so that a file pushed twice has one digest.
+    /// A policy: the file, with annotations from its own metadata, which `annotations` override. `created` is the time at which it was made: the clock is not read, so that a file pushed twice has one digest.
     pub fn policy(
         file: Vec<u8>,
         annotations: BTreeMap<String, String>,
@@ -104,7 +104,7 @@ impl Package {
         Ok(Self::of(CONFIG, json(&config), WASM, file, None, told))
     }
 
-    /// A signature: an artifact of its own, since it is made for a file and not for one manifest.
+    /// A signature: an artifact of its own, since it is for a file and not for one manifest.
     pub(super) fn signature(text: &str) -> Self {
         let (empty, layer) = (b"{}".to_vec(), text.as_bytes().to_vec());
         let none = BTreeMap::new();
@@ -172,7 +172,7 @@ pub(super) fn signature_of(reference: &Reference, file: &[u8]) -> Reference {
     )
 }
 
-/// The one layer of an artifact, or what its manifest is instead. Its config may be of any type: a host needs nothing of it, and other tools write others.
+/// The single layer of an artifact, or what is wrong with its manifest. The config may be of any type: a host does not need it, and other tools write other types.
 pub(super) fn layer(manifest: &[u8], kind: Kind) -> Result<OciDescriptor, String> {
     let manifest = serde_json::from_slice(manifest)
         .map_err(|error| format!("its manifest can't be read: {error}"))?;

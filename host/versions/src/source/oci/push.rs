@@ -1,4 +1,4 @@
-//! Pushing to one registry, by the requests of the OCI distribution specification: an upload for each blob, in one piece, and then the manifest. What the registry says is read within the limits of [`Reader`].
+//! Pushes to one registry, with the requests of the OCI distribution specification: an upload for each blob, in one piece, and then the manifest. Answers are read within the limits of [`Reader`].
 
 use oci_client::Reference;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
@@ -18,7 +18,7 @@ impl Reader {
         let (base, repository) = (self.base(), reference.repository());
         let url = format!("{base}/v2/{repository}/blobs/uploads/");
         let begun = self
-            .evaluate(Method::POST, &url, reference, Access::Push)
+            .request(Method::POST, &url, reference, Access::Push)
             .await?;
         let begun = good(begun, reference).await?;
         let mut location = location(&begun, reference)?;
@@ -40,7 +40,7 @@ impl Reader {
         self.put(url, media_type, manifest, reference).await
     }
 
-    /// Sends content, which has its own time: a large policy over a slow line takes longer than a registry may be silent.
+    /// Sends content, without the limit on a registry's silence: a large policy over a slow network takes longer than that.
     async fn put(
         &self,
         url: Url,
@@ -55,7 +55,7 @@ impl Reader {
             .request(Method::PUT, url)
             .header(CONTENT_TYPE, media_type)
             .body(content);
-        // Another server is shown nothing that only the registry is to see.
+        // Credentials go to the registry only, not to another server.
         if is_of_registry {
             let shown = self.authorization(reference, Access::Push).await?;
             request = request.headers(shown.map(|it| (AUTHORIZATION, it)).into_iter().collect());
@@ -74,13 +74,13 @@ impl Reader {
     }
 }
 
-/// Where a blob is to be uploaded to.
+/// The URL to upload a blob to.
 fn location(begun: &Response, reference: &Reference) -> Result<Url, RegistryError> {
     let named = begun.headers().get(LOCATION);
     let named = named.and_then(|named| named.to_str().ok());
     let url = named.and_then(|named| begun.url().join(named).ok());
     url.ok_or_else(|| {
-        let reason = "it does not say where to upload a blob to".to_owned();
+        let reason = "its answer has no location to upload a blob to".to_owned();
         refused(reference, reason)
     })
 }

@@ -1,4 +1,4 @@
-//! Requests to one registry, and what is read of the answers. Nothing that a registry sends is taken without a limit: not a blob, not a manifest, not a token, not what it says of an error.
+//! Requests to one registry. Every answer is read with a limit: blobs, manifests, tokens and error messages.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -17,35 +17,35 @@ use super::challenge::Challenge;
 use super::error::RegistryError;
 use super::layout;
 
-/// Within which a connection is made.
+/// The time limit for a connection.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// How long a registry may fall silent in the middle of an answer.
+/// The longest pause in the middle of an answer.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The largest manifest, in bytes: what registries take is no larger.
+/// The largest manifest, in bytes. Registries accept none that is larger.
 const MANIFEST: usize = 4 << 20;
 
-/// The largest answer of a server of tokens, in bytes.
+/// The largest answer of a token server, in bytes.
 const TOKEN: usize = 256 << 10;
 
-/// How much is read of what a registry says of an error, in bytes.
+/// The most bytes that are read of an error message.
 const ERROR: usize = 16 << 10;
 
-/// What a manifest may be, and what is asked for so that it can be told what it is.
+/// The accepted types of manifests, including those that are only recognised for the error message.
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
 /// Sends requests to one registry.
 pub(super) struct Reader {
     client: Client,
-    /// Where the registry is: `https://registry.example.com`.
+    /// The base URL: `https://registry.example.com`.
     base: String,
     auth: RegistryAuth,
-    /// What the registry wants to be shown for this repository and access.
+    /// The authorization header for each repository and access.
     authorization: Mutex<Option<(String, Access, Option<HeaderValue>)>>,
 }
 
-/// What a repository is used for.
+/// The access to a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Pull,
@@ -53,7 +53,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// As a token's scope names it.
+    /// Its name in the scope of a token.
     fn actions(self) -> &'static str {
         match self {
             Self::Pull => "pull",
@@ -62,7 +62,7 @@ impl Access {
     }
 }
 
-/// What a server of tokens answers, by either of the two names that are in use.
+/// The answer of a token server. Both names are in use.
 #[derive(Deserialize)]
 struct Token {
     #[serde(alias = "access_token")]
@@ -89,22 +89,22 @@ impl Reader {
         })
     }
 
-    /// Where the registry is, without a slash at the end.
+    /// The base URL, without a slash at the end.
     pub(super) fn base(&self) -> &str {
         &self.base
     }
 
-    /// A client for what takes its time to be sent: without a limit of its own, as none of reqwest's counts from the end of the body.
+    /// A client for uploads, without a time limit for reads: reqwest's limits include the time to send the body.
     pub(super) fn uploads(reference: &Reference) -> Result<Client, RegistryError> {
         let uploads = builder().build();
         uploads.map_err(|error| RegistryError::of(reference, error))
     }
 
-    /// The digest of the manifest that the reference has now, as the registry says it.
+    /// The digest of the reference's manifest, as the registry reports it.
     pub(super) async fn digest(&self, reference: &Reference) -> Result<String, RegistryError> {
         let url = self.manifest_url(reference);
         let answer = self
-            .evaluate(Method::HEAD, &url, reference, Access::Pull)
+            .request(Method::HEAD, &url, reference, Access::Pull)
             .await?;
         let named = answer.headers().get("docker-content-digest");
         if answer.status().is_success()
@@ -112,22 +112,22 @@ impl Reader {
         {
             return Ok(digest.to_owned());
         }
-        // Without a body nothing says what is wrong.
+        // The answer to HEAD has no body that explains an error.
         Ok(layout::sha256(&self.manifest(reference).await?))
     }
 
-    /// The manifest of the reference, whose digest is not checked.
+    /// The manifest of the reference. Its digest is not verified.
     pub(super) async fn manifest(&self, reference: &Reference) -> Result<Vec<u8>, RegistryError> {
         let url = self.manifest_url(reference);
         let answer = self
-            .evaluate(Method::GET, &url, reference, Access::Pull)
+            .request(Method::GET, &url, reference, Access::Pull)
             .await?;
         let answer = good(answer, reference).await?;
         let name = format!("the manifest of {reference}");
         read(answer, reference, &name, MANIFEST).await
     }
 
-    /// The content of this digest, of at most `most` bytes.
+    /// The content with this digest, of at most `most` bytes.
     pub(super) async fn blob(
         &self,
         reference: &Reference,
@@ -137,7 +137,7 @@ impl Reader {
         let (base, repository) = (&self.base, reference.repository());
         let url = format!("{base}/v2/{repository}/blobs/{digest}");
         let answer = self
-            .evaluate(Method::GET, &url, reference, Access::Pull)
+            .request(Method::GET, &url, reference, Access::Pull)
             .await?;
         let answer = good(answer, reference).await?;
         let content = read(answer, reference, &reference.to_string(), most).await?;
@@ -161,8 +161,8 @@ impl Reader {
         )
     }
 
-    /// The answer to a request without a body, whatever it is. A token that is no longer good is replaced, once.
-    pub(super) async fn evaluate(
+    /// Sends a request without a body. Returns the answer, whatever its status. An expired token is replaced once.
+    pub(super) async fn request(
         &self,
         method: Method,
         url: &str,
@@ -179,7 +179,7 @@ impl Reader {
         self.send(&method, url, reference, authorization).await
     }
 
-    /// What the registry wants to be shown, as far as known without asking.
+    /// The known authorization header, without a request.
     pub(super) async fn authorization(
         &self,
         reference: &Reference,
@@ -216,7 +216,7 @@ impl Reader {
         (of == repository && *granted == access).then(|| authorization.clone())
     }
 
-    /// Asks the registry what it wants to be shown, and gets that: a token, where it names a server of tokens; name and password, where there are any; or nothing.
+    /// Gets the authorization header that the registry requires: a token, if it names a token server; user name and password, if there are any; or none.
     async fn authorize(
         &self,
         reference: &Reference,
@@ -308,7 +308,7 @@ pub(super) async fn answer(
     answer.map_err(|error| RegistryError::of(reference, error))
 }
 
-/// The answer, if it is what was asked for.
+/// The answer if its status is a success, or the error in it.
 pub(super) async fn good(
     answer: Response,
     reference: &Reference,
@@ -322,12 +322,14 @@ pub(super) async fn good(
     }
     let text = start_of(answer).await;
     Err(match serde_json::from_str::<OciEnvelope>(&text) {
-        Ok(envelope) if status.is_client_error() => RegistryError::told(reference, &envelope),
+        Ok(envelope) if status.is_client_error() => {
+            RegistryError::of_envelope(reference, &envelope)
+        }
         _ => RegistryError::answered(reference, status.as_u16(), &text),
     })
 }
 
-/// All of an answer; an error where there is more than `most` bytes of it, by its own word or in fact.
+/// The complete body; an error if it has more than `most` bytes, or declares more.
 async fn read(
     mut answer: Response,
     reference: &Reference,
@@ -355,7 +357,7 @@ async fn read(
     Ok(content)
 }
 
-/// The start of what an answer says, as far as it comes.
+/// The start of an error message, as far as it arrives.
 async fn start_of(mut answer: Response) -> String {
     let mut text = Vec::new();
     while text.len() < ERROR

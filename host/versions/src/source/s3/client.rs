@@ -15,11 +15,11 @@ use crate::signature::{LONGEST, SIGNATURE_SUFFIX};
 use backstop_aws::{AnswerLimit, Endpoint, NO_CREDENTIALS, NoAnswer, is_of_host};
 use backstop_core::text::chain;
 
-/// Within which a connection is made.
-const CONNECTING: Duration = Duration::from_secs(5);
+/// The time limit for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Within which a request is answered, retries and all, and within which an object is read.
-const REQUEST: Duration = Duration::from_secs(60);
+/// The time limit for a request with its retries, and for reading an object.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client of S3. Clones share its connections.
 #[derive(Debug, Clone)]
@@ -28,21 +28,21 @@ pub struct Bucket {
     endpoint: Endpoint,
 }
 
-/// An object as it is now.
+/// An object.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Object {
-    /// What tells this version of the object from others.
+    /// The entity tag of this version of the object.
     pub etag: Option<String>,
     /// Its content.
     pub file: Vec<u8>,
 }
 
-/// Why a bucket does not give or take an object.
+/// Why an object can't be read or written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BucketError {
-    /// Unreachable, too slow, failing or overloaded, or without credentials at the moment: worth asking again later.
+    /// Unreachable, too slow, failing or overloaded, or without credentials at the moment: another try may succeed.
     #[error("can't reach {object}: {reason}")]
-    Away {
+    Unreachable {
         /// The object's URL.
         object: String,
         /// What happened.
@@ -53,20 +53,20 @@ pub enum BucketError {
     NotFound {
         /// The object's URL.
         object: String,
-        /// Which of the two, in S3's words.
+        /// S3's message.
         reason: String,
     },
-    /// These credentials may not.
+    /// The credentials are not allowed to.
     #[error(
-        "access to {object} is denied: {reason}; S3 says so of a key that does not exist, too, to who may not list the bucket (s3:ListBucket)"
+        "access to {object} is denied: {reason}; without the permission s3:ListBucket, S3 answers the same for a key that does not exist"
     )]
     Denied {
         /// The object's URL.
         object: String,
-        /// What S3 says.
+        /// S3's message.
         reason: String,
     },
-    /// Not done for another reason.
+    /// Refused for another reason.
     #[error("{object} is refused: {reason}")]
     Refused {
         /// The object's URL.
@@ -85,18 +85,18 @@ pub enum BucketError {
 }
 
 impl BucketError {
-    /// Whether it is worth asking again later: S3 could not be reached, took too long, failed or was overloaded.
+    /// Whether another try may succeed: S3 could not be reached, took too long, failed or was overloaded.
     pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Away { .. })
+        matches!(self, Self::Unreachable { .. })
     }
 }
 
 impl Bucket {
-    /// A client with these credentials, region and endpoint. `path_style` puts the bucket's name into the path and not before the host, as other services than AWS's want it.
+    /// A client with these credentials, region and endpoint. `path_style` puts the bucket's name into the path and not into the host name, as services other than AWS's expect.
     pub fn new(sdk: &SdkConfig, path_style: bool) -> Self {
         let timeouts = TimeoutConfig::builder()
-            .connect_timeout(CONNECTING)
-            .operation_timeout(REQUEST)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .operation_timeout(REQUEST_TIMEOUT)
             .build();
         let config = Builder::from(sdk)
             .timeout_config(timeouts)
@@ -108,7 +108,7 @@ impl Bucket {
         }
     }
 
-    /// The object, or none where it still has this `etag`. An object of more than `most` bytes is refused before it is read.
+    /// Reads an object; none if it still has this `etag`. An object of more than `most` bytes is an error, before it is read.
     pub async fn get(
         &self,
         bucket: &str,
@@ -126,15 +126,15 @@ impl Bucket {
             Err(error) if is_unchanged(&error) => return Ok(None),
             Err(error) => return Err(self.failed(bucket, key, &error)),
         };
-        let away = |reason: String| BucketError::Away {
+        let unreachable = |reason: String| BucketError::Unreachable {
             object: url(bucket, key),
             reason,
         };
         let etag = answer.e_tag().map(str::to_owned);
-        let file = tokio::time::timeout(REQUEST, read(answer, most))
+        let file = tokio::time::timeout(REQUEST_TIMEOUT, read(answer, most))
             .await
-            .map_err(|_| away(format!("it took more than {}s", REQUEST.as_secs())))?
-            .map_err(away)?
+            .map_err(|_| unreachable(format!("it took more than {}s", REQUEST_TIMEOUT.as_secs())))?
+            .map_err(unreachable)?
             .ok_or_else(|| BucketError::TooLarge {
                 object: url(bucket, key),
                 most,
@@ -142,7 +142,7 @@ impl Bucket {
         Ok(Some(Object { etag, file }))
     }
 
-    /// Writes an object; its ETag, where S3 tells it.
+    /// Writes an object. Returns its entity tag, if S3 sends one.
     pub async fn put(
         &self,
         bucket: &str,
@@ -170,10 +170,10 @@ impl Bucket {
         let object = url(bucket, key);
         if let Some(NoAnswer { code, text }) = self.endpoint.no_answer(error) {
             let reason = text;
-            // Credentials may be there again later; what the environment says stays.
+            // Credentials may be available later; the environment does not change.
             return match is_of_host(code) && code != NO_CREDENTIALS {
                 true => BucketError::Refused { object, reason },
-                false => BucketError::Away { object, reason },
+                false => BucketError::Unreachable { object, reason },
             };
         }
         let reason = match (error.code(), error.message()) {
@@ -185,16 +185,16 @@ impl Bucket {
         match status.unwrap_or_default() {
             404 => BucketError::NotFound { object, reason },
             401 | 403 => BucketError::Denied { object, reason },
-            408 | 429 | 500.. => BucketError::Away { object, reason },
+            408 | 429 | 500.. => BucketError::Unreachable { object, reason },
             _ => BucketError::Refused { object, reason },
         }
     }
 
-    /// The text of the signature beside an object; none where there is none.
+    /// The text of an object's signature, if there is one.
     pub async fn signature(&self, bucket: &str, key: &str) -> Result<Option<String>, BucketError> {
         let key = signature_of(key);
         match self.get(bucket, &key, None, LONGEST).await {
-            // What is not text is no signature, and is refused as such when it is verified.
+            // Content that is not text is refused when it is verified.
             Ok(found) => Ok(found.map(|it| String::from_utf8_lossy(&it.file).into_owned())),
             Err(BucketError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -225,7 +225,7 @@ fn is_unchanged<E>(error: &SdkError<E>) -> bool {
     status == Some(304)
 }
 
-/// The content of an object; none where it has more than `most` bytes.
+/// The content of an object; none if it has more than `most` bytes.
 async fn read(answer: GetObjectOutput, most: usize) -> Result<Option<Vec<u8>>, String> {
     let is_too_large = |length: usize| length > most;
     let declared = answer
