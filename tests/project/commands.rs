@@ -208,15 +208,3 @@ async fn failed_tests_look_as_their_document_shows_them() {
         compare_block(name, block, of_test(&printed, beginning), str::to_owned);
     }
 }
-
-#[tokio::test]
-async fn the_worker_of_the_examples_runs_on_a_queue_in_memory() {
-    let output = tokio::process::Command::new(program("rust-worker"))
-        .output()
-        .await
-        .unwrap();
-    assert_eq!(
-        text(&output.stdout),
-        "2 done, 1 tried again, 1 dead-lettered\n"
-    );
-}

@@ -5,3 +5,4 @@ mod commands;
 mod crates;
 mod docs;
 mod picture;
+mod rust_worker;

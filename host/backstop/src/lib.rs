@@ -1,5 +1,88 @@
-//! Backstop decides what happens to a failed message, and makes it happen.
+//! Backstop decides what happens to a failed message of a queue, and makes it happen.
+//!
+//! For each failure, a *policy* decides between another attempt after a delay, dead-lettering and discarding. A policy is a sandboxed WebAssembly component: one of the four built-in ones, or your own from a file, S3 or an OCI registry. A new version of it is verified, probed and activated while the program runs; a version that fails is rejected or rolled back, and never loses a message.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use backstop::{Backstop, Error, Message, RunError};
+//!
+//! async fn ship(order: Arc<Message>) -> Result<(), Error> {
+//!     if order.body.is_empty() {
+//!         return Err(Error::new("EmptyOrder", "the order has no lines"));
+//!     }
+//!     Ok(())
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), RunError> {
+//!     Backstop::queue("https://sqs.eu-west-1.amazonaws.com/123456789012/orders")
+//!         .policy("oci://registry.example.com/policies/orders:live")
+//!         .set("base", "2s")
+//!         .handler(ship)
+//!         .run()
+//!         .await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Map
+//!
+//! | To | use |
+//! |---|---|
+//! | run queues with functions of your own | [`Backstop`] |
+//! | run what a `backstop.toml` describes | [`Backstop::from_file`], or [`config`] and [`service`] |
+//! | write a handler that checks itself at the start | [`handler`] |
+//! | test a worker without AWS | `local:NAME` as the URL, [`Backstop::messages`], [`queue`] |
+//! | read decision records | [`record`] |
+//! | check a deployment | [`doctor`] |
+//! | ask a running host for its policies, or roll one back | [`control`] |
+//! | list the metrics | [`telemetry`] |
+//! | retry failed Lambda events | [`lambda`], packed by `host/lambda` |
+//!
+//! A message takes the way [`queue`] → [`consumer`] → [`handler`] and, after a failure, [`decider`] → [`policy`] → [`consumer`] → [`queue`] or [`dead_letter`]. [`shadow`] and [`record`] observe decisions.
+//!
+//! # Untrusted policies
+//!
+//! A program whose `main` starts with [`policy::compiler_process`] compiles policies in a child process with limits on memory and time. Without it, policies are compiled in the program itself, where a malicious file can use up both. Do this if others may change the policy:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! fn main() -> ExitCode {
+//!     backstop::policy::compiler_process().unwrap_or_else(|| {
+//!         // Start the runtime, and await `Backstop::run`.
+//!         ExitCode::SUCCESS
+//!     })
+//! }
+//! ```
+//!
+//! # Tests
+//!
+//! A queue in memory has the semantics of SQS, and needs neither credentials nor network:
+//!
+//! ```
+//! use backstop::{Backstop, Error};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), backstop::RunError> {
+//! let counts = Backstop::queue("local:orders")
+//!     .messages(["an order", "an impossible order"])
+//!     .handler(|order| async move {
+//!         match order.body.as_ref() {
+//!             "an order" => Ok(()),
+//!             _ => Err(Error::new("ValidationException", "no such article")),
+//!         }
+//!     })
+//!     .cache("off")
+//!     .run()
+//!     .await?;
+//! assert_eq!(counts.to_string(), "orders: 1 succeeded, 0 retried, 1 dead-lettered");
+//! # Ok(())
+//! # }
+//! ```
 
+mod builder;
 pub mod clock;
 pub mod config;
 pub mod consumer;
@@ -17,8 +100,19 @@ pub mod policy;
 pub mod queue;
 pub mod record;
 mod retry_after;
+mod run;
 pub mod service;
 pub mod shadow;
 pub mod telemetry;
 
 pub use backstop_core::{decision, failure, fallback, settings, text};
+
+pub use builder::Backstop;
+pub use config::ConfigError;
+pub use consumer::Summary;
+pub use failure::Error;
+pub use handler::Handler;
+pub use queue::{Connections, Message};
+pub use run::{RunError, Summaries};
+pub use service::StartError;
+pub use tokio_util::sync::CancellationToken;

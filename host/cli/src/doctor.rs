@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Parser;
 use clap::builder::Resettable;
 
-use backstop::config::Config;
+use backstop::config::{Config, LambdaFlags};
 use backstop::doctor::{Finding, Verdict, examine};
 use backstop::queue::Connections;
 use backstop_core::text::one_line;
@@ -146,17 +146,14 @@ fn config(args: Args) -> Result<Config> {
     if flags.queue_url.is_some() {
         return config_of(flags);
     }
-    let variable = |name: &str| match name {
-        "BACKSTOP_RETRY_QUEUE_URL" => retry_queue.clone(),
-        "BACKSTOP_MAX_ATTEMPTS" => flags.max_attempts.map(|most| most.to_string()),
-        "BACKSTOP_FUNCTIONS" => (!functions.is_empty()).then(|| functions.join(",")),
-        _ => None,
+    let lambda = LambdaFlags {
+        retry_queue,
+        max_attempts: flags.max_attempts,
+        functions,
     };
-    let has_lambda_flags =
-        retry_queue.is_some() || flags.max_attempts.is_some() || !functions.is_empty();
     let mut config = match &flags.config {
-        Some(path) if !has_lambda_flags => Config::read(path)?,
-        path => Config::with_lambda(path.as_deref(), &variable)?,
+        Some(path) if lambda == LambdaFlags::default() => Config::read(path)?,
+        path => Config::with_lambda(path.as_deref(), lambda)?,
     };
     config.endpoint_url = flags.endpoint_url.or(config.endpoint_url);
     Ok(config)

@@ -1,21 +1,20 @@
 //! `backstop run`: consumes queues and applies the policies' decisions.
 
 use std::io::stdout;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Parser};
 use tokio_util::sync::CancellationToken;
 
+use backstop::Backstop;
 use backstop::config::{
-    self, Cache, Config, Destination, HandlerConfig, Policies, QueueConfig, parse_endpoint,
-    parse_number, parse_pair, parse_span,
+    Config, ConfigError, HandlerConfig, parse_endpoint, parse_number, parse_pair, parse_span,
 };
-use backstop::consumer::{Options, Summary};
-use backstop::policy::{Limits, PartSpec, PolicySpec, REFRESH, Source};
-use backstop::queue::{Connections, short_name};
+use backstop::consumer::Summary;
+use backstop::queue::Connections;
 use backstop::service::Service;
-use backstop_core::decision::Bounds;
+use backstop_core::text::chain;
 use backstop_logging::BackgroundWriter;
 
 use crate::error::{CommandError, Context, Result};
@@ -156,22 +155,14 @@ pub(super) struct Args {
 
 /// A command line, split into words like a shell does.
 #[derive(Debug, Clone)]
-struct Command {
-    program: String,
-    arguments: Vec<String>,
-}
+struct Command(Vec<String>);
 
 fn parse_command(line: &str) -> Result<Command, String> {
-    let mut words = shlex::split(line)
-        .ok_or("a quote is not closed")?
-        .into_iter();
-    let program = words
-        .next()
-        .ok_or("expected a program, such as './work.sh --fast'")?;
-    Ok(Command {
-        program,
-        arguments: words.collect(),
-    })
+    let words = shlex::split(line).ok_or("a quote is not closed")?;
+    if words.is_empty() {
+        return Err("expected a program, such as './work.sh --fast'".to_owned());
+    }
+    Ok(Command(words))
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
@@ -218,126 +209,60 @@ async fn start(
     Ok((service, connections))
 }
 
+/// The configuration that the flags give, or a file with flags that override it.
 pub(super) fn config_of(args: Args) -> Result<Config> {
-    let decisions = args.decisions.map(|path| {
-        if path == Path::new("-") {
-            Destination::Stdout
-        } else {
-            Destination::File(path)
-        }
-    });
-    let metrics = args
-        .metrics
-        .map(|address| config::metrics_address("--metrics", &address))
-        .transpose()?;
-    if let Some(path) = &args.config {
-        let mut config = Config::read(path)?;
-        if config.queues.is_empty() {
-            return Err(CommandError::Usage(format!(
-                "{} configures no queue: add a table such as [queues.orders]; [lambda] is for the Lambda retry handler",
-                path.display()
-            )));
-        }
-        for queue in &mut config.queues {
-            queue.options.grace = args.grace.unwrap_or(queue.options.grace);
-        }
-        if let (Some(cache), Cache::User) = (&args.cache, &config.policies.cache) {
-            config.policies.cache = Cache::parse(cache, Path::new(""));
-        }
-        return Ok(Config {
-            endpoint_url: args.endpoint_url.or(config.endpoint_url),
-            decisions: decisions.or(config.decisions),
-            metrics: metrics.or(config.metrics),
-            ..config
-        });
+    let host = match (&args.config, &args.queue_url) {
+        (Some(path), _) => Backstop::file_by_flags(path)?,
+        (None, url) => Backstop::queue_by_flags(url.clone().unwrap_or_default()),
+    };
+    let is_file = args.config.is_some();
+    let host = if is_file { host } else { queue(host, &args) };
+    let config = host
+        .with(args.cache, Backstop::default_cache)
+        .with(args.grace, Backstop::grace)
+        .with(args.decisions, Backstop::decisions)
+        .with(args.metrics, Backstop::metrics)
+        .with(args.endpoint_url, Backstop::endpoint_url)
+        .into_config();
+    let config = config.map_err(|error| match error {
+        // The name of a policy in a flag is a mistake in the command line.
+        error @ ConfigError::Policy { .. } if !is_file => CommandError::Usage(chain(&error)),
+        error => error.into(),
+    })?;
+    match &args.config {
+        Some(path) if config.queues.is_empty() => Err(CommandError::Usage(format!(
+            "{} configures no queue: add a table such as [queues.orders]; [lambda] is for the Lambda retry handler",
+            path.display()
+        ))),
+        Some(_) | None => Ok(config),
     }
-    let url = config::queue_url("--queue-url", args.queue_url.unwrap_or_default())?;
-    let source = |flag: &str, name: &str| {
-        Source::parse(name, Path::new(""))
-            .map_err(|error| CommandError::Usage(format!("{flag}: {error}")))
-    };
-    let shadow = match &args.shadow {
-        Some(name) => Some(PolicySpec::Single(PartSpec {
-            source: source("--shadow", name)?,
-            settings: match args.shadow_settings.as_slice() {
-                [] => args.settings.clone().into(),
-                settings => settings.to_vec().into(),
-            },
-        })),
-        None => None,
-    };
-    let defaults = Options::default();
-    let queue = QueueConfig {
-        name: short_name(&url).to_owned(),
-        dead_letter_queue: args
-            .dead_letter_queue
-            .map(|url| config::queue_url("--dead-letter-queue", url))
-            .transpose()?,
-        handler: match (args.http, args.exec, args.lambda) {
-            (Some(url), _, _) => HandlerConfig::Http {
-                url,
-                proxy: args.http_proxy,
-            },
-            (None, Some(Command { program, arguments }), _) => {
-                HandlerConfig::Exec(program, arguments)
-            }
-            (None, None, name) => {
-                let name = config::function("--lambda", name.unwrap_or_default())?;
-                HandlerConfig::Lambda(name)
-            }
-        },
-        policy: PolicySpec::Single(PartSpec {
-            source: source("--policy", &args.policy)?,
-            settings: args.settings.into(),
-        }),
-        scenarios: args.scenarios,
-        shadow,
-        bounds: Bounds {
-            max_attempts: args
-                .max_attempts
-                .map(|attempts| config::attempts("--max-attempts", attempts))
-                .transpose()?,
-            max_age: args
-                .max_age
-                .map(|span| config::max_age("--max-age", span))
-                .transpose()?,
-            retention: None,
-            allow_discard: args.allow_discard.unwrap_or(true),
-        },
-        options: Options {
-            max_in_flight: config::max_in_flight(
-                "--max-in-flight",
-                args.max_in_flight.unwrap_or(defaults.max_in_flight),
-            )?,
-            grace: args.grace.unwrap_or(defaults.grace),
-            ..defaults
-        },
-        url,
-    };
-    Ok(Config {
-        endpoint_url: args.endpoint_url,
-        decisions,
-        metrics,
-        limits: Limits::default(),
-        policies: Policies {
-            cache: args
-                .cache
-                .map_or(Cache::User, |cache| Cache::parse(&cache, Path::new(""))),
-            refresh: args
-                .refresh
-                .map_or(Ok(REFRESH), |span| config::refresh("--refresh", span))?,
-            keys: (!args.require_signature.is_empty())
-                .then(|| {
-                    let place = "--require-signature";
-                    config::required_keys(place, &args.require_signature, Path::new(""))
-                })
-                .transpose()?,
-            plain_http: args.plain_http,
-            ..Policies::default()
-        },
-        queues: vec![queue],
-        lambda: None,
-    })
+}
+
+/// Sets the queue of the flags.
+fn queue(host: Backstop, args: &Args) -> Backstop {
+    let set = |host: Backstop, (name, value): &(String, String)| host.set(name, value);
+    let set_shadow =
+        |host: Backstop, (name, value): &(String, String)| host.set_shadow(name, value);
+    let host = args.settings.iter().fold(host.policy(&args.policy), set);
+    let host = host.with(args.shadow.as_deref(), Backstop::shadow);
+    let host = args.shadow_settings.iter().fold(host, set_shadow);
+    let keys = (!args.require_signature.is_empty()).then_some(&args.require_signature);
+    host.with(args.scenarios.as_ref(), Backstop::scenarios)
+        .with(args.refresh, Backstop::refresh)
+        .with(keys, Backstop::require_signature)
+        .plain_http(&args.plain_http)
+        .with(args.http.as_deref(), Backstop::http)
+        .with(args.http_proxy.as_deref(), Backstop::http_proxy)
+        .with(args.exec.as_ref(), |host, Command(words)| host.exec(words))
+        .with(args.lambda.as_deref(), Backstop::lambda)
+        .with(
+            args.dead_letter_queue.as_deref(),
+            Backstop::dead_letter_queue,
+        )
+        .with(args.max_attempts, Backstop::max_attempts)
+        .with(args.max_age, Backstop::max_age)
+        .with(args.allow_discard, Backstop::allow_discard)
+        .with(args.max_in_flight, Backstop::max_in_flight)
 }
 
 fn report(summaries: &[(String, Summary)], json: bool) -> Result<()> {

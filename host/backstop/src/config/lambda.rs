@@ -1,21 +1,21 @@
-//! What the Lambda retry handler is told: by the `[lambda]` table of a `backstop.toml` in its package, and by environment variables, which come before it.
+//! The configuration of the Lambda retry handler: the `[lambda]` table of a `backstop.toml` in its package, and environment variables, which override it.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{
-    Config, ConfigError, attempts, folder_of, function, max_age, parse_pair, parse_span, policy,
-    queue_url, raw, shadow, value,
-};
+use super::policy::policy;
+use super::queue::{attempts, function, max_age};
+use super::url::queue_url;
+use super::{Config, ConfigError, Places, folder_of, parse_pair, parse_span, raw, shadow, value};
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::policy::{Limits, Location, PolicySpec, Source};
 use raw::{Bytes, SettingsTable, Span};
 
-/// The environment: what a variable is set to.
+/// Looks up an environment variable.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Every variable that is read here, but for those of Lambda itself.
+/// Every variable that is read here, apart from those that Lambda sets.
 const VARIABLES: [&str; 17] = [
     "BACKSTOP_RETRY_QUEUE_URL",
     "BACKSTOP_DEAD_LETTER_QUEUE_URL",
@@ -36,60 +36,64 @@ const VARIABLES: [&str; 17] = [
     "BACKSTOP_CONFIG",
 ];
 
-/// Those of these variables that begin like ours and are none of them: a setting that is not heeded.
+/// The variables that start with `BACKSTOP` but have no meaning, such as misspelt ones.
 pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let is_unknown =
         |name: &String| name.starts_with("BACKSTOP") && !VARIABLES.contains(&name.as_str());
     names.into_iter().filter(is_unknown).collect()
 }
 
-/// Where layers are unpacked.
+/// The directory of the layers.
 const LAYERS: &str = "/opt";
 
-/// Where good versions of policies and compiled code are kept by default: for as long as Lambda keeps this environment.
+/// The default store of good versions and compiled code. It lasts as long as the execution environment.
 const CACHE: &str = "/tmp/backstop";
 
-/// How long a decision may take by default. A small function has a fraction of a processor: fuel bounds a policy before this does, and alike on every machine.
+/// The default time limit of a decision. A small function has a fraction of a processor: fuel is exhausted before this, at the same point on every machine.
 const TIME: Duration = Duration::from_secs(10);
 
-/// What is kept of an invocation's time by default.
+/// The default margin.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// How many invocations of one chain Lambda's recursion detection lets through for sure; it ends a chain at about 16.
 pub const UNHINDERED_ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(11);
 
-/// What the Lambda retry handler does.
+/// The configuration of the Lambda retry handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LambdaConfig {
-    /// The retry queue's URL; found by the mapping's ARN where none is given.
+    /// The retry queue's URL; found by the ARN in the event source mapping by default.
     pub retry_queue: Option<String>,
-    /// The dead-letter queue's URL; that of the retry queue's redrive policy where none is given.
+    /// The dead-letter queue's URL; the one of the retry queue's redrive policy by default.
     pub dead_letter_queue: Option<String>,
-    /// What decides.
+    /// Decides about failures.
     pub policy: PolicySpec,
-    /// Scenarios of the operator's that every version has to pass.
+    /// The scenarios that every version of the policy has to pass.
     pub scenarios: Option<PathBuf>,
-    /// What is asked beside it, and acts on nothing.
+    /// A second policy that is evaluated for comparison only.
     pub shadow: Option<PolicySpec>,
-    /// What holds whatever the policy says. The most attempts and the highest age are always set.
+    /// The limits that hold whatever the policy decides. Those on attempts and age are always set.
     pub bounds: Bounds,
-    /// What is kept of an invocation's time.
+    /// How much of an invocation's time is reserved for its end.
     pub margin: Duration,
     /// The handler's own function, for `backstop doctor`.
     pub handler: Option<String>,
-    /// The functions whose failures come here, and no other is invoked; any function where there are none. `backstop doctor` looks at them, and so does the check at the start.
+    /// The functions that may be invoked; any function if the list is empty. `backstop doctor` checks them, and so does the start.
     pub functions: Vec<String>,
 }
 
 impl raw::Lambda {
-    pub(super) fn convert(self, folder: &Path) -> Result<LambdaConfig, ConfigError> {
-        let at = |key: &str| format!("lambda.{key}");
+    pub(super) fn convert(
+        self,
+        folder: &Path,
+        places: &Places,
+    ) -> Result<LambdaConfig, ConfigError> {
+        let at = |key: &str| places.of(&format!("lambda.{key}"));
         let standard = |key: &str, url: String| {
             let url = queue_url(&at(key), url)?;
             if url.ends_with(".fifo") {
                 return Err(value(
                     at(key),
-                    "expected a standard queue: Lambda delivers no on-failure records to a FIFO queue, and a message that waits would hold up its group",
+                    "expected a standard queue: Lambda delivers no on-failure records to a FIFO queue, and a delayed message would hold up its group",
                 ));
             }
             Ok(url)
@@ -109,7 +113,7 @@ impl raw::Lambda {
         if self.functions.as_ref().is_some_and(Vec::is_empty) {
             return Err(value(
                 at("functions"),
-                "names no function: expected at least one that may be invoked, or no list at all, and then any may",
+                "names no function: expected at least one; without a list, any function may be invoked",
             ));
         }
         let functions = self.functions.unwrap_or_default();
@@ -143,32 +147,50 @@ impl raw::Lambda {
         })
     }
 
-    /// Takes what the environment says in place of what the file says.
-    fn overlaid(mut self, variable: Variables<'_>) -> Result<Self, ConfigError> {
-        let text = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
-        self.retry_queue = text("BACKSTOP_RETRY_QUEUE_URL").or(self.retry_queue);
-        self.dead_letter_queue = text("BACKSTOP_DEAD_LETTER_QUEUE_URL").or(self.dead_letter_queue);
-        if let Some(name) = text("BACKSTOP_POLICY") {
+    /// Overrides the values of the file with those of the environment.
+    fn override_by(
+        &mut self,
+        variable: Variables<'_>,
+        places: &mut Places,
+    ) -> Result<(), ConfigError> {
+        let mut text = |name: &str, key: &str| {
+            let text = variable(name).filter(|text| !text.trim().is_empty())?;
+            places.name(format!("lambda.{key}"), name);
+            Some(text)
+        };
+        if let Some(url) = text("BACKSTOP_RETRY_QUEUE_URL", "retry-queue") {
+            self.retry_queue = Some(url);
+        }
+        if let Some(url) = text("BACKSTOP_DEAD_LETTER_QUEUE_URL", "dead-letter-queue") {
+            self.dead_letter_queue = Some(url);
+        }
+        if let Some(name) = text("BACKSTOP_POLICY", "policy") {
             // The file's settings are those of the file's policy.
             self.settings = None;
-            self.policy = Some(raw::Policy::Whole(name));
+            self.policy = Some(raw::Policy::Single(name));
         }
-        if let Some(name) = text("BACKSTOP_SHADOW") {
+        if let Some(name) = text("BACKSTOP_SHADOW", "shadow") {
             self.shadow_settings = None;
-            self.shadow = Some(raw::Policy::Whole(name));
+            self.shadow = Some(raw::Policy::Single(name));
         }
-        for (name, settings) in [
-            ("BACKSTOP_SETTINGS", &mut self.settings),
-            ("BACKSTOP_SHADOW_SETTINGS", &mut self.shadow_settings),
+        for (name, key, settings) in [
+            ("BACKSTOP_SETTINGS", "settings", &mut self.settings),
+            (
+                "BACKSTOP_SHADOW_SETTINGS",
+                "shadow-settings",
+                &mut self.shadow_settings,
+            ),
         ] {
-            if let Some(pairs) = text(name) {
-                let pairs = pairs.split(',').map(parse_pair).collect::<Result<_, _>>();
-                *settings = Some(SettingsTable(
-                    pairs.map_err(|error| value(name, error.to_string()))?,
-                ));
+            if let Some(pairs) = text(name, key) {
+                let pairs = pairs
+                    .split(',')
+                    .map(parse_pair)
+                    .collect::<Result<Vec<_>, _>>();
+                let pairs = pairs.map_err(|error| value(name, error.to_string()))?;
+                *settings = Some(SettingsTable(pairs.into()));
             }
         }
-        if let Some(most) = text("BACKSTOP_MAX_ATTEMPTS") {
+        if let Some(most) = text("BACKSTOP_MAX_ATTEMPTS", "max-attempts") {
             let most: NonZeroU32 = most.trim().parse().map_err(|_| {
                 value(
                     "BACKSTOP_MAX_ATTEMPTS",
@@ -177,7 +199,7 @@ impl raw::Lambda {
             })?;
             self.max_attempts = Some(most.get());
         }
-        if let Some(allow) = text("BACKSTOP_ALLOW_DISCARD") {
+        if let Some(allow) = text("BACKSTOP_ALLOW_DISCARD", "allow-discard") {
             let allow = allow.trim().parse().map_err(|_| {
                 value(
                     "BACKSTOP_ALLOW_DISCARD",
@@ -186,68 +208,106 @@ impl raw::Lambda {
             })?;
             self.allow_discard = Some(allow);
         }
-        for (name, span) in [
-            ("BACKSTOP_MAX_AGE", &mut self.max_age),
-            ("BACKSTOP_MARGIN", &mut self.margin),
+        for (name, key, duration) in [
+            ("BACKSTOP_MAX_AGE", "max-age", &mut self.max_age),
+            ("BACKSTOP_MARGIN", "margin", &mut self.margin),
         ] {
-            if let Some(text) = text(name) {
-                let parsed =
-                    parse_span(text.trim()).map_err(|error| value(name, error.to_string()))?;
-                *span = Some(Span(parsed));
+            if let Some(text) = text(name, key) {
+                *duration = Some(span(name, &text)?);
             }
         }
-        if let Some(functions) = text("BACKSTOP_FUNCTIONS") {
+        if let Some(functions) = text("BACKSTOP_FUNCTIONS", "functions") {
             let names = functions.split(',').map(|name| name.trim().to_owned());
             self.functions = Some(names.filter(|name| !name.is_empty()).collect());
         }
-        self.handler = text("AWS_LAMBDA_FUNCTION_NAME").or(self.handler);
-        Ok(self)
+        if let Some(name) = text("AWS_LAMBDA_FUNCTION_NAME", "handler") {
+            self.handler = Some(name);
+        }
+        Ok(())
     }
 }
 
 impl raw::Policies {
-    /// Takes what the environment says in place of what the file says.
-    fn overlaid(&mut self, text: Variables<'_>) -> Result<(), ConfigError> {
-        if let Some(cache) = text("BACKSTOP_CACHE") {
+    /// Overrides the values of the file with those of the environment.
+    fn override_by(
+        &mut self,
+        variable: Variables<'_>,
+        places: &mut Places,
+    ) -> Result<(), ConfigError> {
+        let mut text = |name: &str, key: &str| {
+            let text = variable(name)?;
+            places.name(format!("policies.{key}"), name);
+            Some(text)
+        };
+        if let Some(cache) = text("BACKSTOP_CACHE", "cache") {
             self.cache = Some(cache);
         }
-        if let Some(refresh) = text("BACKSTOP_REFRESH") {
-            let span = parse_span(refresh.trim())
-                .map_err(|error| value("BACKSTOP_REFRESH", error.to_string()))?;
-            self.refresh = Some(Span(span));
+        if let Some(refresh) = text("BACKSTOP_REFRESH", "refresh") {
+            self.refresh = Some(span("BACKSTOP_REFRESH", &refresh)?);
         }
         let list = |text: String| text.split(',').map(|it| it.trim().to_owned()).collect();
-        if let Some(keys) = text("BACKSTOP_REQUIRE_SIGNATURE") {
+        if let Some(keys) = text("BACKSTOP_REQUIRE_SIGNATURE", "require-signature") {
             self.require_signature = Some(list(keys));
         }
-        if let Some(registries) = text("BACKSTOP_PLAIN_HTTP") {
+        if let Some(registries) = text("BACKSTOP_PLAIN_HTTP", "plain-http") {
             self.plain_http = list(registries);
         }
         Ok(())
     }
 }
 
-/// What a function of so many MiB has left to compile in: three quarters, since it is ended as a whole when all of it is used.
+fn span(variable: &str, text: &str) -> Result<Span, ConfigError> {
+    let parsed = parse_span(text.trim());
+    parsed
+        .map(Span)
+        .map_err(|error| value(variable, error.to_string()))
+}
+
+/// The memory to compile in, of a function with this much: three quarters, since Lambda ends the whole function when it uses more than all.
 fn memory_to_compile(mebibytes: String) -> Option<usize> {
     let mebibytes: usize = mebibytes.trim().parse().ok()?;
     let most = Limits::default().compile.memory;
     Some(mebibytes.checked_mul(3 << 18)?.clamp(1, most))
 }
 
-/// The file, or one that says nothing.
-fn read_or_nothing(path: Option<&Path>) -> Result<raw::Config, ConfigError> {
+/// Reads the file, if there is one.
+fn read_or_default(path: Option<&Path>) -> Result<raw::Config, ConfigError> {
     path.map_or_else(|| Ok(raw::Config::default()), raw::Config::read)
 }
 
+/// The values of a Lambda retry handler that `backstop doctor` takes as flags.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LambdaFlags {
+    /// `--retry-queue`
+    pub retry_queue: Option<String>,
+    /// `--max-attempts`
+    pub max_attempts: Option<u32>,
+    /// `--function`
+    pub functions: Vec<String>,
+}
+
 impl Config {
-    /// The configuration in a file, if one is given, with what `variable` says of a Lambda retry handler in place of what the file says.
-    pub fn with_lambda(path: Option<&Path>, variable: Variables<'_>) -> Result<Self, ConfigError> {
-        let mut raw = read_or_nothing(path)?;
-        raw.lambda = Some(raw.lambda.unwrap_or_default().overlaid(variable)?);
-        raw.convert(path.map_or(Path::new(""), folder_of))
+    /// The configuration in a file, if one is given, with a Lambda retry handler whose values the flags override.
+    pub fn with_lambda(path: Option<&Path>, flags: LambdaFlags) -> Result<Self, ConfigError> {
+        let mut raw = read_or_default(path)?;
+        let mut places = Places::default();
+        let lambda = raw.lambda.get_or_insert_default();
+        if let Some(url) = flags.retry_queue {
+            lambda.retry_queue = Some(url);
+            places.name("lambda.retry-queue", "--retry-queue");
+        }
+        if let Some(most) = flags.max_attempts {
+            lambda.max_attempts = Some(most);
+            places.name("lambda.max-attempts", "--max-attempts");
+        }
+        if !flags.functions.is_empty() {
+            lambda.functions = Some(flags.functions);
+            places.name("lambda.functions", "--function");
+        }
+        raw.convert(path.map_or(Path::new(""), folder_of), &places)
     }
 
-    /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; and the environment. A policy's path is looked for beside the file, in the package, and in the layers.
+    /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; then the environment. The path of a policy is searched for next to the file, in the package, and in the layers.
     pub fn of_lambda(variable: Variables<'_>) -> Result<Self, ConfigError> {
         let set = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
         let package = PathBuf::from(variable("LAMBDA_TASK_ROOT").unwrap_or_default());
@@ -259,8 +319,10 @@ impl Config {
                 .find(|path| path.exists()),
         };
         let folder = path.as_deref().map_or(package.as_path(), folder_of);
-        let mut raw = read_or_nothing(path.as_deref())?;
-        raw.lambda = Some(raw.lambda.unwrap_or_default().overlaid(variable)?);
+        let mut raw = read_or_default(path.as_deref())?;
+        let mut places = Places::default();
+        let lambda = raw.lambda.get_or_insert_default();
+        lambda.override_by(variable, &mut places)?;
         let limits = raw.limits.get_or_insert_default();
         limits.time.get_or_insert(Span(TIME));
         if let Some(bytes) = set("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(memory_to_compile) {
@@ -271,10 +333,10 @@ impl Config {
             raw.decisions = Some(raw::Decisions { record });
         }
         let policies = raw.policies.get_or_insert_default();
-        // The one folder of a function that can be written to.
+        // The only directory that a function may write to.
         policies.cache.get_or_insert_with(|| CACHE.to_owned());
-        policies.overlaid(&set)?;
-        let mut config = raw.convert(folder)?;
+        policies.override_by(&set, &mut places)?;
+        let mut config = raw.convert(folder, &places)?;
         if let Some(lambda) = &mut config.lambda {
             let folders = [folder, package.as_path(), Path::new(LAYERS)];
             let find = |source: &mut Source| {

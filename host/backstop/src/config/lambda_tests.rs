@@ -117,17 +117,17 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (
             "BACKSTOP_RETRY_QUEUE_URL",
             fifo,
-            "lambda.retry-queue: expected a standard queue",
+            "BACKSTOP_RETRY_QUEUE_URL: expected a standard queue",
         ),
         (
             "BACKSTOP_RETRY_QUEUE_URL",
             "retries",
-            "lambda.retry-queue: `retries` is not the URL",
+            "BACKSTOP_RETRY_QUEUE_URL: `retries` is not the URL",
         ),
         (
             "BACKSTOP_DEAD_LETTER_QUEUE_URL",
             fifo,
-            "lambda.dead-letter-queue: expected a standard",
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL: expected a standard",
         ),
         (
             "BACKSTOP_MAX_ATTEMPTS",
@@ -142,7 +142,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (
             "BACKSTOP_MAX_AGE",
             "15d",
-            "lambda.max-age: expected more than 0s and at most 14d",
+            "BACKSTOP_MAX_AGE: expected more than 0s and at most 14d",
         ),
         ("BACKSTOP_MAX_AGE", "soon", "BACKSTOP_MAX_AGE"),
         (
@@ -153,19 +153,23 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (
             "BACKSTOP_FUNCTIONS",
             " , ",
-            "lambda.functions: names no function",
+            "BACKSTOP_FUNCTIONS: names no function",
         ),
-        ("BACKSTOP_MARGIN", "0s", "lambda.margin: expected 1s to 60s"),
+        (
+            "BACKSTOP_MARGIN",
+            "0s",
+            "BACKSTOP_MARGIN: expected 1s to 60s",
+        ),
         (
             "BACKSTOP_SETTINGS",
             "base",
             "BACKSTOP_SETTINGS: `base` is not a setting",
         ),
-        ("BACKSTOP_POLICY", "fulljitter", "lambda.policy"),
+        ("BACKSTOP_POLICY", "fulljitter", "BACKSTOP_POLICY"),
         (
             "BACKSTOP_FUNCTIONS",
             "orders, arn:aws:sqs:eu-west-1:1:orders",
-            "lambda.functions: `arn:aws:sqs:eu-west-1:1:orders` is not a function: expected a name or an ARN",
+            "BACKSTOP_FUNCTIONS: `arn:aws:sqs:eu-west-1:1:orders` is not a function: expected a name or an ARN",
         ),
         (
             "BACKSTOP_CONFIG",

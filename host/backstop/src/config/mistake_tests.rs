@@ -1,5 +1,6 @@
 //! Every key of the configuration with every kind of wrong value: what is said of it names the key and no type of this program's.
 
+use super::queue::function;
 use super::*;
 use backstop_files::mistake::names_no_type;
 

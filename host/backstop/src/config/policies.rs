@@ -1,40 +1,40 @@
-//! The `[policies]` table: how policies are fetched, kept, trusted and taken back.
+//! The `[policies]` table: how policies are fetched, stored, verified and rolled back.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::text::chain;
 
-use super::{ConfigError, raw, value};
+use super::{ConfigError, Places, raw, value};
 use crate::policy::{
     Catalog, Compiled, Keys, REFRESH, Remotes, RollBack, Sandbox, Store, StoreError,
 };
 
-/// How policies are fetched, kept, trusted and taken back; the same for all queues.
+/// How policies are fetched, stored, verified and rolled back; the same for all queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policies {
-    /// Where good versions and compiled code are kept between two starts.
+    /// Where good versions and compiled code are stored.
     pub cache: Cache,
-    /// How often S3 and registries are looked at.
+    /// How often to check S3 and registries for updates.
     pub refresh: Duration,
-    /// How often files are looked at, where their folders are not to be watched.
+    /// How often to check files for updates, in place of watching their directories.
     pub poll: Option<Duration>,
-    /// Who may sign policies; without keys, no signature is asked for.
+    /// The public keys of those who may sign policies; without keys, no signature is required.
     pub keys: Option<Keys>,
-    /// Registries spoken to without TLS.
+    /// The registries that are reached without TLS.
     pub plain_http: Vec<String>,
-    /// When a version that breaks at work is taken back.
+    /// When an active version that fails is rolled back.
     pub roll_back: RollBack,
 }
 
-/// Where good versions and compiled code are kept between two starts.
+/// Where good versions and compiled code are stored, to survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cache {
-    /// In the user's cache folder, if there is one that can be used.
+    /// In the user's cache directory, if it is usable.
     User,
-    /// In this folder.
+    /// In this directory.
     Folder(PathBuf),
-    /// Nowhere.
+    /// Not at all.
     Off,
 }
 
@@ -52,7 +52,7 @@ impl Default for Policies {
 }
 
 impl Cache {
-    /// `off`, or a folder; a relative one is taken from `folder`.
+    /// Parses `off`, or a directory; a relative one is relative to `folder`.
     pub fn parse(text: &str, folder: &Path) -> Self {
         match text {
             "off" => Self::Off,
@@ -60,7 +60,7 @@ impl Cache {
         }
     }
 
-    /// Where it is; the user's own is not asked for.
+    /// The directory, if there is one.
     pub fn folder(&self) -> Option<PathBuf> {
         match self {
             Self::User => Store::default_folder(),
@@ -69,7 +69,7 @@ impl Cache {
         }
     }
 
-    /// The store there. A folder that was named has to be good; that of the user is done without where it is not.
+    /// Opens the store. A directory that the operator named has to be usable; the user's cache directory is optional.
     pub fn open(&self) -> Result<Option<Store>, StoreError> {
         let Some(folder) = self.folder() else {
             return Ok(None);
@@ -79,7 +79,9 @@ impl Cache {
             (Err(error), Self::Folder(_)) => Err(error),
             (Err(error), Self::User | Self::Off) => {
                 let error = chain(&error);
-                tracing::warn!("nothing is kept of policies between two starts: {error}");
+                tracing::warn!(
+                    "the cache of policies is off, since its directory can't be used: {error}"
+                );
                 Ok(None)
             }
         }
@@ -109,9 +111,9 @@ impl Policies {
 }
 
 impl raw::Policies {
-    pub(super) fn convert(self, folder: &Path) -> Result<Policies, ConfigError> {
+    pub(super) fn convert(self, folder: &Path, places: &Places) -> Result<Policies, ConfigError> {
         let defaults = Policies::default();
-        let at = |key: &str| format!("policies.{key}");
+        let at = |key: &str| places.of(&format!("policies.{key}"));
         let refresh = match self.refresh {
             Some(span) => refresh(&at("refresh"), span.0)?,
             None => defaults.refresh,
@@ -152,27 +154,27 @@ impl raw::Policies {
     }
 }
 
-/// From 1 s, so that a place that is paid by request is not asked all the time, to a day.
-pub fn refresh(place: &str, span: Duration) -> Result<Duration, ConfigError> {
-    if (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&span) {
-        return Ok(span);
+/// Checks the interval between two update checks: from 1 s, since requests cost money, to a day.
+fn refresh(place: &str, interval: Duration) -> Result<Duration, ConfigError> {
+    if (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&interval) {
+        return Ok(interval);
     }
     Err(value(place, "expected 1s to 1d"))
 }
 
-fn poll(place: &str, span: Duration) -> Result<Duration, ConfigError> {
-    if (Duration::from_millis(100)..=Duration::from_secs(3_600)).contains(&span) {
-        return Ok(span);
+fn poll(place: &str, interval: Duration) -> Result<Duration, ConfigError> {
+    if (Duration::from_millis(100)..=Duration::from_secs(3_600)).contains(&interval) {
+        return Ok(interval);
     }
     Err(value(place, "expected 100ms to 1h"))
 }
 
-/// The public keys of those who may sign.
-pub fn required_keys(place: &str, keys: &[String], folder: &Path) -> Result<Keys, ConfigError> {
+/// Reads the public keys.
+fn required_keys(place: &str, keys: &[String], folder: &Path) -> Result<Keys, ConfigError> {
     if keys.is_empty() {
         return Err(value(
             place,
-            "expected at least one public key; leave the key out where no signature is asked for",
+            "expected at least one public key; leave it out if policies need no signature",
         ));
     }
     Keys::read(keys, folder).map_err(|cause| ConfigError::Key {

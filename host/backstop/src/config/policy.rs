@@ -49,7 +49,7 @@ pub(super) fn policy(
             let parts = parts.try_map(|role, named| part(named, &format!("policy.{role}")))?;
             Ok(PolicySpec::Composed(parts))
         }
-        Some(raw::Policy::Whole(name)) => part(
+        Some(raw::Policy::Single(name)) => part(
             raw::Part {
                 name,
                 settings: settings.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! The shape of `backstop.toml`: names and kinds of values. What they mean is decided one level up.
+//! The raw form of a configuration: the names and types of its values, before they are checked. A file is deserialized into it; the builder, flags and environment variables set its fields. It is converted once, one level up.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,144 +6,162 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
+use super::FunctionHandler;
 use backstop_files::only_tables;
-pub(super) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
+pub(crate) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Config {
-    pub(super) endpoint_url: Option<String>,
-    pub(super) decisions: Option<Decisions>,
-    pub(super) metrics: Option<String>,
-    pub(super) limits: Option<Limits>,
-    pub(super) policies: Option<Policies>,
+pub(crate) struct Config {
+    pub(crate) endpoint_url: Option<String>,
+    pub(crate) decisions: Option<Decisions>,
+    pub(crate) metrics: Option<String>,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) policies: Option<Policies>,
     #[serde(default)]
-    pub(super) queues: BTreeMap<String, Queue>,
-    pub(super) lambda: Option<Lambda>,
+    pub(crate) queues: BTreeMap<String, Queue>,
+    pub(crate) lambda: Option<Lambda>,
+}
+
+/// A file in which each queue has a handler; anything else is ignored.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WithHandlers {
+    #[serde(default, rename = "queues")]
+    _queues: BTreeMap<String, WithHandler>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WithHandler {
+    #[serde(rename = "handler")]
+    _handler: IgnoredAny,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Policies {
-    pub(super) cache: Option<String>,
-    pub(super) refresh: Option<Span>,
-    pub(super) poll: Option<Span>,
-    pub(super) require_signature: Option<Vec<String>>,
+pub(crate) struct Policies {
+    pub(crate) cache: Option<String>,
+    pub(crate) refresh: Option<Span>,
+    pub(crate) poll: Option<Span>,
+    pub(crate) require_signature: Option<Vec<String>>,
     #[serde(default)]
-    pub(super) plain_http: Vec<String>,
+    pub(crate) plain_http: Vec<String>,
     /// `roll-back` is the key's former spelling.
     #[serde(rename = "rollback", alias = "roll-back")]
-    pub(super) rollback: Option<Rollback>,
+    pub(crate) rollback: Option<Rollback>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Rollback {
-    pub(super) broken: Option<u32>,
-    pub(super) within: Option<Span>,
+pub(crate) struct Rollback {
+    pub(crate) broken: Option<u32>,
+    pub(crate) within: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Lambda {
-    pub(super) retry_queue: Option<String>,
-    pub(super) dead_letter_queue: Option<String>,
-    pub(super) policy: Option<Policy>,
-    pub(super) settings: Option<SettingsTable>,
-    pub(super) scenarios: Option<PathBuf>,
-    pub(super) shadow: Option<Policy>,
-    pub(super) shadow_settings: Option<SettingsTable>,
-    pub(super) max_attempts: Option<u32>,
-    pub(super) max_age: Option<Span>,
-    pub(super) allow_discard: Option<bool>,
-    pub(super) margin: Option<Span>,
-    pub(super) handler: Option<String>,
+pub(crate) struct Lambda {
+    pub(crate) retry_queue: Option<String>,
+    pub(crate) dead_letter_queue: Option<String>,
+    pub(crate) policy: Option<Policy>,
+    pub(crate) settings: Option<SettingsTable>,
+    pub(crate) scenarios: Option<PathBuf>,
+    pub(crate) shadow: Option<Policy>,
+    pub(crate) shadow_settings: Option<SettingsTable>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) max_age: Option<Span>,
+    pub(crate) allow_discard: Option<bool>,
+    pub(crate) margin: Option<Span>,
+    pub(crate) handler: Option<String>,
     #[serde(default)]
-    pub(super) functions: Option<Vec<String>>,
+    pub(crate) functions: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
-pub(super) struct Decisions {
-    pub(super) record: String,
+pub(crate) struct Decisions {
+    pub(crate) record: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Limits {
-    pub(super) fuel: Option<u64>,
-    pub(super) time: Option<Span>,
-    pub(super) memory: Option<Bytes>,
-    pub(super) table_elements: Option<usize>,
-    pub(super) instances: Option<usize>,
-    pub(super) log: Option<Bytes>,
-    pub(super) strings: Option<Bytes>,
-    pub(super) payload: Option<Bytes>,
-    pub(super) component: Option<Bytes>,
-    pub(super) compile: Option<CompileLimits>,
+pub(crate) struct Limits {
+    pub(crate) fuel: Option<u64>,
+    pub(crate) time: Option<Span>,
+    pub(crate) memory: Option<Bytes>,
+    pub(crate) table_elements: Option<usize>,
+    pub(crate) instances: Option<usize>,
+    pub(crate) log: Option<Bytes>,
+    pub(crate) strings: Option<Bytes>,
+    pub(crate) payload: Option<Bytes>,
+    pub(crate) component: Option<Bytes>,
+    pub(crate) compile: Option<CompileLimits>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct CompileLimits {
-    pub(super) time: Option<Span>,
-    pub(super) cpu: Option<Span>,
-    pub(super) memory: Option<Bytes>,
+pub(crate) struct CompileLimits {
+    pub(crate) time: Option<Span>,
+    pub(crate) cpu: Option<Span>,
+    pub(crate) memory: Option<Bytes>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Queue {
-    pub(super) url: String,
-    pub(super) dead_letter_queue: Option<String>,
-    pub(super) handler: Handler,
-    pub(super) policy: Option<Policy>,
-    pub(super) settings: Option<SettingsTable>,
-    pub(super) scenarios: Option<PathBuf>,
-    pub(super) shadow: Option<Policy>,
-    pub(super) shadow_settings: Option<SettingsTable>,
-    pub(super) max_attempts: Option<u32>,
-    pub(super) max_age: Option<Span>,
-    pub(super) allow_discard: Option<bool>,
-    pub(super) max_in_flight: Option<usize>,
-    pub(super) max_bytes_in_flight: Option<Bytes>,
-    pub(super) visibility_timeout: Option<Span>,
-    pub(super) attempt_timeout: Option<Span>,
-    pub(super) linger: Option<Span>,
-    pub(super) grace: Option<Span>,
+pub(crate) struct Queue {
+    pub(crate) url: String,
+    pub(crate) dead_letter_queue: Option<String>,
+    /// Required, by the conversion: a program may set a function in place of it.
+    pub(crate) handler: Option<Handler>,
+    pub(crate) policy: Option<Policy>,
+    pub(crate) settings: Option<SettingsTable>,
+    pub(crate) scenarios: Option<PathBuf>,
+    pub(crate) shadow: Option<Policy>,
+    pub(crate) shadow_settings: Option<SettingsTable>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) max_age: Option<Span>,
+    pub(crate) allow_discard: Option<bool>,
+    pub(crate) max_in_flight: Option<usize>,
+    pub(crate) max_bytes_in_flight: Option<Bytes>,
+    pub(crate) visibility_timeout: Option<Span>,
+    pub(crate) attempt_timeout: Option<Span>,
+    pub(crate) linger: Option<Span>,
+    pub(crate) grace: Option<Span>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
-pub(super) struct Handler {
-    pub(super) http: Option<String>,
-    pub(super) proxy: Option<String>,
-    pub(super) exec: Option<Command>,
-    pub(super) lambda: Option<String>,
+pub(crate) struct Handler {
+    pub(crate) http: Option<String>,
+    pub(crate) proxy: Option<String>,
+    pub(crate) exec: Option<Command>,
+    pub(crate) lambda: Option<String>,
+    /// Set by a program.
+    #[serde(skip)]
+    pub(crate) function: Option<FunctionHandler>,
 }
 
 /// `"full-jitter"`, or a table of parts.
 #[derive(Debug)]
-pub(super) enum Policy {
-    Whole(String),
+pub(crate) enum Policy {
+    Single(String),
     Parts(Box<Parts>),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Parts {
-    pub(super) classifier: Option<Part>,
-    pub(super) backoff: Option<Part>,
-    pub(super) dead_lettering: Option<Part>,
+pub(crate) struct Parts {
+    pub(crate) classifier: Option<Part>,
+    pub(crate) backoff: Option<Part>,
+    pub(crate) dead_lettering: Option<Part>,
 }
 
 /// `"linear"`, or `{ use = "linear", settings = { base = "2s" } }`.
-#[derive(Debug)]
-pub(super) struct Part {
-    pub(super) name: String,
-    pub(super) settings: SettingsTable,
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) name: String,
+    pub(crate) settings: SettingsTable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -181,7 +199,7 @@ impl<'de> Deserialize<'de> for Policy {
             }
 
             fn visit_str<E>(self, name: &str) -> Result<Policy, E> {
-                Ok(Policy::Whole(name.to_owned()))
+                Ok(Policy::Single(name.to_owned()))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Policy, A::Error> {

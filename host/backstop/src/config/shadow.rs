@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{ConfigError, policy, raw, value};
+use super::policy::policy;
+use super::{ConfigError, raw, value};
 use crate::policy::PolicySpec;
 
 /// What `policy` and `settings` say, so far as the shadow needs it: the settings of a policy that is whole.
@@ -12,7 +13,7 @@ pub(super) fn settings_of(
 ) -> Option<raw::SettingsTable> {
     match policy {
         Some(raw::Policy::Parts(_)) => None,
-        Some(raw::Policy::Whole(_)) | None => settings.cloned(),
+        Some(raw::Policy::Single(_)) | None => settings.cloned(),
     }
 }
 
@@ -32,7 +33,7 @@ pub(super) fn shadow(
             ));
         }
         (None, None) => return Ok(None),
-        (Some(raw::Policy::Whole(_)), settings) => settings.or(live),
+        (Some(raw::Policy::Single(_)), settings) => settings.or(live),
         (Some(raw::Policy::Parts(_)), settings) => settings,
     };
     let at = |key: &str| match key.strip_prefix("policy") {

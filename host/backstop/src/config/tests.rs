@@ -1,5 +1,10 @@
+use std::num::NonZeroU32;
+use std::time::Duration;
+
 use super::*;
+use crate::failure::Milliseconds;
 use crate::policy::{PartSpec, Parts, Source};
+use crate::queue::VisibilityTimeout;
 use backstop_core::settings::Settings;
 
 const ORDERS: &str = r#"
@@ -121,7 +126,7 @@ fn a_proxy_goes_with_http_alone() {
     let error = of(r#"{ exec = "cat", proxy = "http://proxy.internal:3128" }"#).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "queues.orders.handler.proxy: expected beside `http` alone: no other handler has a proxy"
+        "queues.orders.handler.proxy: expected together with `http` only: no other handler has a proxy"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The URLs in the configuration, told apart before anything is asked of them.
+//! The URLs in the configuration.
 
 use backstop_aws::http_url;
 
@@ -10,8 +10,8 @@ pub(super) fn endpoint(place: &str, text: &str) -> Result<String, ConfigError> {
     parse_endpoint(text).map_err(|why| value(place, why))
 }
 
-/// A queue's URL. Nothing is asked of SQS here.
-pub fn queue_url(place: &str, url: String) -> Result<String, ConfigError> {
+/// Checks the URL of a queue. No request is made.
+pub(super) fn queue_url(place: &str, url: String) -> Result<String, ConfigError> {
     const SUCH_AS: &str = "expected one such as https://sqs.eu-west-1.amazonaws.com/123456789012/orders, or local:orders";
     if let Some(name) = url.strip_prefix("local:")
         && !name.is_empty()

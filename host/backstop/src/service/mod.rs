@@ -280,6 +280,7 @@ async fn handler(
         HandlerConfig::Http { url: to, proxy } => Arc::new(Http::new(to, proxy.as_deref(), url)?),
         HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
         HandlerConfig::Lambda(function) => Arc::new(Lambda::new(connections.sdk().await, function)),
+        HandlerConfig::Function(function) => Arc::clone(&function.0),
     })
 }
 

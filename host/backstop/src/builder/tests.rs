@@ -1,0 +1,214 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use std::time::Duration;
+
+use super::*;
+use crate::config::HandlerConfig;
+use crate::run::RunError;
+
+async fn succeed(_: Arc<Message>) -> Result<(), Error> {
+    Ok(())
+}
+
+/// The configuration of a file; its handlers are replaced as those of the builder are.
+fn of_file(text: &str) -> Config {
+    Config::parse(text, Path::new("backstop.toml")).unwrap()
+}
+
+#[test]
+fn the_builder_fills_the_same_form_as_a_file() {
+    let host = Backstop::queue("local:orders")
+        .policy("linear")
+        .set("base", "2s")
+        .set("cap", "1h")
+        .shadow("full-jitter")
+        .set_shadow("base", "3s")
+        .scenarios("scenarios.toml")
+        .dead_letter_queue("local:dead")
+        .max_attempts(9)
+        .max_age(Duration::from_secs(86_400))
+        .allow_discard(false)
+        .max_in_flight(7)
+        .max_bytes_in_flight(2 << 20)
+        .visibility_timeout(Duration::from_secs(45))
+        .attempt_timeout(Duration::from_secs(60))
+        .linger(Duration::from_millis(20))
+        .grace(Duration::from_secs(5))
+        .http("http://127.0.0.1:8080/")
+        .http_proxy("http://127.0.0.1:3128/")
+        .and_queue("local:invoices")
+        .named("bills")
+        .classifier("full-jitter", [("codes", "x")])
+        .backoff("linear", [("base", "1s")])
+        .exec(["./work.sh", "--fast"])
+        .decisions("decisions.jsonl")
+        .metrics("127.0.0.1:9464")
+        .endpoint_url("http://127.0.0.1:4566")
+        .cache("cache")
+        .refresh(Duration::from_secs(30))
+        .poll(Duration::from_secs(2))
+        .plain_http(["registry.internal:5000"])
+        .rollback(3, Duration::from_secs(90));
+    let expected = of_file(
+        r#"
+        metrics = "127.0.0.1:9464"
+        endpoint-url = "http://127.0.0.1:4566"
+        decisions = { record = "decisions.jsonl" }
+        [policies]
+        cache = "cache"
+        refresh = "30s"
+        poll = "2s"
+        plain-http = ["registry.internal:5000"]
+        rollback = { broken = 3, within = "90s" }
+        [queues.bills]
+        url = "local:invoices"
+        handler = { exec = ["./work.sh", "--fast"] }
+        [queues.bills.policy]
+        classifier = { use = "full-jitter", settings = { codes = "x" } }
+        backoff = { use = "linear", settings = { base = "1s" } }
+        [queues.orders]
+        url = "local:orders"
+        handler = { http = "http://127.0.0.1:8080/", proxy = "http://127.0.0.1:3128/" }
+        policy = "linear"
+        settings = { base = "2s", cap = "1h" }
+        shadow = "full-jitter"
+        shadow-settings = { base = "3s" }
+        scenarios = "scenarios.toml"
+        dead-letter-queue = "local:dead"
+        max-attempts = 9
+        max-age = "1d"
+        allow-discard = false
+        max-in-flight = 7
+        max-bytes-in-flight = "2MiB"
+        visibility-timeout = "45s"
+        attempt-timeout = "60s"
+        linger = "20ms"
+        grace = "5s"
+        "#,
+    );
+    assert_eq!(host.into_config().unwrap(), expected);
+}
+
+#[test]
+fn an_error_names_the_method_or_the_flag() {
+    let hour = Duration::from_secs(3_600);
+    let errors = |start: fn(&'static str) -> Backstop| {
+        [
+            start("local:orders").max_attempts(0),
+            start("orders"),
+            start("local:orders").max_age(1_000 * hour),
+            start("local:orders").policy("ful-jitter"),
+            start("local:orders").metrics("9464"),
+            start("local:orders").refresh(Duration::ZERO),
+            start("local:orders").named("first").lambda("no function"),
+            start("local:orders").max_attempts(0).named("first"),
+        ]
+        .map(|host| host.handle_if_none().into_config().unwrap_err().to_string())
+    };
+    let by_methods = errors(|url| Backstop::queue(url));
+    let by_flags = errors(|url| Backstop::queue_by_flags(url));
+    for (error, expected) in by_methods.iter().chain(&by_flags).zip([
+        "max_attempts of queue `orders`: expected",
+        "queue: `orders` is not the URL of a queue",
+        "max_age of queue `orders`: expected",
+        "policy of queue `orders`",
+        "metrics: `9464` is not an address",
+        "refresh: expected 1s to 1d",
+        "lambda of queue `first`: `no function` is not a function",
+        "max_attempts of queue `first`: expected",
+        "--max-attempts: expected",
+        "--queue-url: `orders` is not the URL of a queue",
+        "--max-age: expected",
+        "--policy",
+        "--metrics: `9464` is not an address",
+        "--refresh: expected 1s to 1d",
+        "--lambda: `no function` is not a function",
+        "--max-attempts: expected",
+    ]) {
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+impl Backstop {
+    /// A handler, unless there is one.
+    fn handle_if_none(self) -> Self {
+        let mut queues = self.raw.queues.values();
+        if queues.any(|queue| queue.handler.is_some()) {
+            return self;
+        }
+        self.handler(succeed)
+    }
+}
+
+#[test]
+fn two_queues_need_two_names_and_each_a_handler() {
+    let twice = Backstop::queue("local:orders").handler(succeed);
+    let twice = twice.and_queue("https://sqs.eu-west-1.amazonaws.com/1/orders");
+    let error = twice.handler(succeed).into_config().unwrap_err();
+    assert!(
+        error.to_string().contains("two queues are called `orders`"),
+        "{error}"
+    );
+    let none = Backstop::queue("local:orders").into_config().unwrap_err();
+    let expected = "handler of queue `orders`: expected exactly one of";
+    assert!(none.to_string().starts_with(expected), "{none}");
+}
+
+#[test]
+fn the_queues_of_a_file_get_their_functions_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backstop.toml");
+    let text = "[queues.a]\nurl = \"local:a\"\n[queues.b]\nurl = \"local:b\"\nhandler = { exec = \"true\" }\n";
+    std::fs::write(&path, text).unwrap();
+    let host = || Backstop::from_file(&path).unwrap();
+    let config = host().handler_of("a", succeed).into_config().unwrap();
+    let [a, b] = config.queues.as_slice() else {
+        panic!("{config:?}");
+    };
+    assert!(matches!(a.handler, HandlerConfig::Function(_)));
+    assert!(matches!(b.handler, HandlerConfig::Exec(..)));
+    let error = host().handler_of("c", succeed).into_config().unwrap_err();
+    assert!(
+        error.to_string().contains("there is no queue `c`"),
+        "{error}"
+    );
+    let error = host().into_config().unwrap_err();
+    assert!(
+        error.to_string().starts_with("queues.a.handler: expected"),
+        "{error}"
+    );
+    assert!(Backstop::file_by_flags(&path).is_err());
+}
+
+#[tokio::test]
+async fn several_queues_are_handled_by_functions_of_one_program() {
+    let handled = Arc::new(AtomicU32::new(0));
+    let count = |amount| {
+        let handled = Arc::clone(&handled);
+        move |_: Arc<Message>| {
+            let handled = Arc::clone(&handled);
+            async move {
+                handled.fetch_add(amount, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    };
+    let host = Backstop::queue("local:orders")
+        .messages(["one", "two"])
+        .handler(count(1));
+    let host = host
+        .and_queue("local:invoices")
+        .messages(["three"])
+        .handler(count(10));
+    let ended = host.cache("off").run().await.unwrap();
+    assert_eq!(handled.load(Ordering::Relaxed), 12);
+    assert_eq!(ended.get("orders").unwrap().succeeded, 2);
+    assert_eq!(ended.get("invoices").unwrap().succeeded, 1);
+}
+
+#[tokio::test]
+async fn messages_are_for_queues_in_memory() {
+    let host = Backstop::queue("http://127.0.0.1:9/1/orders").messages(["one"]);
+    let error = host.handler(succeed).run().await.unwrap_err();
+    assert!(matches!(error, RunError::NotLocal(_)), "{error}");
+}
