@@ -4,5 +4,6 @@ mod carried;
 mod commands;
 mod crates;
 mod docs;
+mod map;
 mod picture;
 mod rust_worker;

@@ -14,17 +14,22 @@ use backstop_tests::documents::{document, top};
 #[test]
 fn every_file_that_the_architecture_names_exists() {
     let text = document("host/docs/architecture.md");
-    let mut named = 0;
-    for name in text.split('`').skip(1).step_by(2) {
-        let is_path = name.contains('/') && !name.contains([' ', ':', '<', '*']);
-        if is_path || name.ends_with(".rs") {
-            let name = name.split('#').next().unwrap();
-            let (under_host, under_top) = (top().join("host").join(name), top().join(name));
-            assert!(under_host.exists() || under_top.exists(), "{name}");
-            named += 1;
-        }
+    let names: Vec<_> = text.split('`').skip(1).step_by(2).collect();
+    let is_path = |name: &&str| name.contains('/') && !name.contains([' ', ':', '<', '*']);
+    let paths: Vec<_> = names.iter().copied().filter(is_path).collect();
+    for path in &paths {
+        let (under_host, under_top) = (top().join("host").join(path), top().join(path));
+        assert!(under_host.exists() || under_top.exists(), "{path}");
     }
-    assert!(named > 30, "{named}");
+    // A file that the page has named by its path before.
+    for name in names
+        .iter()
+        .filter(|name| !is_path(name) && name.ends_with(".rs"))
+    {
+        let path = format!("/{name}");
+        assert!(paths.iter().any(|named| named.ends_with(&path)), "{name}");
+    }
+    assert!(paths.len() > 30, "{}", paths.len());
 }
 
 /// The Rust sources of the crates that run in production, without their tests.
