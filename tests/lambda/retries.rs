@@ -575,7 +575,7 @@ async fn a_cold_start_outlasts_a_refusal_and_waits_for_no_dead_letter_queue_that
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_says_what_may_be_invoked_and_which_variables_are_not_heeded() {
     for (functions, expected) in [
-        ("", "any function that a record names is invoked"),
+        ("", "every function that a record names is invoked"),
         ("orders,invoices", "orders, invoices"),
     ] {
         let (folder, api) = (tempfile::tempdir().unwrap(), RuntimeApi::start().await);
