@@ -39,7 +39,7 @@ impl Heartbeat {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                renew(&shared, &*kept.lock().await).await;
+                renew(&shared, &kept.lock().await).await;
             }
         });
         Self {
