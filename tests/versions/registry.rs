@@ -215,7 +215,7 @@ async fn a_registry_that_is_unreachable_is_told_at_once_and_used_again_when_it_i
     let before = client.digest(&reference(&url)).await.unwrap();
     registry.stop();
     let started = clock::instant();
-    bench.fails(&["pull", &url], 5, "is away").await;
+    bench.fails(&["pull", &url], 5, "is unreachable").await;
     let away = client.digest(&reference(&url)).await.unwrap_err();
     assert!(away.is_unreachable(), "{away}");
     assert!(started.elapsed() < Duration::from_secs(10));
