@@ -166,7 +166,7 @@ fn what_does_not_go_together_is_refused() {
         ),
         (
             "expect = { refused = \"x\", class = \"transient\" }",
-            "stands alone",
+            "leave out what is next to",
         ),
         ("expect = { attempts = 3, over = 5 }", "does not go with"),
         (
