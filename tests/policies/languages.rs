@@ -158,7 +158,7 @@ async fn a_policy_in_rust_works_and_says_what_is_wrong() {
         )],
         told: &["told to crash", "src/lib.rs:"],
         without: ("fn delay(", "fn delays("),
-        hint: "The policy does not answer `backoff`. Write in src/lib.rs:\n\nimpl Policy for … {\n    fn delay(",
+        hint: "The policy does not export `backoff`. Add to src/lib.rs:\n\nimpl Policy for … {\n    fn delay(",
     })
     .await;
 }
@@ -392,19 +392,19 @@ async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
         let expected = match language {
             Language::Rust => "`cargo` is not installed here; install Rust from https://rustup.rs",
             Language::JavaScript => {
-                "`componentize-qjs` is not installed here; in the policy's folder, type: npm install"
+                "`componentize-qjs` is not installed here; in the policy's folder, run: npm install"
             }
             Language::TypeScript => {
-                "`tsc` is not installed here; in the policy's folder, type: npm install"
+                "`tsc` is not installed here; in the policy's folder, run: npm install"
             }
             Language::Python => {
-                "`componentize-py` is not installed here; in the policy's folder, type: python3 -m venv .venv"
+                "`componentize-py` is not installed here; in the policy's folder, run: python3 -m venv .venv"
             }
             Language::Go => {
                 "`go` is not installed here; install Go 1.27.1 or later from https://go.dev/dl"
             }
             Language::C => {
-                "`zig` is not installed here; in the policy's folder, type: python3 -m venv .venv"
+                "`zig` is not installed here; in the policy's folder, run: python3 -m venv .venv"
             }
         };
         assert!(said.contains(expected), "{said}");

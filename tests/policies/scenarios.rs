@@ -192,7 +192,7 @@ async fn a_mistake_is_told_with_what_would_be_right() {
         (
             &[empty.to_str().unwrap()],
             4,
-            "is no policy's folder: it has no policy.toml; make one with `backstop policy new",
+            "is not a policy's folder: it has no policy.toml; create one with `backstop policy new",
         ),
     ] {
         let output = run(&[&["policy", "test"], arguments].concat()).await;

@@ -1,4 +1,4 @@
-//! What a policy costs: to compile, to ask in a fresh instance and in a live one, in fuel and in memory.
+//! Measures what a policy costs: time to compile and to decide, fuel and memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,41 +8,41 @@ use backstop::policy::{EvaluationError, Limits, Payload, Policy, ProbeError, pro
 use backstop_core::settings::Settings;
 use backstop_core::{clock, examples};
 
-/// From what share of a limit on a policy's author is warned.
+/// The share of a limit above which a policy's author is warned.
 pub const NEAR: f64 = 0.5;
 
-/// The costs of a policy. Times are of this machine; fuel is the same on every one, of one version of the engine.
+/// The costs of a policy. Times depend on the machine; fuel depends only on the version of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
-    /// From the file to something that can be instantiated: at a start, and at each swap.
+    /// The time to compile, at startup and at each reload.
     pub compiling: Duration,
-    /// A whole decision as a host makes it: an instance made, configured, asked, thrown away.
+    /// A decision as a host makes it, in a new instance.
     pub fresh: Spread,
-    /// The questions alone, in an instance that is there already.
+    /// A decision in a reused instance.
     pub live: Spread,
-    /// The most fuel that one decision of the probe burns, for all calls together.
+    /// The most fuel that one decision of the validation probe uses.
     pub fuel: u64,
-    /// The most linear memory in bytes that one decision of the probe takes.
+    /// The most linear memory, in bytes, that one decision of the probe uses.
     pub memory: usize,
 }
 
-/// How long the same thing took, again and again.
+/// The distribution of repeated times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {
-    /// Half of the times are shorter.
+    /// The median.
     pub median: Duration,
-    /// One in a hundred is longer.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// How many there were.
+    /// The number of times.
     pub times: usize,
 }
 
 impl Costs {
-    /// Asks the policy for about `lasting` in all. One that a host would refuse is not measured.
+    /// Measures the policy for about `duration`. Fails if a host would reject the policy.
     pub fn measure(
         subject: &Subject,
         settings: &Settings,
-        lasting: Duration,
+        duration: Duration,
     ) -> Result<Self, ProbeError> {
         let policy = subject.policy(settings);
         probe::run(&policy)?;
@@ -54,7 +54,7 @@ impl Costs {
             memory = memory.max(asked.memory);
         }
         let failure = examples::ordinary_failure();
-        let half = lasting / 2;
+        let half = duration / 2;
         let fresh = repeated(half, || {
             policy.evaluate(&failure, &payload).answer.map(drop)
         });
@@ -67,7 +67,7 @@ impl Costs {
         })
     }
 
-    /// What is near a limit: its name, and the share of it that is used.
+    /// The limits of which the policy uses more than [`NEAR`], each with its name and the used share.
     pub fn near(&self, limits: &Limits) -> Vec<(&'static str, f64)> {
         let shares = [
             ("fuel", self.fuel as f64 / limits.fuel as f64),
@@ -80,7 +80,7 @@ impl Costs {
     }
 }
 
-/// A policy that stood the probe, and broke on the same failure later.
+/// The error of a policy that passed validation and broke on the same failure later.
 fn broke(broken: EvaluationError) -> ProbeError {
     let failure = examples::ordinary_failure();
     ProbeError {
@@ -94,32 +94,32 @@ fn broke(broken: EvaluationError) -> ProbeError {
 fn live(
     policy: &Policy,
     payload: &Arc<Payload>,
-    lasting: Duration,
+    duration: Duration,
 ) -> Result<Spread, EvaluationError> {
     let failure = examples::ordinary_failure();
-    let begun = || {
+    let start = || {
         let mut session = policy.session(payload);
-        // The instance is made at the first question.
+        // The instance is created by the first evaluation.
         session.evaluate(&failure).map(|_| session)
     };
-    let mut session = begun()?;
-    repeated(lasting, || {
+    let mut session = start()?;
+    repeated(duration, || {
         if session.evaluate(&failure).is_err() {
-            // A policy that never frees what it is given fills its memory in time: no host asks it so often.
-            session = begun()?;
+            // A policy that never frees memory runs out of it here, but not in a host, which reuses no instance.
+            session = start()?;
         }
         Ok(())
     })
 }
 
-/// Runs `once` until the time is over, ten times at least.
+/// Calls `once` until the time is over, at least ten times.
 fn repeated(
-    lasting: Duration,
+    duration: Duration,
     mut once: impl FnMut() -> Result<(), EvaluationError>,
 ) -> Result<Spread, EvaluationError> {
     let began = clock::instant();
     let mut times = Vec::new();
-    while times.len() < 10 || began.elapsed() < lasting {
+    while times.len() < 10 || began.elapsed() < duration {
         let started = clock::instant();
         once()?;
         times.push(started.elapsed());
@@ -139,7 +139,7 @@ mod tests {
     use backstop::policy::{Sandbox, Source};
 
     #[test]
-    fn a_policy_s_costs_are_told_and_compared_with_the_limits() {
+    fn the_costs_of_a_policy_are_compared_with_the_limits() {
         let sandbox = Sandbox::new(Limits::default()).unwrap();
         let subject = Subject::load(&sandbox, &Source::builtin("linear"), "linear").unwrap();
         let costs = Costs::measure(&subject, &Settings::new(), Duration::ZERO).unwrap();

@@ -1,4 +1,4 @@
-//! The policy under test: compiled once, asked with whatever settings a test has.
+//! The policy under test: compiled once, evaluated with the settings of each test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use backstop::policy::{Component, Part, Policy, PolicyError, Sandbox, Source};
 use backstop_core::clock;
 use backstop_core::settings::Settings;
 
-/// A policy's file, compiled. It has not been probed: what it makes of failures is what the tests are for.
+/// A compiled policy. It has not been validated, so that tests can show why a host would reject it.
 #[derive(Debug)]
 pub struct Subject {
     sandbox: Sandbox,
@@ -17,7 +17,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Reads and compiles the policy. `name` is what it is called in reports.
+    /// Reads and compiles the policy. `name` is its name in reports.
     pub fn load(sandbox: &Sandbox, source: &Source, name: &str) -> Result<Self, PolicyError> {
         let file = source.read()?;
         let started = clock::instant();
@@ -36,7 +36,7 @@ impl Subject {
         policy(&self.sandbox, &self.component, settings)
     }
 
-    /// The same file with these settings in another sandbox, compiled again.
+    /// The policy with these settings, compiled again in another sandbox.
     pub fn policy_in(&self, other: &Sandbox, settings: &Settings) -> Result<Policy, PolicyError> {
         let component = compile(other, self.component.name(), &self.file)?;
         Ok(policy(other, &component, settings))

@@ -1,13 +1,12 @@
-//! `backstop policy new`: a folder that builds and passes its tests as it stands. The templates are the files of `examples/policies/`.
+//! `backstop policy new`: creates a policy's folder from a template, a copy of an example in `examples/policies/`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::bindings::{self, BindingsError};
-use super::language::Language;
-use super::project::{PolicyName, Project, ProjectError};
+use crate::project::{Language, PolicyName, Project, ProjectError};
 
-/// What the examples are called, and a new policy is not.
+/// The name of the policy in the examples.
 const EXAMPLE: &str = "card-payments";
 
 const SCENARIOS: &str = include_str!("../templates/scenarios.toml");
@@ -22,7 +21,7 @@ macro_rules! files {
     };
 }
 
-/// All but the scenarios, which are the same for every language.
+/// The files of a template, except the scenarios, which all languages share.
 fn files(language: Language) -> &'static [(&'static str, &'static str)] {
     match language {
         Language::Rust => {
@@ -47,11 +46,11 @@ fn files(language: Language) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Why there is no new policy.
+/// Why a policy's folder can't be created.
 #[derive(Debug, thiserror::Error)]
 pub enum NewError {
-    /// Something is there already: nothing of it is touched.
-    #[error("{} is there already, and not empty; name another folder with --folder", folder.display())]
+    /// The folder already contains something.
+    #[error("{} already exists and is not empty; name another folder with --folder", folder.display())]
     Taken {
         /// The folder.
         folder: PathBuf,
@@ -65,15 +64,15 @@ pub enum NewError {
         #[source]
         cause: io::Error,
     },
-    /// The bindings can't be made.
+    /// The bindings can't be generated.
     #[error(transparent)]
     Bindings(#[from] BindingsError),
-    /// The template is no policy's folder: a fault of this program.
+    /// The template is invalid, which is a bug of this program.
     #[error(transparent)]
     Project(#[from] ProjectError),
 }
 
-/// Makes a new policy in `folder`, which must not be there or be empty.
+/// Creates a policy in `folder`, which must not exist or be empty.
 pub fn create(folder: &Path, name: &PolicyName, language: Language) -> Result<Project, NewError> {
     let taken = std::fs::read_dir(folder).is_ok_and(|mut inside| inside.next().is_some());
     if taken || folder.is_file() {
@@ -91,7 +90,7 @@ pub fn create(folder: &Path, name: &PolicyName, language: Language) -> Result<Pr
     Ok(project)
 }
 
-/// The example's name in a template's text, made this policy's.
+/// Replaces the example's name by the policy's.
 fn renamed(text: &str, name: &PolicyName) -> String {
     text.replace(EXAMPLE, name.as_ref())
 }

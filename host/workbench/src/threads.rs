@@ -1,9 +1,9 @@
-//! Work spread over threads, its results in the order of the work: which thread did what leaves no trace.
+//! Runs work on several threads. Results come in the order of the work, whatever thread did it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// `work` of each number below `count`, by so many threads. `done` is called after each, from whichever thread did it.
+/// Calls `work` with each number below `count`. `done` is called after each, on the same thread.
 pub(super) fn spread<T: Send>(
     count: usize,
     threads: usize,
@@ -47,15 +47,15 @@ mod tests {
     fn results_come_in_the_order_of_the_work_whatever_the_threads() {
         let squares: Vec<_> = (0..100).map(|number| number * number).collect();
         for threads in [0, 1, 3, 200] {
-            let told = AtomicUsize::new(0);
+            let calls = AtomicUsize::new(0);
             let done = || {
-                told.fetch_add(1, Ordering::Relaxed);
+                calls.fetch_add(1, Ordering::Relaxed);
             };
             assert_eq!(
                 spread(100, threads, |number| number * number, done),
                 squares
             );
-            assert_eq!(told.into_inner(), 100);
+            assert_eq!(calls.into_inner(), 100);
         }
     }
 }

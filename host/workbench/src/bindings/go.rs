@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 
-use super::{Written, generate};
+use super::contract::generate;
+use super::written::Written;
 use crate::project::Project;
 
 macro_rules! runtime {

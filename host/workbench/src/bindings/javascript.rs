@@ -1,14 +1,13 @@
 //! For JavaScript and TypeScript: the module that the engine runs in place of the policy's own. It imports the policy, mends what componentize-qjs makes of numbers from 2^31 on, and puts an exception's own words before the engine's.
 
-use super::Written;
-use crate::language::Language;
-use crate::project::Project;
+use super::written::Written;
+use crate::project::{Language, Project};
 
 /// The part that is the same for every policy.
 const ENTRY: &str = include_str!("entry.js");
 
 /// Where the module is, in the policy's folder.
-pub(crate) const MODULE: &str = "bindings/entry.js";
+pub(crate) const ENTRY_MODULE: &str = "bindings/entry.js";
 
 /// How each question is handed on. What `configure` throws is its answer, and no fault.
 const HANDED_ON: [(&str, &str); 4] = [

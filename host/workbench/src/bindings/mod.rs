@@ -1,37 +1,34 @@
-//! `bindings/` in a policy's folder: the contract, and what the policy's language needs to speak it. Made anew by every build, committed by nobody.
+//! The generated `bindings/` in a policy's folder: the contract, and what the policy's language needs to implement it. Every build generates them again; they are not committed.
 
+mod contract;
 mod go;
-pub(super) mod javascript;
+mod javascript;
 mod rust;
+mod written;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use wit_bindgen_core::wit_parser::{Resolve, WorldId};
-use wit_bindgen_core::{Files, WorldGenerator};
+use crate::project::{Language, Project};
+use contract::{generate, world};
+use written::Written;
 
-use super::language::Language;
-use super::project::Project;
+pub(crate) use contract::{CONTRACT, WORLD, resolved_for};
+pub(crate) use javascript::ENTRY_MODULE;
 
-/// The contract.
-pub(super) const CONTRACT: &str = include_str!("../../wit/policy.wit");
-
-/// What TypeScript is told of the contract: what a policy exports, and what it may import.
+/// The types for TypeScript: the exports of a policy, and the imports.
 const TYPES: &str = include_str!("policy.d.ts");
 const IMPORTS: &str = include_str!("imports.d.ts");
 
-/// The world of one policy, with no more exports than it answers. Not the name of any file: componentize-py makes a module of it.
-pub(super) const WORLD: &str = "answers";
-
-/// Why there are no bindings.
+/// Why bindings can't be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum BindingsError {
-    /// A generator gave up: a fault of this program.
-    #[error("can't make the bindings for {language}: {reason}")]
+    /// A generator failed, which is a bug of this program.
+    #[error("can't generate the bindings for {language}: {reason}")]
     Generator {
         /// The language.
         language: Language,
-        /// What the generator says.
+        /// The error of the generator.
         reason: String,
     },
     /// A file can't be written.
@@ -45,18 +42,8 @@ pub enum BindingsError {
     },
 }
 
-/// Files to be, by their path in `bindings/`.
-#[derive(Default)]
-struct Written(Vec<(String, Vec<u8>)>);
-
-impl Written {
-    fn add(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>) {
-        self.0.push((path.into(), bytes.into()));
-    }
-}
-
-/// Writes the bindings of a policy. A file that is as it should be is left alone, so that no toolchain builds anew for it.
-pub(super) fn write(project: &Project) -> Result<(), BindingsError> {
+/// Writes the bindings of a policy. Unchanged files are not written, so that toolchains do not rebuild.
+pub(crate) fn write(project: &Project) -> Result<(), BindingsError> {
     let mut written = Written::default();
     written.add("wit/policy.wit", CONTRACT);
     let made = match project.language {
@@ -83,17 +70,18 @@ pub(super) fn write(project: &Project) -> Result<(), BindingsError> {
     remove_others(&folder, &folder, &written);
     for (path, bytes) in written.0 {
         let path = folder.join(path);
-        put(&path, &bytes).map_err(|cause| BindingsError::Unwritable { path, cause })?;
+        write_if_changed(&path, &bytes)
+            .map_err(|cause| BindingsError::Unwritable { path, cause })?;
     }
     Ok(())
 }
 
-/// Removes what an earlier build wrote and this one does not. What can't be removed does no harm to a build.
+/// Removes files that an earlier build generated and this one does not. Failures are ignored: such files do not affect the build.
 fn remove_others(top: &Path, folder: &Path, written: &Written) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let place = path.strip_prefix(top).unwrap_or(&path);
-        // Python's own tool writes its bindings there.
+        // componentize-py writes its bindings there.
         if place == Path::new("python") {
             continue;
         }
@@ -105,7 +93,7 @@ fn remove_others(top: &Path, folder: &Path, written: &Written) {
     }
 }
 
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if std::fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
@@ -115,64 +103,9 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-/// The text of the policy's world, in the contract's own package.
-pub(super) fn world(answers: &[&str]) -> String {
-    let exports: String = answers
-        .iter()
-        .map(|question| format!("  export {question};\n"))
-        .collect();
-    format!(
-        "package backstop:policy@0.1.0;\n\n/// What this policy answers, as its policy.toml says.\nworld {WORLD} {{\n  import log;\n  import payload;\n  import default-classifier;\n\n{exports}}}\n"
-    )
-}
-
 fn world_only(project: &Project, written: &mut Written) -> anyhow::Result<()> {
     written.add("wit/answers.wit", world(&project.answers));
     Ok(())
-}
-
-/// The contract and the policy's world, for a generator.
-fn generate(
-    generator: &mut dyn WorldGenerator,
-    answers: &[&str],
-) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let (mut resolve, world) = resolved_for(answers)?;
-    made(generator, &mut resolve, world)
-}
-
-/// The contract, and the world of a policy with these answers.
-pub(super) fn resolved_for(answers: &[&str]) -> anyhow::Result<(Resolve, WorldId)> {
-    let own = world(answers).replacen("package backstop:policy@0.1.0;", "", 1);
-    resolved(&format!("{CONTRACT}\n{own}"), WORLD)
-}
-
-/// One of the contract's own worlds, for a generator.
-fn generate_world(
-    generator: &mut dyn WorldGenerator,
-    name: &str,
-) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let (mut resolve, world) = resolved(CONTRACT, name)?;
-    made(generator, &mut resolve, world)
-}
-
-fn resolved(text: &str, world: &str) -> anyhow::Result<(Resolve, WorldId)> {
-    let mut resolve = Resolve::default();
-    let package = resolve.push_str("policy.wit", text)?;
-    let world = resolve.select_world(&[package], Some(world))?;
-    Ok((resolve, world))
-}
-
-fn made(
-    generator: &mut dyn WorldGenerator,
-    resolve: &mut Resolve,
-    world: WorldId,
-) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let mut files = Files::default();
-    generator.generate(resolve, world, &mut files)?;
-    Ok(files
-        .iter()
-        .map(|(path, bytes)| (path.to_owned(), bytes.to_vec()))
-        .collect())
 }
 
 /// A header, its source, and an object file with the contract's types.
@@ -190,9 +123,10 @@ fn c(project: &Project, written: &mut Written) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::contract::resolved;
     use super::*;
 
-    /// Every name of the contract, as TypeScript writes it, is in the types that are written by hand.
+    /// The types for TypeScript are written by hand.
     #[test]
     fn the_types_for_typescript_have_every_name_of_the_contract() {
         let (resolve, _) = resolved(CONTRACT, "policy").unwrap();
@@ -220,8 +154,8 @@ mod tests {
         }
         assert!(names.len() > 25 && names.contains(&"previousDelay".to_owned()));
         for name in names {
-            let is_told = TYPES.contains(&name) || IMPORTS.contains(&name);
-            assert!(is_told, "bindings/*.d.ts does not have {name}");
+            let is_known = TYPES.contains(&name) || IMPORTS.contains(&name);
+            assert!(is_known, "bindings/*.d.ts does not have {name}");
         }
     }
 }

@@ -3,7 +3,8 @@
 use anyhow::Context;
 use toml::{Table, Value};
 
-use super::{Written, generate_world};
+use super::contract::generate_world;
+use super::written::Written;
 
 const WORKSPACE: &str = include_str!("../../sdk/workspace.toml");
 

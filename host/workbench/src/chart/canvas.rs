@@ -6,8 +6,11 @@ use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle};
 
+use super::error::{ChartError, drawing};
 use super::style::{FONT, GRID, GROUND, Mark};
-use super::{ChartError, SCALE, drawing};
+
+/// Drawing units per point: plotters places everything on whole units.
+pub(super) const SCALE: u32 = 4;
 
 /// A place in points, from the top left.
 pub(super) type Point = (f64, f64);

@@ -4,8 +4,9 @@ use plotters::prelude::DrawingBackend;
 
 use super::axis::{grouped, round_marks, steep_marks};
 use super::canvas::{Canvas, Stands};
+use super::error::ChartError;
+use super::render::Chart;
 use super::style::{INK, QUIET, colour, mark};
-use super::{Chart, ChartError};
 use crate::simulate::Spread;
 use crate::simulate::contention::Cell;
 

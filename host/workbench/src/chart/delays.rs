@@ -5,8 +5,9 @@ use plotters::style::RGBColor;
 
 use super::axis::{TimeAxis, grouped, spelled};
 use super::canvas::{Canvas, Stands};
+use super::error::ChartError;
+use super::render::Chart;
 use super::style::{BLUE, INK, ORANGE, QUIET};
-use super::{Chart, ChartError};
 use crate::replay::Delays;
 
 const WIDTH: u32 = 820;

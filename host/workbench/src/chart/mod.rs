@@ -1,153 +1,18 @@
-//! Charts as SVG and PNG, from the same drawing: text in the SVG is text, and the PNG has twice the points.
+//! Charts as SVG and PNG, from the same drawing. Text in the SVG is text; the PNG has two pixels per point.
 //!
-//! Drawn by plotters with a font that the program carries; nothing of the system's fonts is asked for. Colours are those of Okabe and Ito, which people tell apart whatever their eyes; lines differ by their marks too. An SVG follows a reader's dark mode, with a ground of its own; a PNG is light.
+//! Plotters draws with a bundled font; the fonts of the system are not used. The colours are those of Okabe and Ito, which people with colour blindness can distinguish, and lines also differ by their markers. An SVG follows the reader's dark mode and has its own background; a PNG is light.
 
 mod axis;
 mod canvas;
 mod contention;
 mod delays;
+mod error;
+mod render;
 mod style;
 mod timetable;
 
-use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
-
-use canvas::Canvas;
-
 pub use contention::ContentionChart;
 pub use delays::DelaysChart;
+pub use error::ChartError;
+pub use render::{Chart, png, svg};
 pub use timetable::TimetableChart;
-
-/// Units of the drawing to a point of the chart: plotters places everything on whole units.
-const SCALE: u32 = 4;
-
-/// Units of the drawing to a pixel of the PNG: each pixel is the mean of so many by so many.
-const SMOOTHED: u32 = 2;
-
-/// A chart could not be drawn or encoded.
-#[derive(Debug, thiserror::Error)]
-pub enum ChartError {
-    /// Plotters gave up.
-    #[error("can't draw the chart")]
-    Draw(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The picture does not become a file.
-    #[error("can't encode the chart")]
-    Encode(#[from] png::EncodingError),
-    /// The font that the program carries is none.
-    #[error("can't read the font of the charts")]
-    Font,
-}
-
-/// Something to draw.
-pub trait Chart {
-    /// Width and height in points.
-    fn size(&self) -> (u32, u32);
-    /// What it shows, in a line: the SVG's title.
-    fn title(&self) -> String;
-    /// What is to be seen on it, for who can't see it: the SVG's description.
-    fn description(&self) -> String;
-    /// Draws it, in points.
-    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static;
-}
-
-/// The chart as an SVG document.
-pub fn svg(chart: &impl Chart) -> Result<String, ChartError> {
-    style::register_font()?;
-    let (width, height) = chart.size();
-    let mut drawn = String::new();
-    let backend = SVGBackend::with_string(&mut drawn, (width * SCALE, height * SCALE));
-    finished(chart, backend, 0.0)?;
-    let body = drawn.split_once('\n').map_or("", |(_, body)| body);
-    Ok(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">{}</title>\n<desc id=\"description\">{}</desc>\n{}{body}",
-        width * SCALE,
-        height * SCALE,
-        escaped(&chart.title()),
-        escaped(&chart.description()),
-        style::dark_rules(),
-    ))
-}
-
-/// The chart as a PNG, with two pixels to a point.
-pub fn png(chart: &impl Chart) -> Result<Vec<u8>, ChartError> {
-    style::register_font()?;
-    let (width, height) = chart.size();
-    let (wide, high) = (width * SCALE, height * SCALE);
-    let mut drawn = vec![0xff; 3 * wide as usize * high as usize];
-    let backend = BitMapBackend::with_buffer(&mut drawn, (wide, high));
-    finished(chart, backend, 0.2)?;
-    let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, wide / SMOOTHED, high / SMOOTHED);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header()?;
-    writer.write_image_data(&smoothed(&drawn, wide as usize))?;
-    writer.finish()?;
-    Ok(file)
-}
-
-fn finished<B: DrawingBackend>(
-    chart: &impl Chart,
-    backend: B,
-    lowered: f64,
-) -> Result<(), ChartError>
-where
-    B::ErrorType: 'static,
-{
-    let area = backend.into_drawing_area();
-    let canvas = Canvas::on(&area, lowered);
-    canvas.clear()?;
-    chart.draw(&canvas)?;
-    area.present().map_err(drawing)
-}
-
-/// What plotters says, as our error.
-fn drawing<E: std::error::Error + Send + Sync + 'static>(error: E) -> ChartError {
-    ChartError::Draw(Box::new(error))
-}
-
-/// A picture of half the width and height, each pixel the mean of four.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the mean of bytes is a byte"
-)]
-fn smoothed(picture: &[u8], width: usize) -> Vec<u8> {
-    let side = SMOOTHED as usize;
-    let mut smooth = Vec::with_capacity(picture.len() / (side * side));
-    for rows in picture.chunks_exact(3 * width * side) {
-        for left in (0..width).step_by(side) {
-            for channel in 0..3 {
-                let at = |row: usize, column: usize| {
-                    let index = 3 * (row * width + left + column) + channel;
-                    u32::from(rows.get(index).copied().unwrap_or(0xff))
-                };
-                let sum: u32 = (0..side)
-                    .flat_map(|row| (0..side).map(move |column| (row, column)))
-                    .map(|(row, column)| at(row, column))
-                    .sum();
-                smooth.push((sum / (SMOOTHED * SMOOTHED)) as u8);
-            }
-        }
-    }
-    smooth
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_smooth_pixel_is_the_mean_of_four() {
-        let black = [0, 0, 0];
-        let white = [200, 100, 40];
-        let picture = [black, white, white, white, black, white, black, black].concat();
-        assert_eq!(smoothed(&picture, 4), [100, 50, 20, 100, 50, 20]);
-    }
-}

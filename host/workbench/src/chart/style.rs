@@ -2,7 +2,7 @@
 
 use plotters::style::{FontStyle, RGBColor};
 
-use super::ChartError;
+use super::error::ChartError;
 
 /// What the SVG names, and what the PNG draws with.
 pub(super) const FONT: &str = "sans-serif";

@@ -4,8 +4,9 @@ use plotters::prelude::DrawingBackend;
 
 use super::axis::{TimeAxis, grouped, spelled};
 use super::canvas::{Canvas, Point, Stands};
+use super::error::ChartError;
+use super::render::Chart;
 use super::style::{BLUE, INK, ORANGE, QUIET};
-use super::{Chart, ChartError};
 use crate::simulate::timetable::{Row, Timetable};
 
 const WIDTH: u32 = 820;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use backstop_backoff::{CODES, Class};
 
-use crate::scenario::plain_failure;
 use backstop::policy::{Payload, Policy};
 use backstop_core::decision::{Action, Answer, LONGEST_DELAY};
 use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp};
+use backstop_versions::scenario::plain_failure;
 
 /// From this attempt on, a delay is expected.
 const LATE: u32 = 10;

@@ -1,39 +1,39 @@
-//! Looks among generated failures for those that a policy does not stand, and makes the first of each kind as small as it gets.
+//! Evaluates a policy with generated failures, and minimises the first failure of each kind that it does not handle.
 
 use std::time::Duration;
 
-use super::Plan;
 use super::generate::{Case, Vocabulary, cases};
+use super::plan::Plan;
 use super::shrink::smallest;
 use backstop::policy::{Evaluation, EvaluationError, Policy, StoppedClock};
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::Milliseconds;
 
-/// How many failures are generated, if there is time.
-const MOST: u32 = 2_000;
+/// The number of generated failures, if there is time.
+const MAX_CASES: u32 = 2_000;
 
-/// How many are generated however slow the policy is.
-const LEAST: u32 = 100;
+/// The number of generated failures for a slow policy.
+const MIN_CASES: u32 = 100;
 
-/// How long failures are generated for.
-const HUNTING: Duration = Duration::from_secs(3);
+/// The time limit, unless the number of cases is given.
+const TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// On so many failures the clock is tried whether the policy reads it or not: it may have done so at its start.
-const CLOCKS: u32 = 8;
+/// The first failures are evaluated with another clock even if the policy does not read it: it may have done so when it started.
+const CLOCK_CASES: u32 = 8;
 
-/// What is wrong with what a policy makes of a failure.
+/// How a policy fails to handle a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It stopped itself, or broke a rule of WebAssembly.
+    /// It trapped.
     Trap,
-    /// It wanted more than it may have.
+    /// It exceeded a limit.
     Limit,
-    /// An answer that nobody can mean.
+    /// It gave an invalid answer.
     Nonsense,
-    /// A delay that is too long, and longer than what the service asked for.
+    /// It gave a delay that is too long, and longer than the service asked for.
     Delay,
-    /// Another answer when attributes and details come in another order.
+    /// It gave another answer for another order of attributes and details.
     Order,
 }
 
@@ -67,57 +67,61 @@ impl Fault {
     }
 }
 
-/// A failure that the policy does not stand, as small as it gets.
+/// A minimised failure that the policy does not handle.
 #[derive(Debug)]
 pub(super) struct Caught {
     pub(super) fault: Fault,
-    /// Which of the generated failures it was made of, from 1.
+    /// The number of the generated failure, from 1.
     pub(super) number: u32,
     pub(super) case: Case,
-    /// What it made of it; of [`Fault::Order`], of the same in another order.
+    /// The evaluation; for [`Fault::Order`], the one in another order.
     pub(super) asked: Evaluation,
-    /// Of [`Fault::Order`], what it made of it as it was.
+    /// For [`Fault::Order`], the evaluation in the original order.
     pub(super) before: Option<Evaluation>,
 }
 
-/// What came of asking about generated failures.
+/// The result of evaluating generated failures.
 #[derive(Debug, Default)]
-pub(super) struct Hunt {
-    /// How many failures were generated.
+pub(super) struct Findings {
+    /// The number of generated failures.
     pub(super) cases: u32,
     /// The most fuel of one decision that ended.
     pub(super) fuel: u64,
     /// The most memory of one decision that ended, in bytes.
     pub(super) memory: usize,
-    /// The first of the failures whose answer depends on the clock.
+    /// The number of the first failure whose answer depends on the clock.
     pub(super) by_clock: Option<u32>,
     caught: Vec<Caught>,
 }
 
-impl Hunt {
-    /// The failure of this kind, if there was one.
+impl Findings {
+    /// The failure with this fault, if there is one.
     pub(super) fn caught(&self, fault: Fault) -> Option<&Caught> {
         self.caught.iter().find(|caught| caught.fault == fault)
     }
 }
 
-pub(super) fn hunt(policy: &Policy, plan: &Plan<'_>, progress: &mut dyn FnMut(u32, u32)) -> Hunt {
+pub(super) fn run(
+    policy: &Policy,
+    plan: &Plan<'_>,
+    progress: &mut dyn FnMut(u32, u32),
+) -> Findings {
     let started = clock::instant();
-    let most = plan.cases.unwrap_or(MOST);
-    let mut hunt = Hunt::default();
+    let most = plan.cases.unwrap_or(MAX_CASES);
+    let mut findings = Findings::default();
     for (number, case) in (1..=most).zip(cases(plan.seed, &Vocabulary::of(plan.scenarios))) {
-        hunt.cases = number;
+        findings.cases = number;
         progress(number, most);
         let seen = Seen::of(policy, &case, plan.longest_delay, is_turned(number));
-        if hunt.by_clock.is_none() && depends_on_clock(policy, &case, number, &seen.asked) {
-            hunt.by_clock = Some(number);
+        if findings.by_clock.is_none() && depends_on_clock(policy, &case, number, &seen.asked) {
+            findings.by_clock = Some(number);
         }
         match seen.fault {
             None => {
-                hunt.fuel = hunt.fuel.max(seen.asked.fuel);
-                hunt.memory = hunt.memory.max(seen.asked.memory);
+                findings.fuel = findings.fuel.max(seen.asked.fuel);
+                findings.memory = findings.memory.max(seen.asked.memory);
             }
-            Some(fault) if hunt.caught(fault).is_some() => {}
+            Some(fault) if findings.caught(fault).is_some() => {}
             Some(fault) => {
                 let still = |case: &Case| {
                     let turned = fault == Fault::Order;
@@ -125,7 +129,7 @@ pub(super) fn hunt(policy: &Policy, plan: &Plan<'_>, progress: &mut dyn FnMut(u3
                     (seen.fault == Some(fault)).then_some(seen)
                 };
                 let (case, seen) = smallest((case, seen), &still);
-                hunt.caught.push(Caught {
+                findings.caught.push(Caught {
                     fault,
                     number,
                     case,
@@ -134,22 +138,22 @@ pub(super) fn hunt(policy: &Policy, plan: &Plan<'_>, progress: &mut dyn FnMut(u3
                 });
             }
         }
-        let is_late = plan.cases.is_none() && started.elapsed() > HUNTING;
-        if is_late && number >= LEAST {
+        let is_late = plan.cases.is_none() && started.elapsed() > TIME_LIMIT;
+        if is_late && number >= MIN_CASES {
             break;
         }
     }
-    hunt
+    findings
 }
 
-/// Whether this failure is asked about in another order too: it takes as long once more.
+/// Whether to evaluate this failure in another order too, which takes twice as long.
 fn is_turned(number: u32) -> bool {
     number.is_multiple_of(4)
 }
 
-/// Whether the policy answers something else when its clocks show another time. That it reads one says little: the runtimes of Go and Python do so themselves.
+/// Whether the answer changes with the time on the clock. Reading the clock alone means little: the runtimes of Go and Python do so themselves.
 fn depends_on_clock(policy: &Policy, case: &Case, number: u32, asked: &Evaluation) -> bool {
-    if !asked.read_clock && number > CLOCKS {
+    if !asked.read_clock && number > CLOCK_CASES {
         return false;
     }
     let other = policy.evaluate_at(other_clock(number), &case.failure, &case.payload());
@@ -158,7 +162,7 @@ fn depends_on_clock(policy: &Policy, case: &Case, number: u32, asked: &Evaluatio
     !ran_out_of_time(asked) && !ran_out_of_time(&other) && !is_same(asked, &other)
 }
 
-/// From 2026 on, a day, two hours, three minutes and four seconds later each time: each weekday and hour has its turn.
+/// A time from 2026 on, each a day, two hours, three minutes and four seconds later, so that all weekdays and hours occur.
 fn other_clock(number: u32) -> StoppedClock {
     let number = u64::from(number);
     StoppedClock {
@@ -167,7 +171,7 @@ fn other_clock(number: u32) -> StoppedClock {
     }
 }
 
-/// Whether two answers come to the same; a reason in other words does.
+/// Whether two answers are equivalent. The text of the reason does not matter.
 fn is_same(one: &Evaluation, other: &Evaluation) -> bool {
     let (Ok(one), Ok(other)) = (&one.answer, &other.answer) else {
         return one.answer == other.answer;
@@ -181,7 +185,7 @@ fn is_same(one: &Evaluation, other: &Evaluation) -> bool {
         && delay(one) == delay(other)
 }
 
-/// What a policy makes of one failure.
+/// The evaluation of one failure.
 struct Seen {
     fault: Option<Fault>,
     asked: Evaluation,
@@ -189,7 +193,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// `turned`: in another order too.
+    /// `turned` evaluates it in another order too.
     fn of(policy: &Policy, case: &Case, longest: Milliseconds, turned: bool) -> Self {
         let asked = policy.evaluate(&case.failure, &case.payload());
         let fault = Fault::of(case, &asked, longest);

@@ -13,11 +13,11 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
-use crate::preset::PRESETS;
-use crate::scenario::Scenario;
 use backstop::policy::Payload;
 use backstop_core::decision::LONGEST_DELAY;
 use backstop_core::failure::{Error, Failure, ID_BYTES, Milliseconds, Timestamp};
+use backstop_versions::preset::PRESETS;
+use backstop_versions::scenario::Scenario;
 
 /// A failure and the message's body.
 #[derive(Debug, Clone, PartialEq)]

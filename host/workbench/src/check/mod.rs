@@ -1,47 +1,34 @@
-//! What every policy must stand, whatever it decides: the probe of a host, the same answer to the same failure, and an answer with sense, within limits, to whatever failure comes.
+//! The checks that every policy must pass: a host's validation, the same answer to the same failure, and a valid answer within limits to every failure.
 //!
-//! `generate` makes failures, `hunt` looks among them for those that a policy does not stand, `shrink` makes these small, `paste` writes one down as a scenario.
+//! [`generate`] generates failures, [`fuzz`] evaluates the policy with them, [`shrink`] minimises a failure that the policy does not handle, [`paste`] writes it as a scenario, and [`doubt`] warns about unusual decisions.
 
 mod doubt;
 mod fuzz;
 mod generate;
 mod paste;
+mod plan;
 mod shrink;
 
 use std::sync::Arc;
 
-use super::outcome::{Found, Kind, Outcome, Row, Tried};
-use super::scenario::{Scenario, described};
 use super::subject::Subject;
 use backstop::policy::{Evaluation, EvaluationError, Limits, Payload, Policy, Sandbox, probe};
 use backstop_core::clock;
 use backstop_core::failure::{Failure, Milliseconds};
-use backstop_core::settings::Settings;
-use fuzz::{Caught, Fault, Hunt};
+use backstop_versions::outcome::{Found, Kind, Outcome, Row, Tried};
+use backstop_versions::scenario::{Scenario, described};
+use fuzz::{Caught, Fault, Findings};
 use generate::Vocabulary;
 
-/// How many failures are asked about more than once.
+pub use plan::Plan;
+
+/// The number of failures that are evaluated more than once.
 const REPEATED: u32 = 32;
 
-/// A policy that takes longer to compile is compiled for one engine only.
+/// A policy that takes longer to compile is not compiled for a second engine.
 const QUICK: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// What the checks are made with.
-#[derive(Debug, Clone, Copy)]
-pub struct Plan<'a> {
-    /// The policy's settings.
-    pub settings: &'a Settings,
-    /// No delay may be longer, unless the failing service asked for it.
-    pub longest_delay: Milliseconds,
-    /// The author's scenarios: their codes, details, attributes and payloads turn up in the generated failures.
-    pub scenarios: &'a [Scenario],
-    /// What the generated failures are made of: the same seed and scenarios give the same failures.
-    pub seed: u64,
-    /// How many failures are generated; as many as fit into a few seconds where it is none.
-    pub cases: Option<u32>,
-}
-
-/// The failures that the checks are made with, without end, and the message's body of each: ordinary, extreme and odd ones. The same seed and scenarios give the same.
+/// The endless sequence of generated failures, each with the body of its message: ordinary, extreme and odd ones. The same seed and scenarios give the same sequence.
 pub fn failures(
     seed: u64,
     scenarios: &[Scenario],
@@ -57,34 +44,34 @@ pub fn failures(
 enum Check {
     Taken,
     Same,
-    Hunted(Fault),
+    Fuzzed(Fault),
 }
 
 impl Check {
     const ALL: [Self; 7] = [
         Self::Taken,
         Self::Same,
-        Self::Hunted(Fault::Order),
-        Self::Hunted(Fault::Trap),
-        Self::Hunted(Fault::Limit),
-        Self::Hunted(Fault::Nonsense),
-        Self::Hunted(Fault::Delay),
+        Self::Fuzzed(Fault::Order),
+        Self::Fuzzed(Fault::Trap),
+        Self::Fuzzed(Fault::Limit),
+        Self::Fuzzed(Fault::Nonsense),
+        Self::Fuzzed(Fault::Delay),
     ];
 
     fn name(self, longest: Milliseconds) -> String {
         match self {
             Self::Taken => "a host takes it".to_owned(),
             Self::Same => "the same failure gets the same answer".to_owned(),
-            Self::Hunted(Fault::Order) => "the order of attributes changes nothing".to_owned(),
-            Self::Hunted(Fault::Trap) => "no failure makes it trap".to_owned(),
-            Self::Hunted(Fault::Limit) => "it ends within its limits".to_owned(),
-            Self::Hunted(Fault::Nonsense) => "every answer makes sense".to_owned(),
-            Self::Hunted(Fault::Delay) => format!("no delay is longer than {longest}"),
+            Self::Fuzzed(Fault::Order) => "the order of attributes changes nothing".to_owned(),
+            Self::Fuzzed(Fault::Trap) => "no failure makes it trap".to_owned(),
+            Self::Fuzzed(Fault::Limit) => "it ends within its limits".to_owned(),
+            Self::Fuzzed(Fault::Nonsense) => "every answer makes sense".to_owned(),
+            Self::Fuzzed(Fault::Delay) => format!("no delay is longer than {longest}"),
         }
     }
 }
 
-/// Runs the checks whose names are `wanted`, in a fixed order. `progress` is told how many failures of how many were generated.
+/// Runs the checks whose names are `wanted`, in a fixed order. `progress` is called with the number of generated failures so far and in total.
 pub fn run(
     subject: &Subject,
     plan: &Plan<'_>,
@@ -99,11 +86,11 @@ pub fn run(
         .collect();
     let policy = subject.policy(plan.settings);
     if !wanted.is_empty() && refuses_settings(&policy) {
-        // Every check would say the same.
+        // Every check would fail for the same reason.
         let outcome = Outcome::new(Kind::Check, Check::Taken.name(longest));
         return vec![taken(outcome, &policy)];
     }
-    let mut hunt: Option<Hunt> = None;
+    let mut findings: Option<Findings> = None;
     let mut outcomes = Vec::new();
     for (check, name) in wanted {
         let started = clock::instant();
@@ -111,27 +98,27 @@ pub fn run(
         let mut outcome = match check {
             Check::Taken => taken(outcome, &policy),
             Check::Same => same(outcome, subject, plan, &policy),
-            Check::Hunted(fault) => {
-                let hunt = hunt.get_or_insert_with(|| fuzz::hunt(&policy, plan, progress));
-                hunted(outcome, fault, hunt, plan)
+            Check::Fuzzed(fault) => {
+                let findings = findings.get_or_insert_with(|| fuzz::run(&policy, plan, progress));
+                fuzzed(outcome, fault, findings, plan)
             }
         };
-        if check == Check::Hunted(Fault::Nonsense) && outcome.passed {
+        if check == Check::Fuzzed(Fault::Nonsense) && outcome.passed {
             outcome.warnings.extend(doubt::doubts(&policy));
         }
         outcome.took = started.elapsed();
         outcomes.push(outcome);
     }
-    // On the way to its answers, whichever failure it was: told with the check that asks twice.
+    // The fuzzer finds this with any failure; it is reported with the check that evaluates twice.
     let same = Check::Same.name(longest);
     if let (
-        Some(Hunt {
+        Some(Findings {
             by_clock: Some(number),
             ..
         }),
         Some(same),
     ) = (
-        &hunt,
+        &findings,
         outcomes.iter_mut().find(|outcome| outcome.name == same),
     ) {
         same.warnings.push(format!(
@@ -142,7 +129,10 @@ pub fn run(
 }
 
 fn refuses_settings(policy: &Policy) -> bool {
-    let asked = policy.evaluate(&super::scenario::plain_failure(), &Arc::default());
+    let asked = policy.evaluate(
+        &backstop_versions::scenario::plain_failure(),
+        &Arc::default(),
+    );
     matches!(
         asked.answer,
         Err(EvaluationError::Settings(_) | EvaluationError::NoSettings(_))
@@ -160,7 +150,7 @@ fn taken(mut outcome: Outcome, policy: &Policy) -> Outcome {
     }
 }
 
-/// Asks twice in one engine and once in another, which gives instances their memory in another way; and twice in one instance, which no host does, to find what is kept.
+/// Evaluates twice in one engine and once in another, which allocates the memory of instances differently; and twice in one instance, which no host does, to find kept state.
 fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Policy) -> Outcome {
     let other = match subject.compiling() < QUICK {
         true => Sandbox::on_demand(Limits::default())
@@ -206,7 +196,7 @@ fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Polic
     outcome
 }
 
-/// Whether the second answer in one instance differs from the first.
+/// Whether a reused instance gives another answer.
 fn answers_change(policy: &Policy, failure: &Failure, payload: &Arc<Payload>) -> bool {
     let mut session = policy.session(payload);
     let first = session.evaluate(failure);
@@ -214,12 +204,12 @@ fn answers_change(policy: &Policy, failure: &Failure, payload: &Arc<Payload>) ->
     first.is_ok() && first != second
 }
 
-fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> Outcome {
-    let cases = hunt.cases;
+fn fuzzed(mut outcome: Outcome, fault: Fault, findings: &Findings, plan: &Plan<'_>) -> Outcome {
+    let cases = findings.cases;
     let limits = Limits::default();
-    let fuel = share(hunt.fuel as f64 / limits.fuel as f64);
-    let memory = share(hunt.memory as f64 / limits.memory as f64);
-    outcome.about = match (fault, hunt.caught(fault)) {
+    let fuel = share(findings.fuel as f64 / limits.fuel as f64);
+    let memory = share(findings.memory as f64 / limits.memory as f64);
+    outcome.about = match (fault, findings.caught(fault)) {
         (Fault::Limit, None) => format!("at most {fuel} of its fuel and {memory} of its memory"),
         _ => format!("{cases} generated failures"),
     };
@@ -229,9 +219,9 @@ fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> O
         asked,
         before,
         ..
-    }) = hunt.caught(fault)
+    }) = findings.caught(fault)
     else {
-        let is_near = hunt.fuel > limits.fuel / 2 || hunt.memory > limits.memory / 2;
+        let is_near = findings.fuel > limits.fuel / 2 || findings.memory > limits.memory / 2;
         if fault == Fault::Limit && is_near {
             outcome.warnings.push(
                 "it uses more than half of what it may: the next version, or a larger payload, may not fit".to_owned(),
@@ -256,13 +246,13 @@ fn hunted(mut outcome: Outcome, fault: Fault, hunt: &Hunt, plan: &Plan<'_>) -> O
     outcome.found = Some(Found {
         case: *number,
         seed: plan.seed,
-        // A scenario has one order alone.
+        // A scenario can't express the order.
         scenario: (fault != Fault::Order).then(|| paste::scenario(case, fault, plan)),
     });
     outcome
 }
 
-/// A part of a whole in percent, never less than it is.
+/// A share in percent, rounded up.
 fn share(part: f64) -> String {
     let tenths = (part * 1_000.0).ceil() / 10.0;
     format!("{tenths} %")

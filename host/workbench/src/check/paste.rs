@@ -1,15 +1,15 @@
-//! A failure as a scenario, to be pasted into an author's file: what is as plain as in any scenario is left out.
+//! Writes a failure as a scenario, to paste into an author's file. Fields with their default value are left out.
 
 use backstop_backoff::format_duration;
 use toml::Value;
 
-use super::Plan;
 use super::fuzz::Fault;
 use super::generate::Case;
-use crate::scenario::plain_failure;
+use super::plan::Plan;
 use backstop_core::failure::{Milliseconds, Timestamp, random};
+use backstop_versions::scenario::plain_failure;
 
-/// The scenario that this fault fails, and that passes once it is mended.
+/// The scenario that fails because of this fault, and passes once it is fixed.
 pub(super) fn scenario(case: &Case, fault: Fault, plan: &Plan<'_>) -> String {
     let (what, expect) = match fault {
         Fault::Trap => ("does not trap", "{}".to_owned()),
@@ -82,17 +82,17 @@ fn failure(case: &Case) -> String {
             (failure.random != follows).then(|| Value::Float(failure.random).to_string()),
         ),
     ];
-    let told: Vec<_> = fields
+    let fields: Vec<_> = fields
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name} = {}", value?)))
         .collect();
-    match told.as_slice() {
+    match fields.as_slice() {
         [] => "{}".to_owned(),
-        told => format!("{{ {} }}", told.join(", ")),
+        fields => format!("{{ {} }}", fields.join(", ")),
     }
 }
 
-/// A text in TOML, on one line whatever is in it.
+/// A TOML string on one line, with odd characters escaped.
 fn string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
@@ -110,7 +110,7 @@ fn string(text: &str) -> String {
     quoted
 }
 
-/// What would change how the text around it is shown, or would not be seen at all.
+/// Whether a character is invisible or changes how the text around it is shown.
 fn is_invisible(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{300}'..='\u{36f}')
 }
@@ -142,11 +142,11 @@ fn moment(at: Timestamp) -> String {
 mod tests {
     use super::*;
     use crate::check::generate::{Vocabulary, cases};
-    use crate::scenario::Suite;
+    use backstop_versions::scenario::Suite;
     use std::path::Path;
 
     #[test]
-    fn what_is_pasted_is_read_as_the_failure_that_it_was_made_of() {
+    fn a_pasted_scenario_is_read_as_the_same_failure() {
         let settings = [("base", "2s")].into();
         let plan = Plan {
             settings: &settings,

@@ -1,21 +1,21 @@
-//! Makes a failure that a policy does not stand as small as it gets: whole fields back to the plainest of failures, lists to the entries that it takes, texts to the characters that it takes, numbers to the smallest.
+//! Minimises a failure that a policy does not handle: resets fields to those of a plain failure, shortens lists and texts, and lowers numbers.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::generate::Case;
-use crate::scenario::plain_failure;
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp, random};
+use backstop_versions::scenario::plain_failure;
 
-/// How often a policy is asked to make one failure smaller: a number and not a time, so that every machine finds the same.
-const TRIES: u32 = 2_000;
+/// The limit of evaluations for one failure. It is a number and not a time, so that every machine finds the same.
+const MAX_TRIES: u32 = 2_000;
 
-/// Where it ends nevertheless: a policy that uses up its limits each time.
-const LONGEST: Duration = Duration::from_secs(20);
+/// The time limit, for a policy that uses up its limits each time.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// The smallest case that `fails` still tells something of, and what it tells.
+/// The smallest case for which `fails` returns something, and what it returns.
 pub(super) fn smallest<T>(found: (Case, T), fails: &dyn Fn(&Case) -> Option<T>) -> (Case, T) {
     let mut search = Search {
         found,
@@ -23,7 +23,7 @@ pub(super) fn smallest<T>(found: (Case, T), fails: &dyn Fn(&Case) -> Option<T>) 
         tries: 0,
         started: clock::instant(),
     };
-    // What one step leaves, the next may make smaller: until nothing does.
+    // One step may enable another, so this repeats until nothing changes.
     loop {
         let before = search.found.0.clone();
         search.make_plain();
@@ -40,7 +40,7 @@ pub(super) fn smallest<T>(found: (Case, T), fails: &dyn Fn(&Case) -> Option<T>) 
 /// Changes one field.
 type Change = fn(&mut Case);
 
-/// Each makes one field the plainest.
+/// Each resets one field to its value in a plain failure.
 const PLAIN: [Change; 14] = [
     |case| case.body = String::new(),
     |case| case.failure.error = plain_failure().error,
@@ -77,15 +77,15 @@ const TEXTS: [Text; 5] = [
     |case| &mut case.body,
 ];
 
-/// Where a text is.
+/// A text of a case: a field, or a name or value in a list.
 #[derive(Clone, Copy)]
-enum Location {
+enum TextField {
     Of(Text),
     Name(List, usize),
     Value(List, usize),
 }
 
-impl Location {
+impl TextField {
     fn text(self, case: &mut Case) -> Option<&mut String> {
         match self {
             Self::Of(text) => Some(text(case)),
@@ -149,10 +149,10 @@ fn repeats(pairs: &[(String, String)]) -> bool {
 
 impl<T> Search<'_, T> {
     fn is_over(&self) -> bool {
-        self.tries >= TRIES || self.started.elapsed() >= LONGEST
+        self.tries >= MAX_TRIES || self.started.elapsed() >= TIME_LIMIT
     }
 
-    /// Takes the case with this change, if it still fails. One without any change does.
+    /// Applies the change if the case still fails.
     fn takes(&mut self, change: impl FnOnce(&mut Case)) -> bool {
         let mut case = self.found.0.clone();
         let follows = case.failure.random == random_of(&case);
@@ -163,7 +163,7 @@ impl<T> Search<'_, T> {
         if case == self.found.0 {
             return true;
         }
-        // No host hands over a name twice, and no scenario can say so.
+        // Hosts pass no name twice, and scenarios can't express it.
         if repeats(&case.failure.attributes)
             || repeats(&case.failure.error.details)
             || self.is_over()
@@ -171,10 +171,10 @@ impl<T> Search<'_, T> {
             return false;
         }
         self.tries += 1;
-        let Some(told) = (self.fails)(&case) else {
+        let Some(result) = (self.fails)(&case) else {
             return false;
         };
-        self.found = (case, told);
+        self.found = (case, result);
         true
     }
 
@@ -185,7 +185,7 @@ impl<T> Search<'_, T> {
         self.takes(|case| case.failure.random = random_of(case));
     }
 
-    /// Leaves out what is not needed of each list, half of it at first and one by one at last; then the same with the texts in it.
+    /// Removes entries of each list, first halves and finally single ones, and then shortens the texts in it.
     fn shorten_lists(&mut self) {
         for list in LISTS {
             let whole = list(&mut self.found.0).clone();
@@ -193,33 +193,33 @@ impl<T> Search<'_, T> {
                 self.takes(|case| *list(case) = pairs.to_vec())
             });
             for index in 0..pairs.len() {
-                self.shorten(Location::Name(list, index));
-                self.shorten(Location::Value(list, index));
+                self.shorten(TextField::Name(list, index));
+                self.shorten(TextField::Value(list, index));
             }
         }
     }
 
     fn shorten_texts(&mut self) {
         for text in TEXTS {
-            // One that is plain is as short as it gets.
+            // A plain text is not shortened.
             let mut plain = Case {
                 failure: plain_failure(),
                 body: String::new(),
             };
             if text(&mut self.found.0) != text(&mut plain) {
-                self.shorten(Location::Of(text));
+                self.shorten(TextField::Of(text));
             }
         }
     }
 
-    /// Leaves out what is not needed of a text, then makes each character an `a`.
-    fn shorten(&mut self, place: Location) {
+    /// Removes characters of a text, then replaces each of the others by `a`.
+    fn shorten(&mut self, field: TextField) {
         let set = |case: &mut Case, letters: &[char]| {
-            if let Some(text) = place.text(case) {
+            if let Some(text) = field.text(case) {
                 *text = letters.iter().collect();
             }
         };
-        let whole = place.text(&mut self.found.0);
+        let whole = field.text(&mut self.found.0);
         let whole = whole.map(|text| text.chars().collect::<Vec<_>>());
         let mut letters = shortest(whole.unwrap_or_default(), |letters| {
             self.takes(|case| set(case, letters))
@@ -235,13 +235,13 @@ impl<T> Search<'_, T> {
         }
     }
 
-    /// Halves the distance to the smallest that fails, for each number.
+    /// Lowers each number by binary search.
     fn lower_numbers(&mut self) {
         for (get, set) in NUMBERS {
             let (mut low, Some(mut high)) = (0, get(&self.found.0)) else {
                 continue;
             };
-            // One that is plain is not made another.
+            // A plain number is not lowered.
             let plain = Case {
                 failure: plain_failure(),
                 body: String::new(),
@@ -259,7 +259,7 @@ impl<T> Search<'_, T> {
         }
     }
 
-    /// A random number of few digits, where it takes one of its own.
+    /// Rounds the random number, unless it follows from the message and the attempt.
     fn round_random(&mut self) {
         if self.found.0.failure.random == random_of(&self.found.0) {
             return;
@@ -279,7 +279,7 @@ fn random_of(case: &Case) -> f64 {
     random(&case.failure.message_id, case.failure.attempt)
 }
 
-/// The fewest of the items that `fails` still holds of: leaves out half, quarters, and so on to single ones.
+/// The fewest items for which `fails` still holds: removes halves, quarters, and so on to single items.
 fn shortest<I: Clone>(mut items: Vec<I>, mut fails: impl FnMut(&[I]) -> bool) -> Vec<I> {
     let mut size = items.len();
     while size > 0 {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_it_takes_is_left() {
+    fn only_the_cause_is_left() {
         type Fails = fn(&Case) -> bool;
         let plain = || Case {
             failure: plain_failure(),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::RecordedAnswer;
+use super::answer::RecordedAnswer;
 use backstop_core::decision::ErrorClass;
 
 /// One thing in which a new answer differs from the old one; the graver ones come first.

@@ -1,12 +1,14 @@
-//! Recorded decisions put before a policy: what it would have decided otherwise.
+//! Recorded decisions, replayed with another policy.
 //!
-//! A record holds all that a decision was made of, so that the policy of that time says the same again, byte for byte, on any machine; what another policy says is compared with it. [`Lines`] reads records, a [`Candidate`] is asked about each, [`RecordedAnswer`] is what a policy answered, and a [`Report`] sums up. `host/docs/replay.md` says how records are compared.
+//! A record contains everything that its decision depended on, so the policy that made it decides the same again, byte for byte, on any machine. The answer of another policy is compared with it. [`Lines`] reads records, a [`Candidate`] is evaluated with each, a [`RecordedAnswer`] is what a policy answered, a [`Change`] is a difference between two answers, and a [`Report`] sums up. `host/docs/replay.md` explains how records are compared.
 
 mod answer;
 mod candidate;
 mod change;
 mod delays;
 mod lines;
+mod not_comparable;
+mod plan;
 mod recorded;
 mod replayed;
 mod report;
@@ -18,6 +20,6 @@ pub use candidate::{Candidate, EvaluatedPolicy};
 pub use change::Change;
 pub use delays::{Delays, STEPS};
 pub use lines::{LineRef, Lines, ReadError};
-pub use replayed::NotComparable;
+pub use not_comparable::NotComparable;
+pub use plan::Replay;
 pub use report::{Group, NoRecord, Pair, Report, Sample, Unreadable};
-pub use run::Replay;

@@ -1,40 +1,26 @@
-//! One record put before the policies, and what comes of it.
+//! Replays one record: evaluates the policies and compares the answers.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Serialize;
-
+use super::answer::RecordedAnswer;
 use super::change::Change;
 use super::lines::{Line, LineRef};
+use super::not_comparable::NotComparable;
+use super::plan::Replay;
 use super::recorded::{reveals_broken_policy, unrepeatable};
-use super::{RecordedAnswer, Replay};
 use backstop::policy::{Evaluation, EvaluationError, PartName, Payload, Policy};
 use backstop::record::DecisionRecord;
 use backstop_core::decision::Decision;
 use backstop_core::failure::Failure;
 
-/// Why a record is counted apart: whether the policies differ on it can't be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NotComparable {
-    /// The new policy, or the one that it is compared with, looked at parts of the payload that the record does not hold.
-    LookedElsewhere,
-    /// One of them ran out of time on the clock, which another machine, or another moment, may give it.
-    OutOfTime,
-    /// The host decided without a policy: none was at work.
-    NoPolicy,
-    /// A bound of the queue's decided, so that the record does not tell whether the recorded policy was broken, as the new one is.
-    Bound,
-}
-
-/// What came of one line.
+/// The outcome of one line.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is no record: why.
+    /// It is not a record, for this reason.
     Unreadable(LineRef, String),
-    /// It is of a queue that is not asked for, or has no policy.
+    /// It is a record of another queue, or of one without a policy.
     OtherQueue(String),
     Replayed(Box<Replayed>),
 }
@@ -47,29 +33,29 @@ pub(super) struct Replayed {
     /// The recorded policy, for people.
     pub(super) recorded: String,
     pub(super) failure: Failure,
-    pub(super) judged: Judged,
+    pub(super) comparison: Comparison,
 }
 
-/// Whether the policies differ.
+/// The comparison of both answers.
 #[derive(Debug)]
-pub(super) enum Judged {
-    /// Pointers into the payload that the record does not hold, if that is why.
+pub(super) enum Comparison {
+    /// The reason, and pointers into the payload that the record lacks, if that is the reason.
     NotComparable(NotComparable, BTreeSet<String>),
-    /// No change: the same.
+    /// The answers are the same if there is no change.
     Compared {
         old: RecordedAnswer,
         new: RecordedAnswer,
         changes: Vec<Change>,
-        /// The parts of the new policy, where there is a change.
+        /// The parts of the new policy, if there is a change.
         asked: Vec<PartName>,
     },
 }
 
-/// The policy in question, and the one that it is compared with, if there is one.
+/// The new policy, and the one to compare with, if there is one.
 type Policies<'a> = (Cow<'a, Policy>, Option<Cow<'a, Policy>>);
 
 impl Replay<'_> {
-    /// Puts one line before the policies. The same line comes to the same outcome, whatever the thread and the machine.
+    /// Replays one line. The same line gives the same outcome, on any thread and any machine.
     pub(super) fn replay(&self, line: &Line) -> Outcome {
         let record = match line.record() {
             Ok(record) => record,
@@ -80,7 +66,7 @@ impl Replay<'_> {
         };
         let titles: Vec<_> = record.policy.iter().map(ToString::to_string).collect();
         let payload = Arc::new(Payload::recorded(record.payload));
-        let judged = match old {
+        let comparison = match old {
             Some(old) => between(&old, &new, &record.failure, &payload),
             None => since(record.decision, &new, &record.failure, &payload),
         };
@@ -89,11 +75,11 @@ impl Replay<'_> {
             queue: record.queue,
             recorded: titles.join(" + "),
             failure: record.failure,
-            judged,
+            comparison,
         }))
     }
 
-    /// None where the record's queue is not asked for, or has no policy.
+    /// None if the record is of another queue, or of one without a policy.
     fn policies_for(&self, record: &DecisionRecord) -> Option<Policies<'_>> {
         if self.queue.is_some_and(|queue| queue != record.queue) {
             return None;
@@ -107,56 +93,63 @@ impl Replay<'_> {
     }
 }
 
-/// Two policies asked about the same failure.
-fn between(old: &Policy, new: &Policy, failure: &Failure, payload: &Arc<Payload>) -> Judged {
+/// Compares two policies on the same failure.
+fn between(old: &Policy, new: &Policy, failure: &Failure, payload: &Arc<Payload>) -> Comparison {
     let asked = [old, new].map(|policy| policy.evaluate(failure, payload));
-    if let Some(apart) = incomparable(&asked) {
-        return apart;
+    if let Some(reason) = incomparable(&asked) {
+        return reason;
     }
     let [old, answer] = asked.map(|asked| RecordedAnswer::from(asked.answer));
     compared(old, answer, new)
 }
 
-/// A policy asked about a failure that was decided on before.
-fn since(decision: Decision, new: &Policy, failure: &Failure, payload: &Arc<Payload>) -> Judged {
-    if let Some(apart) = unrepeatable(&decision.decided_by) {
-        return Judged::NotComparable(apart, BTreeSet::new());
+/// Compares a policy with a recorded decision.
+fn since(
+    decision: Decision,
+    new: &Policy,
+    failure: &Failure,
+    payload: &Arc<Payload>,
+) -> Comparison {
+    if let Some(reason) = unrepeatable(&decision.decided_by) {
+        return Comparison::NotComparable(reason, BTreeSet::new());
     }
     let asked = new.evaluate(failure, payload);
-    if let Some(apart) = incomparable(std::slice::from_ref(&asked)) {
-        return apart;
+    if let Some(reason) = incomparable(std::slice::from_ref(&asked)) {
+        return reason;
     }
     if asked.answer.is_err() && !reveals_broken_policy(&decision, failure) {
-        return Judged::NotComparable(NotComparable::Bound, BTreeSet::new());
+        return Comparison::NotComparable(NotComparable::Bound, BTreeSet::new());
     }
     compared(RecordedAnswer::recorded(decision), asked.answer.into(), new)
 }
 
-/// Why answers can't be compared, if they can't.
-fn incomparable(asked: &[Evaluation]) -> Option<Judged> {
-    let unknown = asked.iter().flat_map(|asked| &asked.looked_at.unknown);
+/// The reason why evaluations can't be compared, if there is one.
+fn incomparable(evaluations: &[Evaluation]) -> Option<Comparison> {
+    let unknown = evaluations
+        .iter()
+        .flat_map(|evaluation| &evaluation.looked_at.unknown);
     let unknown: BTreeSet<_> = unknown.cloned().collect();
     if !unknown.is_empty() {
-        return Some(Judged::NotComparable(
+        return Some(Comparison::NotComparable(
             NotComparable::LookedElsewhere,
             unknown,
         ));
     }
     let is_out_of_time =
         |asked: &Evaluation| matches!(asked.answer, Err(EvaluationError::OutOfTime(..)));
-    asked
+    evaluations
         .iter()
         .any(is_out_of_time)
-        .then(|| Judged::NotComparable(NotComparable::OutOfTime, BTreeSet::new()))
+        .then(|| Comparison::NotComparable(NotComparable::OutOfTime, BTreeSet::new()))
 }
 
-fn compared(old: RecordedAnswer, new: RecordedAnswer, policy: &Policy) -> Judged {
+fn compared(old: RecordedAnswer, new: RecordedAnswer, policy: &Policy) -> Comparison {
     let changes = Change::between(&old, &new);
     let asked = match changes.is_empty() {
         true => Vec::new(),
         false => policy.parts().collect(),
     };
-    Judged::Compared {
+    Comparison::Compared {
         old,
         new,
         changes,

@@ -1,28 +1,32 @@
-//! What came of all records: how many differ, in what, and some of them to look at.
+//! The result of a replay: how many decisions differ, how, and samples of them.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Change, Delays, LineRef, NotComparable, RecordedAnswer};
+use super::answer::RecordedAnswer;
+use super::change::Change;
+use super::delays::Delays;
+use super::lines::LineRef;
+use super::not_comparable::NotComparable;
 use backstop::policy::PartName;
 use backstop_core::failure::Failure;
 
-/// What came of all records.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Report {
     /// The records that were replayed: `same`, `different` and `apart` together.
     pub records: usize,
-    /// Those that are decided as before.
+    /// The records that are decided as before.
     pub same: usize,
-    /// Those that are not.
+    /// The records that are decided differently.
     pub different: usize,
-    /// Those of which that can't be told, by the reason.
+    /// The records that can't be compared, by reason.
     pub apart: BTreeMap<NotComparable, usize>,
-    /// Lines that are no records.
+    /// Lines that are not records.
     pub unreadable: Unreadable,
-    /// Records of queues that were not asked for or have no policy, by queue. They are not among `records`.
+    /// Records of other queues, or of queues without a policy, by queue. `records` does not include them.
     pub other_queues: BTreeMap<String, usize>,
     /// The records by queue.
     pub queues: BTreeMap<String, usize>,
@@ -32,19 +36,19 @@ pub struct Report {
     pub classes: Vec<Pair>,
     /// The compared records by verdict, before and now.
     pub verdicts: Vec<Pair>,
-    /// The differences by kind, the gravest first. A record is in each kind in which it differs.
+    /// The differences by kind, the most severe first. A record counts for each kind in which it differs.
     pub changes: Vec<Group>,
     /// How the new policy broke.
     pub broken: BTreeMap<String, usize>,
-    /// Pointers into the payload that were looked at and that records do not hold.
+    /// Pointers into the payload that a policy read and that records do not contain.
     pub not_recorded: BTreeMap<String, usize>,
-    /// The delays of before.
+    /// The old delays.
     pub old_delays: Delays,
-    /// The delays of now.
+    /// The new delays.
     pub new_delays: Delays,
 }
 
-/// Lines that are no records.
+/// Lines that are not records.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Unreadable {
@@ -54,16 +58,16 @@ pub struct Unreadable {
     pub first: Vec<NoRecord>,
 }
 
-/// A line that is no record.
+/// A line that is not a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NoRecord {
-    /// Where it stands.
+    /// The line.
     pub place: LineRef,
-    /// What it is instead.
+    /// Why it is not a record.
     pub why: String,
 }
 
-/// Records that were one thing and are another; or the same.
+/// The number of records with these two values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Pair {
@@ -84,25 +88,25 @@ pub struct Group {
     pub change: Change,
     /// How many.
     pub records: usize,
-    /// The first of those that differ in nothing graver.
+    /// The first records without a more severe difference.
     pub samples: Vec<Sample>,
 }
 
-/// One record that is decided otherwise.
+/// One record that is decided differently.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Sample {
-    /// Where the record stands.
+    /// The line of the record.
     pub place: LineRef,
     /// Its queue.
     pub queue: String,
-    /// What the policies were told.
+    /// The failure.
     pub failure: Failure,
-    /// The answer of before.
+    /// The old answer.
     pub old: RecordedAnswer,
-    /// The answer of now.
+    /// The new answer.
     pub new: RecordedAnswer,
-    /// The policy that gave it, with the settings that it had for this record.
+    /// The new policy, with its settings for this record.
     pub asked: Vec<PartName>,
 }
 
@@ -117,7 +121,7 @@ impl Report {
         self.in_kind(&Change::Breaks)
     }
 
-    /// How many records differ in this.
+    /// How many records have this difference.
     pub fn in_kind(&self, change: &Change) -> usize {
         let group = self.changes.iter().find(|group| group.change == *change);
         group.map_or(0, |group| group.records)

@@ -1,24 +1,13 @@
-//! All records put before the policies, some at a time, by several threads.
+//! Replays all records, in batches, on several threads.
 
+use super::lines::{Lines, ReadError};
+use super::plan::Replay;
+use super::report::Report;
 use super::tally::Tally;
-use super::{Candidate, Lines, ReadError, Report};
 use crate::threads;
 
-/// What is replayed.
-#[derive(Debug, Clone, Copy)]
-pub struct Replay<'a> {
-    /// The policy in question.
-    pub new: &'a Candidate,
-    /// What it is compared with; the recorded decisions where there is none.
-    pub old: Option<&'a Candidate>,
-    /// The queue whose records are replayed; all where there is none.
-    pub queue: Option<&'a str>,
-    /// How many records are shown of each kind of difference.
-    pub samples: usize,
-}
-
 impl Replay<'_> {
-    /// Replays every record of `lines`, by so many threads; `read` is told how many bytes have been read by now. The same lines give the same report, whatever the threads and the machine.
+    /// Replays every record of `lines`. `read` is called with the number of bytes read so far. The same lines give the same report, with any number of threads and on any machine.
     pub fn run(
         &self,
         lines: &mut Lines,

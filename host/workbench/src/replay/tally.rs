@@ -1,15 +1,17 @@
-//! A report under way: one outcome after the other taken into account.
+//! Counts outcomes and sums them up in a report.
 
 use std::collections::BTreeMap;
 
-use super::replayed::{Judged, Outcome, Replayed};
+use super::answer::RecordedAnswer;
+use super::change::Change;
+use super::delays::Delays;
+use super::replayed::{Comparison, Outcome, Replayed};
 use super::report::{Group, NoRecord, Pair, Report, Sample, Unreadable};
-use super::{Change, Delays, RecordedAnswer};
 
-/// Lines that are no records: so many of them are told one by one.
-const UNREADABLE: usize = 5;
+/// At most this many unreadable lines are listed.
+const MAX_UNREADABLE: usize = 5;
 
-/// A report under way.
+/// The counts so far.
 pub(super) struct Tally {
     samples: usize,
     report: Report,
@@ -21,7 +23,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Keeps so many samples of each kind of difference.
+    /// Keeps at most `samples` of each kind of difference.
     pub(super) fn new(samples: usize) -> Self {
         Self {
             samples,
@@ -50,13 +52,13 @@ impl Tally {
         }
     }
 
-    /// Takes one more line into account.
+    /// Counts one outcome.
     pub(super) fn count(&mut self, outcome: Outcome) {
         let report = &mut self.report;
         match outcome {
             Outcome::Unreadable(place, why) => {
                 report.unreadable.lines += 1;
-                if report.unreadable.first.len() < UNREADABLE {
+                if report.unreadable.first.len() < MAX_UNREADABLE {
                     report.unreadable.first.push(NoRecord { place, why });
                 }
             }
@@ -72,19 +74,19 @@ impl Tally {
             queue,
             recorded,
             failure,
-            judged,
+            comparison,
         } = replayed;
         report.records += 1;
         *report.queues.entry(queue.clone()).or_default() += 1;
         *report.recorded.entry(recorded).or_default() += 1;
-        match judged {
-            Judged::NotComparable(apart, pointers) => {
-                *report.apart.entry(apart).or_default() += 1;
+        match comparison {
+            Comparison::NotComparable(reason, pointers) => {
+                *report.apart.entry(reason).or_default() += 1;
                 for pointer in pointers {
                     *report.not_recorded.entry(pointer).or_default() += 1;
                 }
             }
-            Judged::Compared {
+            Comparison::Compared {
                 old,
                 new,
                 changes,
@@ -113,7 +115,7 @@ impl Tally {
             let pair = (Change::class_name(old), Change::class_name(new));
             *self.classes.entry(pair).or_default() += 1;
         }
-        // Where one is not known, neither counts: side by side they are of the same failures.
+        // If one delay is unknown, neither counts, so that both sides cover the same failures.
         if old.has_known_delay() && new.has_known_delay() {
             self.old_delays.extend(old.delay().map(|delay| delay.0));
             self.new_delays.extend(new.delay().map(|delay| delay.0));
@@ -122,12 +124,12 @@ impl Tally {
             *self.report.broken.entry(cause.clone()).or_default() += 1;
         }
         let mut changes = changes.into_iter();
-        let Some(gravest) = changes.next() else {
+        let Some(most_severe) = changes.next() else {
             self.report.same += 1;
             return;
         };
         self.report.different += 1;
-        let (count, samples) = self.changes.entry(gravest).or_default();
+        let (count, samples) = self.changes.entry(most_severe).or_default();
         *count += 1;
         if samples.len() < self.samples {
             samples.push(sample);
@@ -137,7 +139,7 @@ impl Tally {
         }
     }
 
-    /// What it comes to.
+    /// The report.
     pub(super) fn report(self) -> Report {
         let classes = self.classes.into_iter();
         let verdicts = self.verdicts.into_iter();

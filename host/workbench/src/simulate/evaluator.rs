@@ -26,7 +26,7 @@ pub enum Evaluation {
 }
 
 /// Whether a live instance will do: it does where it answers a sample of failures like `example` as fresh instances do. A policy that keeps something from one answer to the next has to be asked in fresh ones.
-pub fn how_to_ask(policy: &Policy, payload: &Arc<Payload>, example: &Failure) -> Evaluation {
+pub fn instance_kind(policy: &Policy, payload: &Arc<Payload>, example: &Failure) -> Evaluation {
     let mut live = Evaluator::new(policy, payload, Evaluation::Live);
     let is_same = |number| {
         let failure = sample(example, number);
@@ -53,7 +53,7 @@ fn sample(example: &Failure, number: u32) -> Failure {
     }
 }
 
-/// Asks one policy about one failure after the other. Its answers are those of fresh instances, if [`how_to_ask`] said so of the policy.
+/// Asks one policy about one failure after the other. Its answers are those of fresh instances, if [`instance_kind`] said so of the policy.
 #[derive(Debug)]
 pub struct Evaluator<'a> {
     policy: &'a Policy,

@@ -8,7 +8,7 @@ mod span;
 mod spread;
 pub mod timetable;
 
-pub use evaluator::{Evaluation, Evaluator, how_to_ask};
+pub use evaluator::{Evaluation, Evaluator, instance_kind};
 pub use span::Rounded;
 pub(super) use spread::nearest;
 pub use spread::{Percentiles, Spread};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Evaluation, Evaluator, Percentiles, how_to_ask};
+use super::evaluator::{Evaluation, Evaluator, instance_kind};
+use super::spread::Percentiles;
 use crate::threads;
 use backstop::policy::{Payload, Policy};
 use backstop_core::decision::{Action, Bounds, LONGEST_DELAY, decide};
@@ -117,7 +118,7 @@ pub fn simulate(
     done: impl Fn() + Sync,
 ) -> Timetable {
     let example = plan.failure(String::new(), NonZeroU32::MIN, 0, None);
-    let asked = how_to_ask(policy, payload, &example);
+    let asked = instance_kind(policy, payload, &example);
     let walk = |number| plan.walk(number, &mut Evaluator::new(policy, payload, asked));
     let count = usize::try_from(plan.messages).unwrap_or(usize::MAX);
     let walks = threads::spread(count, threads, walk, done);

@@ -6,7 +6,7 @@ use backstop_backoff::SettingsError;
 use backstop_core::settings::Settings;
 use serde::Serialize;
 
-use super::super::{Evaluation, how_to_ask};
+use crate::simulate::evaluator::{Evaluation, instance_kind};
 use backstop::policy::{Component, ComponentError, Part, Payload, Policy, Sandbox};
 use backstop_core::examples::ordinary_failure;
 use backstop_core::failure::{Error, Failure, Milliseconds};
@@ -37,7 +37,7 @@ pub struct Contender {
 impl Contender {
     /// Finds out how the policy is to be asked.
     pub fn new(label: String, policy: Policy, payload: Arc<Payload>, example: Failure) -> Self {
-        let asked = how_to_ask(&policy, &payload, &example);
+        let asked = instance_kind(&policy, &payload, &example);
         Self {
             label,
             policy,

@@ -5,9 +5,10 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::super::{Evaluator, Spread};
 use super::contender::Contender;
 use super::model::{self, Lost, Network, Outcome};
+use crate::simulate::evaluator::Evaluator;
+use crate::simulate::spread::Spread;
 use crate::threads;
 use backstop_core::decision::Action;
 use backstop_core::failure::{Failure, Milliseconds, Timestamp};

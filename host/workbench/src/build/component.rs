@@ -1,22 +1,21 @@
-//! From what a toolchain leaves to the component that a host takes: encoded, stripped, and told what it is called.
+//! Turns the output of a toolchain into a component that hosts load: encoded, stripped, and with metadata.
 
 use wasm_metadata::{AddMetadata, AddMetadataField, Payload};
 use wasmparser::Parser;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-use super::bindings::{self, CONTRACT};
-use super::language::Language;
-use super::project::Project;
+use crate::bindings::{self, CONTRACT};
+use crate::project::{Language, Project};
 use backstop::policy::{Shape, sections};
 
-/// The functions of the adapter that do something. Those that only answer that they are not supported are added to it.
+/// The implemented functions of the adapter. Stubs for those that are not supported are added to it.
 const ADAPTER: &str = include_str!("adapter.wat");
 
 /// The module that WASI preview 1 is imported from.
 const PREVIEW_1: &str = "wasi_snapshot_preview1";
 
-/// What the adapter asks of WASI 0.2: only so that the host sees it asked.
+/// What the adapter imports from WASI 0.2: only so that the host can see that a clock is read.
 const WALL_CLOCK: &str = "package wasi:clocks@0.2.6;
 interface wall-clock {
   record datetime { seconds: u64, nanoseconds: u32 }
@@ -58,9 +57,9 @@ const NOT_SUPPORTED: [(&str, &str); 30] = [
     ("sock_shutdown", "i32 i32"),
 ];
 
-/// What was built is no component, and none can be made of it.
+/// The output of the toolchain can't be turned into a component.
 #[derive(Debug, thiserror::Error)]
-#[error("what the toolchain built is no policy: {0}")]
+#[error("the toolchain's output is not a policy: {0}")]
 pub struct ComponentError(String);
 
 impl ComponentError {
@@ -69,7 +68,7 @@ impl ComponentError {
     }
 }
 
-/// What a component says of itself.
+/// The metadata of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
     /// Its name.
@@ -81,7 +80,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Reads it from a file; nothing where the file has none, is text, or is of a [`Shape`] that no host takes.
+    /// Reads the metadata of a file. Empty if the file has none, is text, or has a [`Shape`] that hosts reject.
     pub fn of(file: &[u8]) -> Self {
         let payload = Shape::of(file)
             .ok()
@@ -102,8 +101,8 @@ impl Metadata {
     }
 }
 
-/// The finished component. `names` keeps the names of functions, for traces.
-pub(super) fn finish(
+/// Creates the component. `names` keeps the names of functions, for traces.
+pub(crate) fn finish(
     project: &Project,
     built: &[u8],
     names: bool,
@@ -126,10 +125,10 @@ pub(super) fn finish(
     metadata.to_wasm(&component).map_err(ComponentError::new)
 }
 
-/// A component of a core module.
+/// Encodes a core module as a component.
 fn encoded(project: &Project, mut module: Vec<u8>) -> anyhow::Result<Vec<u8>> {
     if project.language == Language::Go {
-        // The other toolchains put the contract's types into the module themselves.
+        // The other toolchains embed the contract's types themselves.
         let (resolve, world) = bindings::resolved_for(&project.answers)?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
     }
@@ -154,11 +153,11 @@ fn imports_preview_1(module: &[u8]) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Where Go's linker leaves 8 KiB free, for a way of passing arguments that WASI does not use. Go takes all of the memory that grows for its heap, the adapter's page too if it took one.
+/// The address of 8 KiB that Go's linker leaves free, for a way of passing arguments that WASI does not use. The adapter can't allocate a page: Go uses all memory that is added as its heap.
 const FREE_IN_GO: &str = "4096";
 
 fn adapter(language: Language) -> anyhow::Result<Vec<u8>> {
-    // Go writes a panic in pieces; stderr in C is not buffered, and an abort flushes nothing.
+    // Go writes a panic in several calls, so the adapter must not log each call as a line.
     let (page, whole) = match language {
         Language::Go => (FREE_IN_GO, "0"),
         Language::C
@@ -185,7 +184,7 @@ fn adapter(language: Language) -> anyhow::Result<Vec<u8>> {
     Ok(adapter)
 }
 
-/// Without the names and the debugging information of every module in it. The contract's types, in a custom section too, stay.
+/// Removes the names and debug information of all modules. The contract's types, in a custom section, stay.
 fn stripped(file: &[u8]) -> wasmparser::Result<Vec<u8>> {
     sections::without(file, |name| {
         ["name", "component-name"].contains(&name) || name.starts_with(".debug")

@@ -1,51 +1,55 @@
-//! A policy's folder and its `policy.toml`: what it is called, what it is written in, which questions it answers.
+//! A policy's folder and its manifest, `policy.toml`: name, version, language, and the interfaces that the policy exports.
 
-use std::fmt;
+mod language;
+mod name;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use backstop_backoff::parse_duration;
 use serde::Deserialize;
 
-use super::language::Language;
 use backstop_files::mistake::Mistake;
 use backstop_files::regular_file::{self, WRITTEN};
 
-/// The file that makes a folder a policy's.
+pub use language::Language;
+pub use name::PolicyName;
+
+/// The name of the manifest.
 pub const MANIFEST: &str = "policy.toml";
 
-/// How long a build may take, where the manifest does not say it: the first one in Rust fetches a toolchain.
-const BUILD_TIMEOUT: Duration = Duration::from_mins(10);
+/// The default time limit of a build. The first build in Rust downloads a toolchain.
+const DEFAULT_BUILD_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// The longest that it may say.
-const LONGEST_BUILD: Duration = Duration::from_hours(24);
+/// The longest time limit of a build.
+const MAX_BUILD_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// The questions of the contract, as `answers` names them.
-pub(super) const QUESTIONS: [&str; 4] = ["settings", "classifier", "backoff", "dead-lettering"];
+/// The interfaces of the contract, as `answers` names them.
+pub(crate) const QUESTIONS: [&str; 4] = ["settings", "classifier", "backoff", "dead-lettering"];
 
 /// A policy's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// Where it is.
+    /// The path of the folder.
     pub folder: PathBuf,
-    /// What the component is called.
+    /// The name of the component.
     pub name: PolicyName,
-    /// Its version, as its metadata tells it.
+    /// The version in the component's metadata.
     pub version: String,
-    /// What it is written in.
+    /// The language of the policy.
     pub language: Language,
     /// The interfaces that it exports, in the order of the contract.
     pub answers: Vec<&'static str>,
-    /// How long a build may take, from a second to a day.
+    /// The time limit of a build, from a second to a day.
     pub build_timeout: Duration,
 }
 
-/// Why a folder is not taken for a policy's.
+/// Why a folder is not a policy's.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// No manifest.
+    /// The folder has no manifest.
     #[error(
-        "{} is no policy's folder: it has no {MANIFEST}; make one with `backstop policy new NAME --lang LANGUAGE`",
+        "{} is not a policy's folder: it has no {MANIFEST}; create one with `backstop policy new NAME --lang LANGUAGE`",
         folder.display()
     )]
     Missing {
@@ -61,7 +65,7 @@ pub enum ProjectError {
         #[source]
         cause: std::io::Error,
     },
-    /// The manifest is not TOML, or says something unknown.
+    /// The manifest is not TOML, or has unknown keys.
     #[error("{}: {mistake}", path.display())]
     Invalid {
         /// The manifest.
@@ -69,60 +73,16 @@ pub enum ProjectError {
         /// Where, and what would be right.
         mistake: Mistake,
     },
-    /// One of its values makes no sense.
+    /// A value is invalid.
     #[error("{}: `{key}` {reason}", path.display())]
     Value {
         /// The manifest.
         path: PathBuf,
         /// The key.
         key: &'static str,
-        /// What is wrong with it and what would be right.
+        /// What is wrong, and what was expected.
         reason: String,
     },
-}
-
-/// The name of a policy: lower-case words joined by hyphens, at most 64 bytes, so that every toolchain takes it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PolicyName(String);
-
-impl PolicyName {
-    /// With underscores, where a language allows no hyphens.
-    pub(super) fn as_identifier(&self) -> String {
-        self.0.replace('-', "_")
-    }
-}
-
-impl AsRef<str> for PolicyName {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for PolicyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::str::FromStr for PolicyName {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let is_word = |word: &str| {
-            !word.is_empty()
-                && word
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        };
-        if ["backstop-policy", "backstop-backoff"].contains(&name) {
-            return Err("it is the name of a crate of the SDK; expected another".to_owned());
-        }
-        let begins_well = name.starts_with(|first: char| first.is_ascii_lowercase());
-        if begins_well && name.len() <= 64 && name.split('-').all(is_word) {
-            return Ok(Self(name.to_owned()));
-        }
-        Err("expected lower-case words joined by hyphens, such as card-payments, of at most 64 letters and digits".to_owned())
-    }
 }
 
 #[derive(Deserialize)]
@@ -180,25 +140,25 @@ impl Project {
         })
     }
 
-    /// The component that building makes.
+    /// The path of the built component.
     pub fn component(&self) -> PathBuf {
         self.folder
             .join("build")
             .join(format!("{}.wasm", self.name))
     }
 
-    /// What the policy has to answer.
+    /// The path of the scenarios.
     pub fn scenarios(&self) -> PathBuf {
         self.folder.join("scenarios.toml")
     }
 
-    /// The folder for everything that is made anew by each build.
-    pub(super) fn bindings(&self) -> PathBuf {
+    /// The folder of the generated bindings.
+    pub(crate) fn bindings(&self) -> PathBuf {
         self.folder.join("bindings")
     }
 }
 
-/// Three numbers with dots, and what may follow them after a hyphen or a plus.
+/// Whether it is three numbers with dots, with an optional suffix after a hyphen or a plus.
 fn is_version(version: &str) -> bool {
     let mut parts = version.split(['-', '+']);
     let numbers = parts.next().unwrap_or_default();
@@ -209,21 +169,22 @@ fn is_version(version: &str) -> bool {
     numbers.split('.').count() == 3 && numbers.split('.').all(is_number)
 }
 
-fn build_timeout(told: Option<&str>) -> Result<Duration, String> {
-    let Some(told) = told else {
-        return Ok(BUILD_TIMEOUT);
+fn build_timeout(text: Option<&str>) -> Result<Duration, String> {
+    let Some(text) = text else {
+        return Ok(DEFAULT_BUILD_TIMEOUT);
     };
-    let span = parse_duration(told).map(Duration::from_millis);
-    span.ok()
-        .filter(|span| (Duration::from_secs(1)..=LONGEST_BUILD).contains(span))
-        .ok_or_else(|| format!("is `{told}`: expected a span from 1s to 1d, such as \"10m\""))
+    let timeout = parse_duration(text).map(Duration::from_millis);
+    timeout
+        .ok()
+        .filter(|timeout| (Duration::from_secs(1)..=MAX_BUILD_TIMEOUT).contains(timeout))
+        .ok_or_else(|| format!("is `{text}`: expected a duration from 1s to 1d, such as \"10m\""))
 }
 
 fn answers(language: Language, named: Option<&[String]>) -> Result<Vec<&'static str>, String> {
     let expected = || format!("expected one or more of {}", QUESTIONS.join(", "));
     match (language, named) {
         (Language::Rust, Some(_)) => Err(
-            "does not go with rust: the SDK answers every question, by its default where you write none"
+            "is not for rust: the SDK exports every interface, with a default for those that you leave out"
                 .to_owned(),
         ),
         (Language::Rust, None) => Ok(QUESTIONS.to_vec()),
@@ -254,16 +215,16 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_says_what_a_folder_is() {
+    fn a_manifest_describes_a_policy() {
         let project = opened("name = \"my-rule\"\nversion = \"1.2.0-rc.1\"\nlanguage = \"c\"\nanswers = [\"backoff\", \"settings\"]").unwrap();
         assert_eq!(project.language, Language::C);
         assert_eq!(project.answers, ["settings", "backoff"]);
-        assert_eq!(project.build_timeout, BUILD_TIMEOUT);
+        assert_eq!(project.build_timeout, DEFAULT_BUILD_TIMEOUT);
         assert!(project.component().ends_with("build/my-rule.wasm"));
     }
 
     #[test]
-    fn a_manifest_without_sense_is_refused_with_the_place() {
+    fn an_invalid_manifest_is_rejected_with_the_location() {
         for (manifest, expected) in [
             (
                 "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"c\"",
@@ -279,7 +240,7 @@ mod tests {
             ),
             (
                 "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"rust\"\nanswers = [\"backoff\"]",
-                "`answers` does not go with rust",
+                "`answers` is not for rust",
             ),
             (
                 "name = \"a\"\nversion = \"1.0\"\nlanguage = \"rust\"",
@@ -308,7 +269,7 @@ mod tests {
             ),
             (
                 "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"rust\"\nbuild-timeout = \"0s\"",
-                "`build-timeout` is `0s`: expected a span from 1s to 1d, such as \"10m\"",
+                "`build-timeout` is `0s`: expected a duration from 1s to 1d, such as \"10m\"",
             ),
         ] {
             let refused = opened(manifest).unwrap_err();
@@ -322,16 +283,5 @@ mod tests {
                 .to_string()
                 .contains("backstop policy new NAME --lang")
         );
-    }
-
-    #[test]
-    fn a_name_is_one_that_every_toolchain_takes() {
-        for name in ["a", "card-payments", "v2", "a1-b2"] {
-            assert!(name.parse::<PolicyName>().is_ok(), "{name}");
-        }
-        for name in ["", "-a", "a-", "a--b", "A", "1a", "a_b", "a/b", "..", "é"] {
-            assert!(name.parse::<PolicyName>().is_err(), "{name}");
-        }
-        assert!("a".repeat(65).parse::<PolicyName>().is_err());
     }
 }

@@ -1,18 +1,17 @@
-//! What to write where a policy does not build for want of a function: in the policy's own language.
+//! Explains a build that fails because the policy lacks an export, with code to add in the policy's language.
 
-use super::language::Language;
-use super::project::Project;
 use super::toolchain::ToolError;
+use crate::project::{Language, Project};
 
-/// On lines of its own, or nothing where the tool's words have to do.
-pub(super) fn for_failure(project: &Project, failure: &ToolError) -> String {
-    let ToolError::Failed { said, .. } = failure else {
+/// The hint, starting on a new line. Empty if the failure has another cause.
+pub(crate) fn for_failure(project: &Project, failure: &ToolError) -> String {
+    let ToolError::Failed { output, .. } = failure else {
         return String::new();
     };
     let missing = project.answers.iter().filter(|question| {
         traces(project.language, question)
             .iter()
-            .any(|trace| said.contains(trace))
+            .any(|trace| output.contains(trace))
     });
     let hints: Vec<_> = missing
         .map(|question| hint(project.language, question))
@@ -20,21 +19,21 @@ pub(super) fn for_failure(project: &Project, failure: &ToolError) -> String {
     hints.concat()
 }
 
-/// What to write so that a question is answered.
+/// The hint for one missing interface.
 fn hint(language: Language, question: &str) -> String {
     let (source, snippet) = (language.source(), snippet(language, question));
-    // In Rust there is no list: the SDK answers what may be left out.
-    let way_out = if language == Language::Rust {
-        format!("Write in {source}")
+    // In Rust there is no list: the SDK has defaults for optional interfaces.
+    let fix = if language == Language::Rust {
+        format!("Add to {source}")
     } else {
         format!(
-            "policy.toml lists it: take it off the list (the host has its default), or write in {source}"
+            "Remove it from `answers` in policy.toml to use the host's default, or add to {source}"
         )
     };
-    format!("\n\nThe policy does not answer `{question}`. {way_out}:\n\n{snippet}")
+    format!("\n\nThe policy does not export `{question}`. {fix}:\n\n{snippet}")
 }
 
-/// What the toolchain says where the answer to a question is missing.
+/// The messages of the toolchain if an interface is missing.
 fn traces(language: Language, question: &str) -> &'static [&'static str] {
     match (language, question) {
         (Language::Go, "settings") => &["undefined: policy.Configure"],
@@ -76,7 +75,7 @@ fn traces(language: Language, question: &str) -> &'static [&'static str] {
         ],
         (Language::Rust, "settings") => &["missing: `configure`", "missing: `configure`, `delay`"],
         (Language::Rust, "backoff") => &["missing: `delay`", "missing: `configure`, `delay`"],
-        // These two have defaults of the SDK's.
+        // The SDK has defaults for these.
         (Language::Rust, _) => &[],
     }
 }

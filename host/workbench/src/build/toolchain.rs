@@ -1,4 +1,4 @@
-//! The programs of a language's toolchain: found in the policy's own folder first, then where the shell finds them, and run there.
+//! Finds and runs the programs of a toolchain: those in the policy's folder first, then those on the `PATH`.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -13,21 +13,21 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use backstop_core::clock;
 use backstop_core::text::tail;
 
-/// How much of what a tool wrote is told when it fails, in bytes: its end.
-const TOLD: usize = 8 << 10;
+/// The end of a failing tool's output that is shown, in bytes.
+const MAX_OUTPUT: usize = 8 << 10;
 
-/// A tool is missing, or failed.
+/// Why a tool did not run, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// Not found anywhere.
+    /// It is not installed.
     #[error("`{name}` is not installed here; {install}")]
     Missing {
         /// The program.
         name: &'static str,
-        /// What to type.
+        /// How to install it.
         install: String,
     },
-    /// Found, and can't be started.
+    /// It can't be started.
     #[error("can't start {}", program.display())]
     Unstartable {
         /// The program.
@@ -36,34 +36,34 @@ pub enum ToolError {
         #[source]
         cause: std::io::Error,
     },
-    /// Ended with an error of its own.
-    #[error("`{command}` failed:\n{said}")]
+    /// It exited with an error.
+    #[error("`{command}` failed:\n{output}")]
     Failed {
-        /// As it was started.
+        /// The command line.
         command: String,
         /// What it wrote.
-        said: String,
+        output: String,
     },
-    /// Did not end in time, and was ended.
+    /// It exceeded the time limit and was killed.
     #[error(
-        "`{command}` was ended: the build took longer than {}, the `build-timeout` of policy.toml",
+        "`{command}` was killed: the build took longer than {}, the `build-timeout` of policy.toml",
         format_duration(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
     )]
     Late {
-        /// As it was started.
+        /// The command line.
         command: String,
-        /// How long the whole build may take.
+        /// The time limit of the whole build.
         limit: Duration,
     },
 }
 
 /// One program of a toolchain.
 #[derive(Debug)]
-pub(super) struct Tool(PathBuf);
+pub(crate) struct Tool(PathBuf);
 
 impl Tool {
-    /// The first of `names` that is in the folder's `node_modules` or `.venv`, in those of a folder around it, or on the path. `install` says what to type where there is none.
-    pub(super) fn find(
+    /// Finds the first of `names` in the `node_modules` or `.venv` of the folder or of a parent folder, or on the `PATH`. `install` is the hint if there is none.
+    pub(crate) fn find(
         folder: &Path,
         names: &[&'static str],
         install: &str,
@@ -73,10 +73,10 @@ impl Tool {
             .ancestors()
             .flat_map(|at| [at.join("node_modules/.bin"), at.join(".venv/bin")]);
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let places: Vec<_> = own.chain(std::env::split_paths(&path)).collect();
-        let found = places
+        let folders: Vec<_> = own.chain(std::env::split_paths(&path)).collect();
+        let found = folders
             .iter()
-            .flat_map(|place| names.iter().map(move |name| place.join(name)))
+            .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
             .find(|candidate| candidate.is_file());
         found.map(Self).ok_or_else(|| ToolError::Missing {
             name: names.first().copied().unwrap_or_default(),
@@ -85,7 +85,7 @@ impl Tool {
     }
 
     /// A command of this tool, to be run in `folder`.
-    pub(super) fn command<A: AsRef<OsStr>>(
+    pub(crate) fn command<A: AsRef<OsStr>>(
         &self,
         folder: &Path,
         arguments: impl IntoIterator<Item = A>,
@@ -96,25 +96,25 @@ impl Tool {
     }
 }
 
-/// Which of a failing tool's words are for people.
+/// Which output of a failing tool is for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Words {
-    /// All of them.
+pub(crate) enum Words {
+    /// Stdout and stderr.
     All,
-    /// Those on stderr: on stdout it talks to programs.
+    /// Only stderr: stdout is for programs.
     Stderr,
 }
 
-/// How long a build may take, and when it is over.
+/// The time limit of a build.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Deadline {
+pub(crate) struct Deadline {
     started: std::time::Instant,
     limit: Duration,
 }
 
 impl Deadline {
-    /// So long from now.
-    pub(super) fn within(limit: Duration) -> Self {
+    /// A deadline `limit` from now.
+    pub(crate) fn within(limit: Duration) -> Self {
         Self {
             started: clock::instant(),
             limit,
@@ -126,17 +126,17 @@ impl Deadline {
     }
 }
 
-/// Runs to the end, or to the deadline. What the tool wrote on stdout.
-pub(super) fn run(
+/// Runs a command until it ends, or until the deadline. Returns its stdout.
+pub(crate) fn run(
     command: &mut Command,
     words: Words,
     deadline: Deadline,
 ) -> Result<Vec<u8>, ToolError> {
-    // A backtrace of the tool's own would be all that is left of what it says.
+    // A backtrace of the tool would push its message out of the shown output.
     command.env_remove("RUST_BACKTRACE");
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A group of its own, so that what it starts ends with it.
+    // In its own process group, so that its children can be killed with it.
     command.process_group(0);
     let program = PathBuf::from(command.get_program());
     let unstartable = |cause| ToolError::Unstartable { program, cause };
@@ -161,25 +161,25 @@ pub(super) fn run(
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let mut said = match words {
+    let mut text = match words {
         Words::All => String::from_utf8_lossy(&output.stdout).into_owned(),
         Words::Stderr => String::new(),
     };
-    said.push_str(&String::from_utf8_lossy(&output.stderr));
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
     Err(ToolError::Failed {
         command: shown(command),
-        said: tail(said.trim(), TOLD).to_owned(),
+        output: tail(text.trim(), MAX_OUTPUT).to_owned(),
     })
 }
 
-/// The process groups of the tools that run now.
+/// The process groups of the running tools.
 static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 fn groups() -> MutexGuard<'static, Vec<Pid>> {
     GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The process group of a tool that runs, until dropped.
+/// The process group of a running tool, until dropped.
 struct Running(Option<Pid>);
 
 impl Running {
@@ -189,7 +189,7 @@ impl Running {
         Self(group)
     }
 
-    /// Ends the tool and what it has started.
+    /// Kills the tool and its children.
     fn end(&self) {
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, Signal::KILL);
@@ -203,7 +203,7 @@ impl Drop for Running {
     }
 }
 
-/// Ends every tool that a build runs now, and what it has started: a signal that a terminal sends does not reach them.
+/// Kills all running tools and their children. A signal from the terminal does not reach them.
 pub fn end_tools() {
     for group in groups().drain(..) {
         let _ = kill_process_group(group, Signal::KILL);
@@ -211,7 +211,7 @@ pub fn end_tools() {
 }
 
 /// A command as a person would type it.
-pub(super) fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());
     let words: Vec<_> = std::iter::once(name)
@@ -245,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failing_tool_wrote_is_told() {
+    fn the_output_of_a_failing_tool_is_in_the_error() {
         let tool = Tool::find(Path::new("/"), &["sh"], "").unwrap();
         let deadline = Deadline::within(Duration::from_secs(60));
         let mut command = tool.command(Path::new("/"), ["-c", "echo one; echo two >&2; exit 3"]);
-        let told = |words| run(&mut command, words, deadline);
-        let [all, stderr] = [Words::All, Words::Stderr].map(told);
+        let failed = |words| run(&mut command, words, deadline);
+        let [all, stderr] = [Words::All, Words::Stderr].map(failed);
         let shown = "`sh -c 'echo one; echo two >&2; exit 3'` failed:";
         assert_eq!(all.unwrap_err().to_string(), format!("{shown}\none\ntwo"));
         assert_eq!(stderr.unwrap_err().to_string(), format!("{shown}\ntwo"));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_does_not_end_in_time_is_ended_with_all_that_it_started() {
+    fn a_tool_that_exceeds_the_time_limit_is_killed_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let tool = Tool::find(folder.path(), &["sh"], "").unwrap();
         let script = "sleep 1000 & echo $! > started; wait";
@@ -268,12 +268,12 @@ mod tests {
         let deadline = Deadline::within(Duration::from_secs(2));
         let late = run(&mut command, Words::All, deadline).unwrap_err();
         let expected = format!(
-            "`sh -c '{script}'` was ended: the build took longer than 2s, the `build-timeout` of policy.toml"
+            "`sh -c '{script}'` was killed: the build took longer than 2s, the `build-timeout` of policy.toml"
         );
         assert_eq!(late.to_string(), expected);
         let started = std::fs::read_to_string(folder.path().join("started")).unwrap();
         let started = Pid::from_raw(started.trim().parse().unwrap()).unwrap();
-        // Whoever inherits it may take a moment to bury it.
+        // Its new parent may take a moment to reap it.
         let is_gone = || {
             let status = std::fs::read_to_string(format!("/proc/{started}/status"));
             status.map_or(true, |status| status.contains("State:\tZ"))

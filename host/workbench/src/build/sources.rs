@@ -1,4 +1,4 @@
-//! What a component is made of, and whether it still is: every file of the policy's folder by its place, size and time, put down when it is built.
+//! Whether a component is up to date. A build records a digest of the paths, sizes and times of all source files.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,9 +7,9 @@ use std::time::UNIX_EPOCH;
 
 use sha2::{Digest, Sha256};
 
-use super::project::Project;
+use crate::project::Project;
 
-/// What a folder may hold that its component is not made of.
+/// Names in a policy's folder that are not sources of its component.
 const NOT_SOURCES: [&str; 7] = [
     "build",
     "bindings",
@@ -20,18 +20,18 @@ const NOT_SOURCES: [&str; 7] = [
     "README.md",
 ];
 
-/// How the names of reports and charts end that commands write: no policy is made of them.
-const WRITTEN: [&str; 3] = ["xml", "svg", "png"];
+/// Extensions of reports and charts, which are not sources either.
+const REPORTS: [&str; 3] = ["xml", "svg", "png"];
 
 impl Project {
-    /// Whether the component is there, and made of what is in the folder now by this program. Looks at places, sizes and times, so that a file that is put back, or taken away, counts too.
+    /// Whether the component exists and this program built it from the current sources. It compares paths, sizes and times, so restored and removed files count as changes too.
     pub fn is_built(&self) -> bool {
         let built = std::fs::read_to_string(self.stamp());
         self.component().is_file() && built.is_ok_and(|built| built == self.sources())
     }
 
-    /// A digest of the sources as they are now. Taken before a build, so that what is saved during it is built the next time.
-    pub(super) fn sources(&self) -> String {
+    /// A digest of the current sources. Taken before a build, so that changes during the build cause the next one.
+    pub(crate) fn sources(&self) -> String {
         let mut files = Vec::new();
         collect(&self.folder, &mut files);
         files.sort();
@@ -42,14 +42,14 @@ impl Project {
             let size = about.as_ref().map(std::fs::Metadata::len);
             let changed = about.and_then(|about| about.modified().ok());
             let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-            let place = file.strip_prefix(&self.folder).unwrap_or(&file);
-            digest.update(format!("{}|{size:?}|{changed:?}\n", place.display()));
+            let path = file.strip_prefix(&self.folder).unwrap_or(&file);
+            digest.update(format!("{}|{size:?}|{changed:?}\n", path.display()));
         }
         hex::encode(digest.finalize())
     }
 
-    /// Puts down what the component was made of; nothing where that is not to count.
-    pub(super) fn built_of(&self, sources: Option<&str>) -> io::Result<()> {
+    /// Records the sources of the component, or nothing if the build does not count.
+    pub(crate) fn record_build(&self, sources: Option<&str>) -> io::Result<()> {
         std::fs::write(self.stamp(), sources.unwrap_or_default())
     }
 
@@ -65,7 +65,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         if is_hidden || NOT_SOURCES.iter().any(|other| name == *other) {
             continue;
         }
-        let is_written = |ending: &OsStr| WRITTEN.iter().any(|it| ending == *it);
+        let is_written = |ending: &OsStr| REPORTS.iter().any(|it| ending == *it);
         if Path::new(&name).extension().is_some_and(is_written) {
             continue;
         }
@@ -81,7 +81,7 @@ mod tests {
     use crate::{Language, PolicyName, create};
 
     #[test]
-    fn a_component_is_built_until_anything_that_it_is_made_of_changes() {
+    fn a_component_is_up_to_date_until_a_source_changes() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("mine");
         let name: PolicyName = "mine".parse().unwrap();
@@ -89,11 +89,11 @@ mod tests {
         assert!(!project.is_built());
         std::fs::create_dir(folder.join("build")).unwrap();
         std::fs::write(project.component(), "").unwrap();
-        let build = || project.built_of(Some(&project.sources())).unwrap();
+        let build = || project.record_build(Some(&project.sources())).unwrap();
         build();
         assert!(project.is_built());
 
-        // Neither what it must answer nor what is made anew counts.
+        // Scenarios, generated files and reports do not count.
         std::fs::write(folder.join("scenarios.toml"), "").unwrap();
         std::fs::write(folder.join("bindings/more"), "").unwrap();
         std::fs::write(folder.join("report.xml"), "").unwrap();

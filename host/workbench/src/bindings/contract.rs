@@ -1,0 +1,65 @@
+//! The contract, the world of a policy, and running generators on them.
+
+use wit_bindgen_core::wit_parser::{Resolve, WorldId};
+use wit_bindgen_core::{Files, WorldGenerator};
+
+/// The text of the contract.
+pub(crate) const CONTRACT: &str = include_str!("../../wit/policy.wit");
+
+/// The name of the world of one policy, which has only the exports of that policy. It must differ from the names of files: componentize-py creates a module with this name.
+pub(crate) const WORLD: &str = "answers";
+
+/// The text of the policy's world, in the package of the contract.
+pub(super) fn world(answers: &[&str]) -> String {
+    let exports: String = answers
+        .iter()
+        .map(|question| format!("  export {question};\n"))
+        .collect();
+    format!(
+        "package backstop:policy@0.1.0;\n\n/// The exports of this policy, as its policy.toml lists them.\nworld {WORLD} {{\n  import log;\n  import payload;\n  import default-classifier;\n\n{exports}}}\n"
+    )
+}
+
+/// Generates bindings for the policy's world.
+pub(super) fn generate(
+    generator: &mut dyn WorldGenerator,
+    answers: &[&str],
+) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let (mut resolve, world) = resolved_for(answers)?;
+    made(generator, &mut resolve, world)
+}
+
+/// The contract, and the world of a policy that exports `answers`.
+pub(crate) fn resolved_for(answers: &[&str]) -> anyhow::Result<(Resolve, WorldId)> {
+    let own = world(answers).replacen("package backstop:policy@0.1.0;", "", 1);
+    resolved(&format!("{CONTRACT}\n{own}"), WORLD)
+}
+
+/// Generates bindings for a world of the contract.
+pub(super) fn generate_world(
+    generator: &mut dyn WorldGenerator,
+    name: &str,
+) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let (mut resolve, world) = resolved(CONTRACT, name)?;
+    made(generator, &mut resolve, world)
+}
+
+pub(super) fn resolved(text: &str, world: &str) -> anyhow::Result<(Resolve, WorldId)> {
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("policy.wit", text)?;
+    let world = resolve.select_world(&[package], Some(world))?;
+    Ok((resolve, world))
+}
+
+fn made(
+    generator: &mut dyn WorldGenerator,
+    resolve: &mut Resolve,
+    world: WorldId,
+) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let mut files = Files::default();
+    generator.generate(resolve, world, &mut files)?;
+    Ok(files
+        .iter()
+        .map(|(path, bytes)| (path.to_owned(), bytes.to_vec()))
+        .collect())
+}

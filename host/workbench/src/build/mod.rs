@@ -1,0 +1,126 @@
+//! `backstop policy build`: builds a policy's folder into a component, with the toolchain of its language.
+//!
+//! [`commands`] runs the [`toolchain`] of the language, [`component`] turns its output into a component that hosts load, [`hint`] explains a build that fails because an export is missing, and [`sources`] tells whether a build is needed.
+
+mod commands;
+mod component;
+mod hint;
+mod sources;
+mod toolchain;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use backstop::policy::PolicyDigest;
+
+use crate::bindings::{self, BindingsError};
+use crate::project::Project;
+use toolchain::Deadline;
+
+pub use commands::missing_toolchain;
+pub use component::{ComponentError, Metadata};
+pub use toolchain::{ToolError, end_tools};
+
+/// Why a build fails.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// See [`BindingsError`].
+    #[error(transparent)]
+    Bindings(#[from] BindingsError),
+    /// See [`ToolError`].
+    #[error("{tool}{hint}")]
+    Tool {
+        /// The failure of the tool.
+        tool: ToolError,
+        /// What to add to the policy, if that is known. It starts on a new line.
+        hint: String,
+    },
+    /// See [`ComponentError`].
+    #[error(transparent)]
+    Component(#[from] ComponentError),
+    /// A file can't be read or written.
+    #[error("can't {what} {}", path.display())]
+    File {
+        /// Read or write.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// A built component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Built {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: usize,
+    /// Its digest.
+    pub digest: PolicyDigest,
+}
+
+/// Builds the policy. `names` keeps the names of functions, for traces. `step` is called with each command before it runs.
+///
+/// If the build exceeds the project's `build-timeout`, the running tool is killed, with all processes that it started.
+///
+/// The component is replaced atomically, so a host that watches it never reads an incomplete file. An unchanged component is not written.
+pub fn build(
+    project: &Project,
+    names: bool,
+    step: &mut dyn FnMut(&str),
+) -> Result<Built, BuildError> {
+    let sources = project.sources();
+    bindings::write(project)?;
+    let deadline = Deadline::within(project.build_timeout);
+    let made = commands::run(project, &mut |command, words| {
+        step(&toolchain::shown(command));
+        toolchain::run(command, words, deadline)
+    });
+    let raw = made.map_err(|tool| BuildError::Tool {
+        hint: hint::for_failure(project, &tool),
+        tool,
+    })?;
+    let module = std::fs::read(&raw).map_err(|cause| BuildError::File {
+        what: "read",
+        path: raw.clone(),
+        cause,
+    })?;
+    let component = component::finish(project, &module, names)?;
+    let path = project.component();
+    write_if_changed(&path, &component).map_err(|cause| BuildError::File {
+        what: "write",
+        path: path.clone(),
+        cause,
+    })?;
+    // A component with names does not count as the build of the folder.
+    let stamp = (!names).then_some(sources.as_str());
+    project
+        .record_build(stamp)
+        .map_err(|cause| BuildError::File {
+            what: "write into the folder of",
+            path: path.clone(),
+            cause,
+        })?;
+    Ok(Built {
+        path,
+        size: component.len(),
+        digest: PolicyDigest::of(&component),
+    })
+}
+
+fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
+}
