@@ -304,6 +304,19 @@ fn the_scenario_and_the_manifest_in_the_documents_are_real() {
 }
 
 #[test]
+fn the_program_in_the_readme_is_the_one_that_the_library_tests() {
+    let library = document("host/backstop/src/lib.rs");
+    let tested: Vec<_> = library
+        .lines()
+        .filter_map(|line| line.strip_prefix("//!"))
+        .map(str::trim)
+        .collect();
+    let shown = &blocks(&document("README.md"), "rust")[0];
+    let shown: Vec<_> = shown.lines().map(str::trim).collect();
+    assert!(tested.windows(shown.len()).any(|lines| lines == shown));
+}
+
+#[test]
 fn every_link_in_the_documents_leads_somewhere() {
     for name in documents() {
         let text = document(&name);
