@@ -224,10 +224,13 @@ pub(super) fn config_of(args: Args) -> Result<Config> {
         .with(args.metrics, Backstop::metrics)
         .with(args.endpoint_url, Backstop::endpoint_url)
         .into_config();
-    let config = config.map_err(|error| match error {
+    let config = config.map_err(|error| {
         // The name of a policy in a flag is a mistake in the command line.
-        error @ ConfigError::Policy { .. } if !is_file => CommandError::Usage(chain(&error)),
-        error => error.into(),
+        if !is_file && matches!(error, ConfigError::Policy { .. }) {
+            CommandError::Usage(chain(&error))
+        } else {
+            error.into()
+        }
     })?;
     match &args.config {
         Some(path) if config.queues.is_empty() => Err(CommandError::Usage(format!(

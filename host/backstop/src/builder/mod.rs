@@ -259,7 +259,7 @@ impl Backstop {
     }
 
     /// A path that is relative to the working directory, and not to the file's.
-    fn from_here(&self, path: &Path) -> PathBuf {
+    fn in_working_directory(&self, path: &Path) -> PathBuf {
         if self.folder.as_os_str().is_empty() {
             return path.to_owned();
         }

@@ -78,7 +78,7 @@ impl Backstop {
 
     /// Scenarios that every version of the policy has to pass before it is activated (`host/docs/scenarios.md`).
     pub fn scenarios(self, path: impl AsRef<Path>) -> Self {
-        let path = self.from_here(path.as_ref());
+        let path = self.in_working_directory(path.as_ref());
         self.value("scenarios", |queue| queue.scenarios = Some(path.clone()))
     }
 

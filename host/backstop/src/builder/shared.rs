@@ -14,7 +14,10 @@ impl Backstop {
             path if path == Path::new("-") => "-".to_owned(),
             // A file of this name, and not standard output.
             path if path == Path::new("stdout") => "./stdout".to_owned(),
-            path => self.from_here(path).to_string_lossy().into_owned(),
+            path => self
+                .in_working_directory(path)
+                .to_string_lossy()
+                .into_owned(),
         };
         self.raw.decisions = Some(raw::Decisions { record });
         self
@@ -36,7 +39,10 @@ impl Backstop {
     pub fn cache(mut self, folder: impl AsRef<Path>) -> Self {
         let cache = match folder.as_ref() {
             off if off == Path::new("off") => "off".to_owned(),
-            folder => self.from_here(folder).to_string_lossy().into_owned(),
+            folder => self
+                .in_working_directory(folder)
+                .to_string_lossy()
+                .into_owned(),
         };
         self.raw.policies.get_or_insert_default().cache = Some(cache);
         self.top("policies.cache")

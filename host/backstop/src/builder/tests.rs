@@ -105,8 +105,8 @@ fn an_error_names_the_method_or_the_flag() {
         ]
         .map(|host| host.handle_if_none().into_config().unwrap_err().to_string())
     };
-    let by_methods = errors(|url| Backstop::queue(url));
-    let by_flags = errors(|url| Backstop::queue_by_flags(url));
+    let by_methods = errors(Backstop::queue);
+    let by_flags = errors(Backstop::queue_by_flags);
     for (error, expected) in by_methods.iter().chain(&by_flags).zip([
         "max_attempts of queue `orders`: expected",
         "queue: `orders` is not the URL of a queue",

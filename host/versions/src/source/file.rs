@@ -28,12 +28,15 @@ pub(super) fn fetch(
             })?,
         false => path.to_owned(),
     };
-    let bytes = regular_file::read(&file, most).map_err(|cause| match cause.kind() {
-        io::ErrorKind::FileTooLarge => SourceError::TooLarge {
-            name: name.to_string(),
-            most,
-        },
-        _ => unreadable(&file)(cause),
+    let bytes = regular_file::read(&file, most).map_err(|cause| {
+        if cause.kind() == io::ErrorKind::FileTooLarge {
+            SourceError::TooLarge {
+                name: name.to_string(),
+                most,
+            }
+        } else {
+            unreadable(&file)(cause)
+        }
     })?;
     let signature = match with_signature {
         true => signature_of(&file).map_err(unreadable(&signature_path(&file)))?,

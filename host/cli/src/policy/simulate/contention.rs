@@ -54,7 +54,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// The baselines, then the named policies, or the published algorithms if none is named.
 fn contenders(args: &Args) -> Result<Vec<Contender>> {
     if args.policies.is_empty() && !args.settings.is_empty() {
-        return Err(CommandError::Usage("--set needs a policy: name one".to_owned()).into());
+        return Err(CommandError::Usage(
+            "--set needs a policy: name one".to_owned(),
+        ));
     }
     let names = || args.policies.iter().map(String::as_str);
     let is_named = |baseline: &&str| {
