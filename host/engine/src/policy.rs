@@ -96,7 +96,7 @@ impl std::fmt::Debug for Policy {
 pub struct Evaluation {
     /// The answer, or why there is none.
     pub answer: Result<Answer, EvaluationError>,
-    /// The lines that the policy logged, at most [`Limits::log`] bytes and 256 lines for each part.
+    /// The lines that the policy logged, at most [`Limits::log`](crate::Limits::log) bytes and 256 lines for each part.
     pub log: Vec<LogLine>,
     /// The parts of the payload that it read.
     pub looked_at: LookedAt,

@@ -1,4 +1,4 @@
-//! Dead letters: the message unchanged, with the reason in additional attributes. [`deliver`] makes and sends one.
+//! Dead letters: the message unchanged, with the reason in additional attributes. `deliver` makes and sends one.
 
 mod queue;
 

@@ -1,6 +1,6 @@
 //! Shadows: a second policy that is evaluated for the same failures as the live one, for comparison only.
 //!
-//! After the live decision, [`Shadow::compare`] adds the case to a bounded backlog. The shadow's own thread evaluates it, compares the decisions, counts the result and records it. A slow or crashing shadow cannot affect the live policy: it has its own thread and its own engine.
+//! After the live decision, `Shadow::compare` adds the case to a bounded backlog. The shadow's own thread evaluates it, compares the decisions, counts the result and records it. A slow or crashing shadow cannot affect the live policy: it has its own thread and its own engine.
 
 mod backlog;
 mod counts;

@@ -1,6 +1,6 @@
 //! The checks that every policy must pass: a host's validation, the same answer to the same failure, and a valid answer within limits to every failure.
 //!
-//! [`generate`] generates failures, [`fuzz`] evaluates the policy with them, [`shrink`] minimises a failure that the policy does not handle, [`paste`] writes it as a scenario, and [`doubt`] warns about unusual decisions.
+//! `generate` generates failures, `fuzz` evaluates the policy with them, `shrink` minimises a failure that the policy does not handle, `paste` writes it as a scenario, and `doubt` warns about unusual decisions.
 
 mod doubt;
 mod fuzz;
