@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use backstop_tests::backstop::{command, program, run, text};
 use backstop_tests::policies::{Rule, waits};
@@ -251,24 +252,29 @@ async fn watching_tests_again_when_something_changes_and_survives_a_mistake() {
             std::fs::write(&beside, content).unwrap();
             std::fs::rename(&beside, file).unwrap();
         }
-        if let Some(shown) = shown {
-            while !stdout
-                .next_line()
-                .await
-                .unwrap()
-                .unwrap()
-                .starts_with(shown)
-            {}
-        }
         // A change may be seen in two steps, and be tested twice.
         let awaited = match shown {
             Some(_) => "waiting for changes in ",
             None => "error: ",
         };
-        while !stderr.next_line().await.unwrap().unwrap().contains(awaited) {}
+        let round = async {
+            if let Some(shown) = shown {
+                while !stdout
+                    .next_line()
+                    .await
+                    .unwrap()
+                    .unwrap()
+                    .starts_with(shown)
+                {}
+            }
+            while !stderr.next_line().await.unwrap().unwrap().contains(awaited) {}
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(120), round).await;
+        ended.unwrap_or_else(|_| panic!("no round within two minutes: {shown:?}, {awaited}"));
     }
     let id = i32::try_from(child.id().unwrap()).unwrap();
-    kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
+    // Not SIGINT: whoever runs the tests in the background may have it ignored.
+    kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
     assert!(!child.wait().await.unwrap().success());
 }
 
