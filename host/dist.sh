@@ -44,7 +44,7 @@ run_in_an_empty_root() {
     mkdir "$root/tmp" "$root/dev"
     : >"$root/dev/null"
     tar --extract --gzip --directory "$root" --file "$archive"
-    local run=(env --ignore-environment HOME=/tmp chroot "$root")
+    local run=(env --ignore-environment HOME=/tmp "$(command -v chroot)" "$root")
     "${run[@]}" "/$name/backstop" --version
     "${run[@]}" "/$name/backstop" policy inspect full-jitter
     "${run[@]}" "/$name/backstop" demo | tail -3
