@@ -377,7 +377,7 @@ fn a_version_is_refused_that_does_not_stand_the_largest_failure() {
     };
     let why = format!("{:#}", anyhow::Error::from(cause));
     assert!(
-        why.contains("the largest failure that there can be"),
+        why.contains("the largest failure that is possible"),
         "{why}"
     );
 }

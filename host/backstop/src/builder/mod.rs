@@ -19,7 +19,8 @@ use crate::queue::{Connections, Message, short_name};
 ///
 /// ```no_run
 /// # use std::sync::Arc;
-/// # /// # use backstop::{Backstop, Error, Message};
+/// # use std::time::Duration;
+/// # use backstop::{Backstop, Error, Message};
 /// # async fn ship(_: Arc<Message>) -> Result<(), Error> { Ok(()) }
 /// # async fn bill(_: Arc<Message>) -> Result<(), Error> { Ok(()) }
 /// # async fn start() -> Result<(), backstop::RunError> {
