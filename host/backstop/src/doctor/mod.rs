@@ -173,7 +173,7 @@ async fn examine_lambda(
     found
 }
 
-/// A shadow that is no good stops nothing.
+/// A shadow that cannot be loaded stops nothing.
 async fn shadow(findings: &mut Findings, spec: Option<PolicySpec>, catalog: &Catalog) {
     let Some(spec) = spec else { return };
     let catalog = catalog.clone();

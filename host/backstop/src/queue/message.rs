@@ -150,7 +150,7 @@ impl Message {
         size(&self.body, &self.attributes)
     }
 
-    /// Its attributes as text, as a policy is told them.
+    /// Its attributes as text, as they are passed to a policy.
     pub fn attribute_texts(&self) -> Vec<(String, String)> {
         let attributes = self.attributes.iter();
         attributes

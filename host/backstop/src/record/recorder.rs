@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// A reader that has stopped reading until it is told to continue.
+    /// A reader that has stopped reading until the test lets it continue.
     struct Stalled(Receiver<()>, Arc<AtomicUsize>);
 
     impl Write for Stalled {

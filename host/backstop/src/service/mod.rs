@@ -100,7 +100,7 @@ impl fmt::Display for Faults<'_> {
 }
 
 impl Service {
-    /// Checks everything that can be checked before the first message. All queues are checked, and all that is wrong is told at once.
+    /// Checks everything that can be checked before the first message. All queues are checked, and everything that is wrong is reported at once.
     pub async fn prepare(config: Config, connections: &Connections) -> Result<Self, StartError> {
         // First of all: what is counted by is made with what keeps the counts.
         let exporter = match config.metrics {

@@ -28,7 +28,7 @@ impl Default for Network {
     }
 }
 
-/// A write that lost: what a policy is told of it.
+/// A write that lost: the error that is passed to a policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lost {
     /// Which client's, from 0.
