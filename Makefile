@@ -8,17 +8,19 @@ help:
 	@echo "make lambda  build the package of the Lambda retry handler, for arm64 and x86-64"
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
 	@echo "make dist    build the release archives, for x86-64 and arm64 Linux, with checksums and an SBOM"
-	@echo "make policies  build the built-in policies again, after a change in policies/"
+	@echo "make policies  generate the SDK's bindings and build the built-in policies again, after a change in wit/ or policies/"
 	@echo "make packages  package every crate, and compile the packages by themselves"
 	@echo "make bench   measure decisions, languages, requests, throughput, memory, swaps, and the start of the Lambda handler"
 
-demo: build
+# The command alone: its dependencies have the features that the workspace gives them, so that `make test` builds none of them again.
+demo: toolchain
+	cargo build --locked --package backstop-cli --bin backstop
 	@$${CARGO_TARGET_DIR:-target}/debug/backstop demo
 
 test: build services
 	cargo test --locked --workspace
 
-# All of the workspace, whoever asks: a part of it would choose other features of its dependencies and build them again.
+# All of the workspace: tests run each program of it.
 build: toolchain
 	cargo build --locked --workspace --bins
 
@@ -42,8 +44,9 @@ lambda: build
 dist: toolchain
 	host/dist.sh
 
-# The modules of the built-in policies, which are committed: after every change of their sources or toolchain.
+# What is committed of what is generated, after a change in wit/ or policies/ or of the toolchain: the bindings of the SDK, then the modules of the built-in policies.
 policies: toolchain
+	UPDATE_BINDINGS=1 cargo test --locked --workspace --test project bindings_of_the_sdk
 	policies/build.sh
 
 # What would be published, and that each package compiles by itself.

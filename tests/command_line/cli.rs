@@ -305,7 +305,7 @@ async fn what_keeps_a_request_from_aws_is_explained_with_what_to_do() {
             let mut command = with_settings(command(arguments), home.path(), &settings);
             async move { (arguments, command.output().await.unwrap()) }
         });
-        for (arguments, output) in futures::future::join_all(outputs).await {
+        for (arguments, output) in futures_util::future::join_all(outputs).await {
             let told = text(&output.stdout) + &text(&output.stderr);
             let case = format!("{arguments:?} {settings:?}");
             assert!(

@@ -20,7 +20,7 @@ use backstop_tests::backstop::{Running, command, serve};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::worker::{Attempt, Worker, numbered};
-use futures::future::join_all;
+use futures_util::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, timeout};
 

@@ -418,7 +418,7 @@ async fn no_answer_of_sqs_is_read_without_a_limit() {
     for status in [StatusCode::OK, StatusCode::BAD_REQUEST] {
         let counted = Arc::clone(&sent);
         let endless = move || {
-            let chunks = futures::stream::repeat_with(move || {
+            let chunks = futures_util::stream::repeat_with(move || {
                 counted.fetch_add(CHUNK.len(), Ordering::Relaxed);
                 Ok::<_, std::convert::Infallible>(CHUNK.clone())
             });

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use wit_bindgen_core::wit_parser::Resolve;
+use wit_bindgen_core::{Files, WorldGenerator};
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -52,6 +54,45 @@ fn the_built_in_policies_are_built_from_their_sources() {
             assert!(!text.contains(machine), "{name} has a path in {machine}");
         }
     }
+}
+
+/// The SDK's bindings are a file, so that no build needs the generator. `make policies` writes it.
+#[test]
+fn the_bindings_of_the_sdk_are_those_of_the_generator() {
+    let path = top().join("policies/sdk/src/bindings.rs");
+    let generated = bindings();
+    if std::env::var_os("UPDATE_BINDINGS").is_some() {
+        std::fs::write(&path, &generated).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap() == generated,
+        "policies/sdk/src/bindings.rs is not what `wit/policy.wit` gives now: run `make policies`"
+    );
+}
+
+fn bindings() -> String {
+    let contract = std::fs::read_to_string(top().join("wit/policy.wit")).unwrap();
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("policy.wit", &contract).unwrap();
+    let world = resolve.select_world(&[package], Some("policy")).unwrap();
+    let mut generated = Files::default();
+    wit_bindgen_rust::Opts {
+        format: true,
+        pub_export_macro: true,
+        export_macro_name: Some("export_bindings".to_owned()),
+        default_bindings_module: Some("backstop_policy::bindings".to_owned()),
+        generate_all: true,
+        additional_derive_attributes: vec!["PartialEq".to_owned()],
+        ..Default::default()
+    }
+    .build()
+    .generate(&mut resolve, world, &mut generated)
+    .unwrap();
+    let (_, text) = generated.iter().next().unwrap();
+    format!(
+        "#![allow(warnings, clippy::all, missing_docs, unreachable_pub, unsafe_code, reason = \"generated\")]\n{}",
+        std::str::from_utf8(text).unwrap()
+    )
 }
 
 #[test]

@@ -71,6 +71,27 @@ fn each_crate_brings_along_no_more_than_its_part_needs() {
     }
 }
 
+/// `make demo` builds the command alone, `make test` the workspace: the second must not build the dependencies of the first again.
+#[test]
+fn the_command_alone_builds_its_dependencies_as_the_workspace_does() {
+    let list = |edges: &str, which: &[&str]| -> BTreeSet<String> {
+        let tree = [
+            "tree", "--prefix", "none", "--format", "{p} {f}", "--edges", edges,
+        ];
+        cargo(&[&tree, which].concat())
+            .lines()
+            .map(|line| line.trim_end_matches(" (*)").trim_end().to_owned())
+            .collect()
+    };
+    let workspace = list("normal,build,dev", &["--workspace"]);
+    let command = list("normal,build", &["--package", "backstop-cli"]);
+    let again: Vec<_> = command
+        .difference(&workspace)
+        .filter(|line| !line.starts_with("backstop-"))
+        .collect();
+    assert!(again.is_empty(), "other features alone: {again:?}");
+}
+
 /// The members of the workspace that each member depends on, for whatever purpose.
 fn members() -> BTreeMap<String, BTreeSet<String>> {
     let text = cargo(&["metadata", "--format-version", "1", "--no-deps"]);

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, Uri};
 use bytes::Bytes;
-use futures::stream;
+use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

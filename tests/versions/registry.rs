@@ -447,7 +447,7 @@ async fn a_registry_that_stops_in_the_middle_of_a_policy_is_unreachable() {
     let manifest = json!({"schemaVersion": 2, "config": blob, "layers": [blob]}).to_string();
     let half = || {
         let sent = [Ok(vec![0_u8; 500]), Err(std::io::Error::other("cut"))];
-        Body::from_stream(futures::stream::iter(sent))
+        Body::from_stream(futures_util::stream::iter(sent))
     };
     let router = axum::Router::new()
         .route("/v2/", get(async || ""))
@@ -466,7 +466,7 @@ async fn a_registry_that_stops_in_the_middle_of_a_policy_is_unreachable() {
 /// A body that does not end.
 fn endless() -> Body {
     let chunk = bytes::Bytes::from(vec![b' '; 64 << 10]);
-    let chunks = futures::stream::repeat_with(move || Ok::<_, std::io::Error>(chunk.clone()));
+    let chunks = futures_util::stream::repeat_with(move || Ok::<_, std::io::Error>(chunk.clone()));
     Body::from_stream(chunks)
 }
 
@@ -666,5 +666,5 @@ async fn a_credential_helper_that_says_too_much_or_never_ends_is_ended_and_told(
             assert!(started.elapsed() < Duration::from_secs(30));
         }
     });
-    futures::future::join_all(pushes).await;
+    futures_util::future::join_all(pushes).await;
 }

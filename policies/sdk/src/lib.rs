@@ -22,6 +22,7 @@
 //! A policy that differs from the four of `policies/` in its delay alone needs one function and [`export_delay!`].
 
 #[doc(hidden)]
+#[rustfmt::skip]
 pub mod bindings;
 mod durations;
 mod policy;

@@ -26,7 +26,12 @@ pub(super) fn generate(
     answers: &[&str],
 ) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let (mut resolve, world) = resolved_for(answers)?;
-    made(generator, &mut resolve, world)
+    let mut files = Files::default();
+    generator.generate(&mut resolve, world, &mut files)?;
+    Ok(files
+        .iter()
+        .map(|(path, bytes)| (path.to_owned(), bytes.to_vec()))
+        .collect())
 }
 
 /// The contract, and the world of a policy that exports `answers`.
@@ -35,31 +40,9 @@ pub(crate) fn resolved_for(answers: &[&str]) -> anyhow::Result<(Resolve, WorldId
     resolved(&format!("{CONTRACT}\n{own}"), WORLD)
 }
 
-/// Generates bindings for a world of the contract.
-pub(super) fn generate_world(
-    generator: &mut dyn WorldGenerator,
-    name: &str,
-) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let (mut resolve, world) = resolved(CONTRACT, name)?;
-    made(generator, &mut resolve, world)
-}
-
 pub(super) fn resolved(text: &str, world: &str) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
     let package = resolve.push_str("policy.wit", text)?;
     let world = resolve.select_world(&[package], Some(world))?;
     Ok((resolve, world))
-}
-
-fn made(
-    generator: &mut dyn WorldGenerator,
-    resolve: &mut Resolve,
-    world: WorldId,
-) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let mut files = Files::default();
-    generator.generate(resolve, world, &mut files)?;
-    Ok(files
-        .iter()
-        .map(|(path, bytes)| (path.to_owned(), bytes.to_vec()))
-        .collect())
 }

@@ -1,9 +1,8 @@
-//! For Rust: the SDK itself, `policies/sdk` and `policies/backoff`, as crates that need no workspace; and what its macro would make of the contract, so that an author's first build need not build the macro.
+//! For Rust: the SDK itself, `policies/sdk` and `policies/backoff`, as crates that need no workspace.
 
 use anyhow::Context;
 use toml::{Table, Value};
 
-use super::contract::generate_world;
 use super::written::Written;
 
 const WORKSPACE: &str = include_str!("../../sdk/workspace.toml");
@@ -18,15 +17,10 @@ macro_rules! sources {
 }
 
 pub(super) fn add(written: &mut Written) -> anyhow::Result<()> {
-    let sdk = sources!("sdk": "lib.rs" "durations.rs" "policy.rs" "standard.rs" "testing.rs");
+    let sdk = sources!("sdk": "lib.rs" "bindings.rs" "durations.rs" "policy.rs" "standard.rs" "testing.rs");
     let backoff = sources!("backoff": "lib.rs" "classify.rs" "classify_tests.rs" "duration.rs" "jitter.rs" "settings.rs");
     for (path, text) in sdk.into_iter().chain(backoff) {
         written.add(path, text);
-    }
-    for (_, bytes) in generate_world(&mut bindings(), "policy")? {
-        let mut text = String::from("#![allow(warnings, reason = \"generated\")]\n");
-        text.push_str(std::str::from_utf8(&bytes)?);
-        written.add("policies/sdk/src/bindings.rs", text);
     }
     let manifests = [
         (
@@ -42,19 +36,6 @@ pub(super) fn add(written: &mut Written) -> anyhow::Result<()> {
         written.add(path, alone(manifest).with_context(|| path.to_owned())?);
     }
     Ok(())
-}
-
-/// As `policies/sdk/src/bindings.rs` asks the macro for them.
-fn bindings() -> wit_bindgen_rust::RustWasm {
-    wit_bindgen_rust::Opts {
-        pub_export_macro: true,
-        export_macro_name: Some("export_bindings".to_owned()),
-        default_bindings_module: Some("backstop_policy::bindings".to_owned()),
-        generate_all: true,
-        additional_derive_attributes: vec!["PartialEq".to_owned()],
-        ..Default::default()
-    }
-    .build()
 }
 
 /// A member's manifest with what it inherits of the workspace written out, and without what only the workspace needs.
@@ -89,7 +70,7 @@ fn alone(manifest: &str) -> anyhow::Result<String> {
     Ok(manifest.to_string())
 }
 
-/// Exactly the version that the SDK was tested with, without its macro; the other crate of the SDK from beside it.
+/// Exactly the version that the SDK was tested with; the other crate of the SDK from beside it.
 fn pinned(mut dependency: Value) -> Value {
     if let Some(version) = dependency.get_mut("version")
         && let Some(number) = version.as_str()
@@ -100,9 +81,6 @@ fn pinned(mut dependency: Value) -> Value {
         && let Some(folder) = path.as_str().and_then(|path| path.rsplit('/').next())
     {
         *path = Value::String(format!("../{folder}"));
-    }
-    if let Some(Value::Array(features)) = dependency.get_mut("features") {
-        features.retain(|feature| feature.as_str() != Some("macros"));
     }
     dependency
 }
