@@ -5,6 +5,7 @@ mod endings;
 mod faults;
 mod handlers;
 mod in_memory;
+mod polling;
 mod queue;
 mod shadow;
 mod startup;

@@ -37,6 +37,7 @@ pub enum Kind {
 
 const RECEIVED: &str = "backstop_messages_received_total";
 const RECEIVE_ERRORS: &str = "backstop_receive_errors_total";
+const POLLS: &str = "backstop_polls";
 const MESSAGES: &str = "backstop_messages_total";
 const DEAD_LETTERS_REFUSED: &str = "backstop_dead_letters_refused_total";
 const DEAD_LETTERS_WAITING: &str = "backstop_dead_letters_waiting";
@@ -89,6 +90,12 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         labels: &["queue"],
         meaning: "failed receive requests, each of which is retried after a pause",
+    },
+    Metric {
+        name: POLLS,
+        kind: Kind::Gauge,
+        labels: &["queue"],
+        meaning: "polls at the same time: 1 on an idle queue, up to `max-polls` on a busy one",
     },
     Metric {
         name: MESSAGES,
@@ -220,6 +227,11 @@ impl Queue {
     /// Counts receives that failed.
     pub(crate) fn receive_errors(&self) -> Counter {
         counter!(RECEIVE_ERRORS, "queue" => self.label())
+    }
+
+    /// The polls at the same time.
+    pub(crate) fn polls(&self) -> Gauge {
+        gauge!(POLLS, "queue" => self.label())
     }
 
     /// Counts messages with this outcome.

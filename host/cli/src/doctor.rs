@@ -33,7 +33,7 @@ It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings
 Exits with 0 if nothing is wrong, and with 6 if something is, or with --strict if there is a warning.";
 
 /// The flags of one queue. A configuration file has its own keys for them.
-const OF_ONE_QUEUE: [&str; 18] = [
+const OF_ONE_QUEUE: [&str; 19] = [
     "policy",
     "settings",
     "scenarios",
@@ -48,6 +48,7 @@ const OF_ONE_QUEUE: [&str; 18] = [
     "dead_letter_queue",
     "max_age",
     "max_in_flight",
+    "max_polls",
     "http_proxy",
     "allow_discard",
     "messages",

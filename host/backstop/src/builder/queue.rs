@@ -129,6 +129,11 @@ impl Backstop {
         self.value("max-in-flight", |queue| queue.max_in_flight = Some(most))
     }
 
+    /// The most polls at the same time: there are as many as the queue has work for. The default is 10.
+    pub fn max_polls(self, most: usize) -> Self {
+        self.value("max-polls", |queue| queue.max_polls = Some(most))
+    }
+
     /// The bytes of messages in flight at which no more are received. The default is 256 MiB.
     pub fn max_bytes_in_flight(self, most: usize) -> Self {
         self.value("max-bytes-in-flight", |queue| {

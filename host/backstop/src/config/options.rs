@@ -9,7 +9,9 @@ use crate::queue::VisibilityTimeout;
 pub struct Options {
     /// How many messages are in flight at once, from the receive to the end of their handling.
     pub max_in_flight: usize,
-    /// The bytes of the messages in flight, bodies and attributes together, at which the consumer stops to receive. One receive may exceed it.
+    /// The most polls at the same time. Fewer are made if the queue has less work.
+    pub max_polls: usize,
+    /// The bytes of the messages in flight, bodies and attributes together, at which the consumer stops to receive. Receives under way may exceed it.
     pub max_bytes_in_flight: usize,
     /// How long a message stays invisible; a heartbeat renews it at each third of that. The queue's own by default.
     pub visibility_timeout: Option<VisibilityTimeout>,
@@ -25,6 +27,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             max_in_flight: 100,
+            max_polls: 10,
             max_bytes_in_flight: 256 << 20,
             visibility_timeout: None,
             attempt_timeout: Duration::from_secs(15 * 60),

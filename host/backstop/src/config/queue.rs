@@ -53,12 +53,17 @@ impl raw::Queue {
             &at("max-in-flight"),
             self.max_in_flight.unwrap_or(defaults.max_in_flight),
         )?;
+        let max_polls = max_polls(
+            &at("max-polls"),
+            self.max_polls.unwrap_or(defaults.max_polls),
+        )?;
         let visibility_timeout = self
             .visibility_timeout
             .map(|span| visibility(&at("visibility-timeout"), span.0))
             .transpose()?;
         let options = Options {
             max_in_flight,
+            max_polls,
             max_bytes_in_flight: self
                 .max_bytes_in_flight
                 .map_or(defaults.max_bytes_in_flight, |bytes| bytes.0),
@@ -180,6 +185,14 @@ fn max_in_flight(place: &str, most: usize) -> Result<usize, ConfigError> {
             place,
             "expected a whole number from 1 to 100000: SQS allows 120000 messages in flight",
         )),
+    }
+}
+
+/// Checks a number of polls at the same time.
+fn max_polls(place: &str, most: usize) -> Result<usize, ConfigError> {
+    match most {
+        1..=100 => Ok(most),
+        _ => Err(value(place, "expected a whole number from 1 to 100")),
     }
 }
 

@@ -123,6 +123,7 @@ pub(crate) struct Queue {
     pub(crate) max_age: Option<Span>,
     pub(crate) allow_discard: Option<bool>,
     pub(crate) max_in_flight: Option<usize>,
+    pub(crate) max_polls: Option<usize>,
     pub(crate) max_bytes_in_flight: Option<Bytes>,
     pub(crate) visibility_timeout: Option<Span>,
     pub(crate) attempt_timeout: Option<Span>,

@@ -60,6 +60,7 @@ fn every_key_is_read() {
         max-age = "3d"
         allow-discard = false
         max-in-flight = 7
+        max-polls = 3
         max-bytes-in-flight = "32MiB"
         visibility-timeout = "45s"
         attempt-timeout = "1m"
@@ -99,6 +100,7 @@ fn every_key_is_read() {
     assert!(!queue.bounds.allow_discard);
     let options = Options {
         max_in_flight: 7,
+        max_polls: 3,
         max_bytes_in_flight: 32 << 20,
         visibility_timeout: Some(VisibilityTimeout::rounded_up(Duration::from_secs(45))),
         attempt_timeout: Duration::from_secs(60),

@@ -32,11 +32,16 @@ impl Budget {
     pub(super) async fn has_bytes_left(&self) {
         loop {
             let freed = self.freed.notified();
-            if self.held() < self.most {
+            if self.is_left() {
                 return;
             }
             freed.await;
         }
+    }
+
+    /// Whether there are bytes left.
+    pub(super) fn is_left(&self) -> bool {
+        self.held() < self.most
     }
 
     /// Takes these bytes from the budget.

@@ -16,7 +16,6 @@ mod stats;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,9 +24,9 @@ use crate::decider::Decider;
 use crate::handler::Handler;
 use crate::queue::{Queue, VisibilityTimeout};
 use apply::Applier;
-use budget::Budget;
 use held::Held;
 use history::History;
+use receive::Pollers;
 
 pub use crate::config::Options;
 pub(crate) use crate::config::longest_linger;
@@ -147,8 +146,6 @@ impl Consumer {
             options,
         });
         let lanes = TaskTracker::new();
-        let permits = Arc::new(Semaphore::new(shared.options.max_in_flight.max(1)));
-        let budget = Budget::new(shared.options.max_bytes_in_flight);
         // The grace period starts with the stop, for the last poll and for messages in flight.
         let grace_is_over = async {
             stop.cancelled().await;
@@ -160,7 +157,7 @@ impl Consumer {
             shared.held.released().await;
         };
         let ended = async {
-            receive::run(&shared, &lanes, &permits, &budget).await;
+            Pollers::start(&shared, &lanes).ended().await;
             shared.received_all.cancel();
             drained().await;
         };

@@ -1,22 +1,26 @@
-//! Receives messages with long polls, as many as there are permits, and starts a lane for each.
+//! Receives messages with long polls, several at once while the queue is busy, and starts a lane for each message.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use metrics::Gauge;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::budget::Budget;
+use super::budget::{Budget, Share};
 use super::{Shared, lane};
-use crate::queue::{BATCH_ENTRIES, Message};
+use crate::queue::{BATCH_ENTRIES, Message, QueueError};
+use crate::telemetry;
 
 /// The longest poll that SQS allows. It makes the fewest requests on an idle queue.
 const LONG_POLL: Duration = Duration::from_secs(20);
 
-/// The longest poll while messages are in flight. A shutdown returns messages after the last poll has ended, because the poll would receive them again.
+/// The longest poll while messages are in flight or other polls are under way. A shutdown returns messages after the last poll has ended, because the poll would receive them again.
 const BUSY_POLL: Duration = Duration::from_secs(2);
 
 /// How long to wait for the permits of a full batch once there is one.
@@ -28,108 +32,192 @@ const SHORTEST_POLL: Duration = Duration::from_secs(1);
 /// The waits while SQS is unreachable.
 const BACKOFF: Backoff = Backoff::milliseconds(200, 20_000);
 
-/// Receives until the consumer stops and the poll under way has ended. A dropped poll would continue in SQS and hide messages that nobody handles.
-pub(super) async fn run(
-    shared: &Arc<Shared>,
-    lanes: &TaskTracker,
-    permits: &Arc<Semaphore>,
-    budget: &Arc<Budget>,
-) {
-    let mut failures = 0;
-    while !shared.stop.is_cancelled() {
-        let Some(permits) = some_permits(shared, permits, budget).await else {
-            return;
+/// The pollers of one queue: as many as the queue has work for.
+///
+/// A poll that comes back full starts another poller, as long as there is room for its messages. One that comes back with a single message, with none or with an error ends its poller, except for the last one.
+pub(super) struct Pollers {
+    permits: Arc<Semaphore>,
+    budget: Arc<Budget>,
+    lanes: TaskTracker,
+    running: AtomicUsize,
+    most: usize,
+    /// One poller collects permits at a time: if they are scarce, one full poll is cheaper than several small ones.
+    collecting: Mutex<()>,
+    /// Failed polls since the last successful one.
+    failures: AtomicU32,
+    /// The bytes of the largest receive so far: what a poll under way is expected to bring.
+    largest: AtomicUsize,
+    polls: Gauge,
+    tasks: TaskTracker,
+}
+
+/// Room for the messages of one poll.
+struct Room {
+    permits: Vec<OwnedSemaphorePermit>,
+    _bytes: Share,
+}
+
+impl Pollers {
+    /// Starts the first poller.
+    pub(super) fn start(shared: &Arc<Shared>, lanes: &TaskTracker) -> Arc<Self> {
+        let options = &shared.options;
+        let pollers = Arc::new(Self {
+            permits: Arc::new(Semaphore::new(options.max_in_flight.max(1))),
+            budget: Budget::new(options.max_bytes_in_flight),
+            lanes: lanes.clone(),
+            running: AtomicUsize::new(0),
+            most: options.max_polls.max(1),
+            collecting: Mutex::default(),
+            failures: AtomicU32::new(0),
+            largest: AtomicUsize::new(0),
+            polls: telemetry::Queue::named(&shared.name).polls(),
+            tasks: TaskTracker::new(),
+        });
+        pollers.add(shared);
+        pollers
+    }
+
+    /// Returns when the consumer has stopped and the polls under way have ended. A dropped poll would continue in SQS and hide messages that nobody handles.
+    pub(super) async fn ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Starts another poller, unless there are enough.
+    fn add(self: &Arc<Self>, shared: &Arc<Shared>) {
+        let more = |running| (running < self.most).then_some(running + 1);
+        if self.running.fetch_update(Relaxed, Relaxed, more).is_ok() {
+            self.polls.increment(1);
+            let (pollers, shared) = (Arc::clone(self), Arc::clone(shared));
+            self.tasks.spawn(async move {
+                while pollers.poll(&shared).await {}
+                pollers.polls.decrement(1);
+            });
+        }
+    }
+
+    /// Ends the poller that calls this, unless it is the last one. Returns whether it ended.
+    fn retire(&self) -> bool {
+        let fewer = |running| (running > 1).then(|| running - 1);
+        self.running.fetch_update(Relaxed, Relaxed, fewer).is_ok()
+    }
+
+    fn is_alone(&self) -> bool {
+        self.running.load(Relaxed) == 1
+    }
+
+    /// Makes one poll. Returns whether its poller goes on.
+    async fn poll(self: &Arc<Self>, shared: &Arc<Shared>) -> bool {
+        let Some(room) = self.room(shared).await else {
+            return false;
         };
-        let longest = if lanes.is_empty() {
-            LONG_POLL
-        } else {
-            BUSY_POLL
-        };
+        let is_idle = self.is_alone() && self.lanes.is_empty();
+        let longest = if is_idle { LONG_POLL } else { BUSY_POLL };
         // A shutdown waits for the poll no longer than the grace period.
         let wait = longest.min(shared.options.grace).max(SHORTEST_POLL);
+        let asked = room.permits.len();
         shared.stats.receive_requests.add(1);
-        let poll = shared.queue.receive(permits.len(), wait, shared.visibility);
+        let poll = shared.queue.receive(asked, wait, shared.visibility);
         tokio::pin!(poll);
         let received = tokio::select! {
             received = &mut poll => received,
             () = shared.stop.cancelled() => {
                 if shared.queue.receive_is_cancel_safe() {
-                    return;
+                    return false;
                 }
                 // Its messages are returned at once.
                 poll.await
             }
         };
-        match received {
+        let goes_on = match received {
             Ok(messages) => {
-                if failures > 0 {
-                    tracing::info!(queue = shared.name, failures, "receiving again");
-                    failures = 0;
-                }
+                self.succeeded(shared);
+                let received = messages.len();
                 shared
                     .stats
                     .received
-                    .add(messages.len().try_into().unwrap_or(u64::MAX));
-                start(shared, lanes, messages, permits, budget);
+                    .add(received.try_into().unwrap_or(u64::MAX));
+                self.start_lanes(shared, messages, room);
+                if received == BATCH_ENTRIES && self.has_room() {
+                    self.add(shared);
+                }
+                received > 1 || !self.retire()
             }
             Err(error) => {
-                failures += 1;
-                shared.stats.receive_errors.add(1);
-                if failures == 1 {
-                    tracing::error!(queue = shared.name, %error, "can't receive: retrying until it works");
-                }
-                tokio::select! {
-                    () = sleep(BACKOFF.wait(failures, rand::random())) => {}
-                    () = shared.stop.cancelled() => return,
-                }
+                drop(room);
+                self.failed(shared, &error).await
             }
+        };
+        goes_on && !shared.stop.is_cancelled()
+    }
+
+    fn has_room(&self) -> bool {
+        self.permits.available_permits() >= BATCH_ENTRIES && self.budget.is_left()
+    }
+
+    fn succeeded(&self, shared: &Shared) {
+        let failures = self.failures.swap(0, Relaxed);
+        if failures > 0 {
+            tracing::info!(queue = shared.name, failures, "receiving again");
         }
     }
-}
 
-/// Permits for up to ten messages, once there are bytes left: at least one, and more if they become free soon. `None` if the consumer stops.
-async fn some_permits(
-    shared: &Shared,
-    permits: &Arc<Semaphore>,
-    budget: &Budget,
-) -> Option<Vec<OwnedSemaphorePermit>> {
-    let first = async {
-        budget.has_bytes_left().await;
-        Arc::clone(permits).acquire_owned().await.ok()
-    };
-    let first = tokio::select! {
-        permit = first => permit?,
-        () = shared.stop.cancelled() => return None,
-    };
-    let mut acquired = vec![first];
-    let full = async {
-        while acquired.len() < BATCH_ENTRIES.min(shared.options.max_in_flight)
-            && let Ok(permit) = Arc::clone(permits).acquire_owned().await
-        {
-            acquired.push(permit);
+    /// Counts a failed poll. Returns whether its poller goes on, after a wait.
+    async fn failed(&self, shared: &Shared, error: &QueueError) -> bool {
+        shared.stats.receive_errors.add(1);
+        let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
+        if failures == 1 {
+            tracing::error!(queue = shared.name, %error, "can't receive: retrying until it works");
         }
-    };
-    // Fewer suffice if the others are in use for longer.
-    let _ = timeout(BATCH_WAIT, full).await;
-    Some(acquired)
-}
+        if self.retire() {
+            return false;
+        }
+        tokio::select! {
+            () = sleep(BACKOFF.wait(failures, rand::random())) => true,
+            () = shared.stop.cancelled() => false,
+        }
+    }
 
-/// Starts a lane for each message, or on a FIFO queue for each message group.
-fn start(
-    shared: &Arc<Shared>,
-    lanes: &TaskTracker,
-    messages: Vec<Message>,
-    mut permits: Vec<OwnedSemaphorePermit>,
-    budget: &Arc<Budget>,
-) {
-    for messages in into_lanes(messages, shared.fifo) {
-        let permits: Vec<_> = messages.iter().filter_map(|_| permits.pop()).collect();
-        let share = budget.hold(messages.iter().map(|message| message.size()).sum());
-        let shared = Arc::clone(shared);
-        lanes.spawn(async move {
-            lane::run(&shared, messages).await;
-            drop((permits, share));
-        });
+    /// Permits for up to ten messages, once there are bytes left: at least one, and more if they become free soon. `None` if the consumer stops.
+    async fn room(&self, shared: &Shared) -> Option<Room> {
+        let first = async {
+            let collecting = self.collecting.lock().await;
+            self.budget.has_bytes_left().await;
+            let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+            permit.map(|permit| (collecting, permit))
+        };
+        let (_collecting, first) = tokio::select! {
+            first = first => first?,
+            () = shared.stop.cancelled() => return None,
+        };
+        let mut permits = vec![first];
+        let full = async {
+            while permits.len() < BATCH_ENTRIES.min(shared.options.max_in_flight)
+                && let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await
+            {
+                permits.push(permit);
+            }
+        };
+        // Fewer suffice if the others are in use for longer.
+        let _ = timeout(BATCH_WAIT, full).await;
+        let _bytes = self.budget.hold(self.largest.load(Relaxed));
+        Some(Room { permits, _bytes })
+    }
+
+    /// Starts a lane for each message, or on a FIFO queue for each message group.
+    fn start_lanes(&self, shared: &Arc<Shared>, messages: Vec<Message>, mut room: Room) {
+        let received = messages.iter().map(Message::size).sum();
+        self.largest.fetch_max(received, Relaxed);
+        for messages in into_lanes(messages, shared.fifo) {
+            let permits: Vec<_> = messages.iter().filter_map(|_| room.permits.pop()).collect();
+            let bytes = messages.iter().map(|message| message.size()).sum();
+            let share = self.budget.hold(bytes);
+            let shared = Arc::clone(shared);
+            self.lanes.spawn(async move {
+                lane::run(&shared, messages).await;
+                drop((permits, share));
+            });
+        }
     }
 }
 
