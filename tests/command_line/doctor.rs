@@ -78,8 +78,8 @@ async fn a_deployment_is_looked_at_from_its_queue_to_its_functions() {
     let (found, code) = findings(&arguments).await;
     let wrong = texts(&found, "wrong").join("\n");
     for part in [
-        "there is none: name one",
-        "nothing takes records",
+        "there is none: configure one",
+        "nothing receives records",
         "has no event-invoke configuration",
         "--function-name checked --recursive-loop Allow",
     ] {

@@ -363,7 +363,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
     eventually("the refusal is told", || async {
         running
             .log()
-            .contains("a new version of a shadow is not taken")
+            .contains("a new version of a shadow is rejected")
     })
     .await;
     assert_eq!(round(2).await, json!(5_000));
@@ -371,7 +371,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
     eventually("the swap is told", || async {
         running
             .log()
-            .contains("a new version of the shadow is asked")
+            .contains("a new version of the shadow is active")
     })
     .await;
     assert_eq!(round(3).await, json!(6_000));
@@ -394,7 +394,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
 }
 
 #[tokio::test]
-async fn the_doctor_warns_of_a_shadow_that_can_not_be_asked() {
+async fn the_doctor_warns_of_a_shadow_that_can_not_be_evaluated() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "bad.wat", "garbage");
     let queue = |name: &str, shadow: &str| {
@@ -408,7 +408,7 @@ async fn the_doctor_warns_of_a_shadow_that_can_not_be_asked() {
     let told = text(&output.stdout);
     assert!(output.status.success(), "{told}");
     assert!(told.contains("the shadow linear"), "{told}");
-    assert!(told.contains("the shadow can't be asked"), "{told}");
+    assert!(told.contains("the shadow can't be evaluated"), "{told}");
 }
 
 #[tokio::test]

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop::assembly::Assembly;
 use backstop::config::Config;
 use backstop::decider::Decider;
 use backstop::decision::Bounds;
 use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
-use backstop::policy::{LivePolicy, Payload, Sandbox};
+use backstop::policy::Payload;
 use backstop::record::Recorder;
 
 /// The most attempts that the queues allow: this bound ends later ones.
@@ -61,10 +62,10 @@ fn body(number: u32) -> String {
 /// Decides on this many failures of each queue of a configuration, and appends the records to a file. One delay in ten is cut to the queue's limit.
 pub fn write(config: &Path, failures: u32, records: &Path) {
     let config = Config::read(config).unwrap();
-    let sandbox = Sandbox::new(config.limits).unwrap();
+    let assembly = Assembly::for_check(&config).unwrap();
     let recorder = Recorder::to_file(records).unwrap();
     for queue in config.queues {
-        let policy = LivePolicy::load(&sandbox, queue.policy).unwrap();
+        let policy = assembly.load(&queue.decider.policy).unwrap();
         let bounds = Bounds {
             max_attempts: NonZeroU32::new(MOST_ATTEMPTS + 1),
             ..Bounds::default()

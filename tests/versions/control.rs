@@ -50,7 +50,7 @@ impl Host {
     async fn swaps(&self, count: usize) {
         eventually("the new version decides", || async {
             let log = self.running.log();
-            log.matches("a new version of the policy decides").count() == count
+            log.matches("a new version of the policy is active").count() == count
         })
         .await;
     }

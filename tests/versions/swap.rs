@@ -52,7 +52,7 @@ async fn the_file_of_a_policy_is_swapped_while_messages_flow_and_a_bad_one_chang
 
     std::fs::write(&policy, judges("another")).unwrap();
     eventually("the new version is in place", || async {
-        log().contains("a new version of the policy decides")
+        log().contains("a new version of the policy is active")
     })
     .await;
     assert_eq!(reason_of("2").await, "another");
@@ -95,7 +95,10 @@ async fn the_file_of_a_policy_is_swapped_while_messages_flow_and_a_bad_one_chang
     std::fs::write(&beside, good).unwrap();
     std::fs::rename(&beside, &policy).unwrap();
     eventually("the last version is in place", || async {
-        log().matches("a new version of the policy decides").count() == 2
+        log()
+            .matches("a new version of the policy is active")
+            .count()
+            == 2
     })
     .await;
     assert_eq!(reason_of("5").await, "renamed");

@@ -347,7 +347,8 @@ async fn two_hundred_swaps_in_a_row_lose_nothing_and_decide_nothing_twice() {
     ] {
         assert!(log.contains(said), "{said:?} is not in the log");
     }
-    let away = "looking for new versions of a policy fails, and is tried again: can't get the policy oci://";
+    let away =
+        "the source of a policy is unreachable, and is checked again: can't get the policy oci://";
     assert_eq!(log.matches(away).count(), 1, "{log}");
     println!(
         "{} decisions by {} versions, {fallbacks} by the fallback; p99 of deciding: {} µs without swaps, {} µs with",

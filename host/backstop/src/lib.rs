@@ -1,6 +1,6 @@
 //! Backstop decides what happens to a failed message of a queue, and makes it happen.
 //!
-//! For each failure, a *policy* decides between another attempt after a delay, dead-lettering and discarding. A policy is a sandboxed WebAssembly component: one of the four built-in ones, or your own from a file, S3 or an OCI registry. A new version of it is verified, probed and activated while the program runs; a version that fails is rejected or rolled back, and never loses a message.
+//! For each failure, a *policy* decides between another attempt after a delay, dead-lettering and discarding. A policy is a sandboxed WebAssembly component: one of the four built-in ones, or your own from a file, S3 or an OCI registry. While the program runs, new versions are verified, validated and activated; a version that fails is rejected or rolled back, and no message is lost.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -82,6 +82,7 @@
 //! # }
 //! ```
 
+pub mod assembly;
 mod builder;
 pub mod clock;
 pub mod config;
@@ -99,6 +100,7 @@ mod observers;
 pub mod policy;
 pub mod queue;
 pub mod record;
+mod reloads;
 mod retry_after;
 mod run;
 pub mod service;

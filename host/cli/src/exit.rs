@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use backstop::assembly::{AssemblyError, LoadError};
 use backstop::policy::{BucketError, PolicyError, RegistryError, SourceError};
 use backstop::service::{QueueFault, StartError};
 use backstop_core::text::{chain, harmless};
@@ -100,12 +101,20 @@ impl From<&CommandError> for Exit {
 fn of_start(error: &StartError) -> Exit {
     match error {
         StartError::Queues(faults) => match faults.first() {
-            Some((_, QueueFault::Policy(error))) => of_policy(error),
-            Some((_, QueueFault::Http(_) | QueueFault::Scenarios(_))) => Exit::Config,
+            Some((_, QueueFault::Policy(error))) => of_load(error),
+            Some((_, QueueFault::Http(_))) => Exit::Config,
             Some((_, QueueFault::Consumer(_))) | None => Exit::Queue,
         },
-        StartError::Records(_) | StartError::Store(_) | StartError::Metrics(_) => Exit::Config,
-        StartError::Sandbox(_) | StartError::Watch(_) => Exit::Unexpected,
+        StartError::Assembly(AssemblyError::Store(_) | AssemblyError::Records(_))
+        | StartError::Metrics(_) => Exit::Config,
+        StartError::Assembly(AssemblyError::Sandbox(_)) | StartError::Watch(_) => Exit::Unexpected,
+    }
+}
+
+fn of_load(error: &LoadError) -> Exit {
+    match error {
+        LoadError::Policy(error) => of_policy(error),
+        LoadError::Scenarios(_) => Exit::Config,
     }
 }
 

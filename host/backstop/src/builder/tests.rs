@@ -10,7 +10,7 @@ async fn succeed(_: Arc<Message>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The configuration of a file; its handlers are replaced as those of the builder are.
+/// The configuration of a file with this text.
 fn of_file(text: &str) -> Config {
     Config::parse(text, Path::new("backstop.toml")).unwrap()
 }

@@ -7,9 +7,13 @@ use std::time::Duration;
 use super::policy::policy;
 use super::queue::{attempts, function, max_age};
 use super::url::queue_url;
-use super::{Config, ConfigError, Places, folder_of, parse_pair, parse_span, raw, shadow, value};
+use super::{
+    Config, ConfigError, DeciderConfig, Places, folder_of, parse_pair, parse_span, raw, shadow,
+    value,
+};
 use crate::decision::{Bounds, LONGEST_DELAY};
-use crate::policy::{Limits, Location, PolicySpec, Source};
+use crate::policy::{Limits, Location, Source};
+use crate::queue::short_name;
 use raw::{Bytes, SettingsTable, Span};
 
 /// Looks up an environment variable.
@@ -65,20 +69,21 @@ pub struct LambdaConfig {
     pub retry_queue: Option<String>,
     /// The dead-letter queue's URL; the one of the retry queue's redrive policy by default.
     pub dead_letter_queue: Option<String>,
-    /// Decides about failures.
-    pub policy: PolicySpec,
-    /// The scenarios that every version of the policy has to pass.
-    pub scenarios: Option<PathBuf>,
-    /// A second policy that is evaluated for comparison only.
-    pub shadow: Option<PolicySpec>,
-    /// The limits that hold whatever the policy decides. Those on attempts and age are always set.
-    pub bounds: Bounds,
+    /// Decides about failures. The bounds on attempts and age are always set.
+    pub decider: DeciderConfig,
     /// How much of an invocation's time is reserved for its end.
     pub margin: Duration,
     /// The handler's own function, for `backstop doctor`.
     pub handler: Option<String>,
     /// The functions that may be invoked; any function if the list is empty. `backstop doctor` checks them, and so does the start.
     pub functions: Vec<String>,
+}
+
+impl LambdaConfig {
+    /// The name of the retry queue in logs, records and metrics.
+    pub fn name(&self) -> &str {
+        self.retry_queue.as_deref().map_or("retries", short_name)
+    }
 }
 
 impl raw::Lambda {
@@ -123,16 +128,8 @@ impl raw::Lambda {
         let handler = self.handler.map(|name| function(&at("handler"), name));
         let handler = handler.transpose()?;
         let live = shadow::settings_of(self.policy.as_ref(), self.settings.as_ref());
-        Ok(LambdaConfig {
+        let decider = DeciderConfig {
             shadow: shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?,
-            retry_queue: self
-                .retry_queue
-                .map(|url| standard("retry-queue", url))
-                .transpose()?,
-            dead_letter_queue: self
-                .dead_letter_queue
-                .map(|url| standard("dead-letter-queue", url))
-                .transpose()?,
             policy: policy(self.policy, self.settings, folder, &at)?,
             scenarios: self.scenarios.map(|path| folder.join(path)),
             bounds: Bounds {
@@ -141,6 +138,17 @@ impl raw::Lambda {
                 retention: None,
                 allow_discard: self.allow_discard.unwrap_or(true),
             },
+        };
+        Ok(LambdaConfig {
+            retry_queue: self
+                .retry_queue
+                .map(|url| standard("retry-queue", url))
+                .transpose()?,
+            dead_letter_queue: self
+                .dead_letter_queue
+                .map(|url| standard("dead-letter-queue", url))
+                .transpose()?,
+            decider,
             margin,
             handler,
             functions,
@@ -263,7 +271,7 @@ fn span(variable: &str, text: &str) -> Result<Span, ConfigError> {
         .map_err(|error| value(variable, error.to_string()))
 }
 
-/// The memory to compile in, of a function with this much: three quarters, since Lambda ends the whole function when it uses more than all.
+/// The memory limit of the compiler in a function with this much memory: three quarters, because Lambda ends a function that uses all of it.
 fn memory_to_compile(mebibytes: String) -> Option<usize> {
     let mebibytes: usize = mebibytes.trim().parse().ok()?;
     let most = Limits::default().compile.memory;
@@ -350,8 +358,8 @@ impl Config {
                     *path = found;
                 }
             };
-            lambda.policy.for_each_source(find);
-            if let Some(shadow) = &mut lambda.shadow {
+            lambda.decider.policy.for_each_source(find);
+            if let Some(shadow) = &mut lambda.decider.shadow {
                 shadow.for_each_source(find);
             }
         }

@@ -3,7 +3,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
 use super::*;
-use crate::policy::{PartSpec, Source};
+use crate::policy::{PartSpec, PolicySpec, Source};
 use backstop_core::settings::Settings;
 
 fn config(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -26,14 +26,20 @@ fn part(policy: &PolicySpec) -> &PartSpec {
 fn nothing_needs_to_be_set() {
     assert_eq!(config(&[]).unwrap().limits.time, TIME);
     let lambda = lambda(&[]);
-    assert_eq!(lambda.bounds.max_attempts, Some(UNHINDERED_ATTEMPTS));
-    assert_eq!(lambda.bounds.max_age, Some(LONGEST_DELAY));
-    assert_eq!(part(&lambda.policy).source, Source::builtin("full-jitter"));
+    assert_eq!(
+        lambda.decider.bounds.max_attempts,
+        Some(UNHINDERED_ATTEMPTS)
+    );
+    assert_eq!(lambda.decider.bounds.max_age, Some(LONGEST_DELAY));
+    assert_eq!(
+        part(&lambda.decider.policy).source,
+        Source::builtin("full-jitter")
+    );
     assert_eq!(lambda.margin, Duration::from_secs(5));
 }
 
 #[test]
-fn the_environment_comes_before_the_file_of_the_package() {
+fn the_environment_overrides_the_file_of_the_package() {
     let package = tempfile::tempdir().unwrap();
     let root = package.path().to_str().unwrap();
     fs::write(package.path().join("mine.wasm"), "").unwrap();
@@ -54,9 +60,12 @@ fn the_environment_comes_before_the_file_of_the_package() {
     let root = ("LAMBDA_TASK_ROOT", root);
     let of_file = lambda(&[root]);
     let path = package.path().join("mine.wasm");
-    assert_eq!(part(&of_file.policy).source, Source::path(path));
-    assert_eq!(part(&of_file.policy).settings, Settings::from([("a", "1")]));
-    assert_eq!(of_file.bounds.max_attempts.unwrap().get(), 5);
+    assert_eq!(part(&of_file.decider.policy).source, Source::path(path));
+    assert_eq!(
+        part(&of_file.decider.policy).settings,
+        Settings::from([("a", "1")])
+    );
+    assert_eq!(of_file.decider.bounds.max_attempts.unwrap().get(), 5);
     assert_eq!(
         (of_file.margin, of_file.functions.len()),
         (Duration::from_secs(2), 1)
@@ -76,13 +85,13 @@ fn the_environment_comes_before_the_file_of_the_package() {
         ("BACKSTOP_FUNCTIONS", "a, b"),
         ("AWS_LAMBDA_FUNCTION_NAME", "retry-handler"),
     ]);
-    assert_eq!(part(&both.policy).source, Source::builtin("linear"));
+    assert_eq!(part(&both.decider.policy).source, Source::builtin("linear"));
     let settings = Settings::from([("base", "30s"), ("cap", "6h")]);
-    assert_eq!(part(&both.policy).settings, settings);
-    assert_eq!(both.bounds.max_attempts.unwrap().get(), 20);
-    assert!(of_file.bounds.allow_discard && !both.bounds.allow_discard);
+    assert_eq!(part(&both.decider.policy).settings, settings);
+    assert_eq!(both.decider.bounds.max_attempts.unwrap().get(), 20);
+    assert!(of_file.decider.bounds.allow_discard && !both.decider.bounds.allow_discard);
     assert_eq!(
-        both.bounds.max_age.unwrap().as_duration(),
+        both.decider.bounds.max_age.unwrap().as_duration(),
         Duration::from_secs(43_200)
     );
     assert!(both.retry_queue.unwrap().ends_with("/retries"));
@@ -92,11 +101,11 @@ fn the_environment_comes_before_the_file_of_the_package() {
     );
     // The file's settings belong to the file's policy.
     let other = lambda(&[root, ("BACKSTOP_POLICY", "linear")]);
-    assert_eq!(part(&other.policy).settings, Settings::new());
+    assert_eq!(part(&other.decider.policy).settings, Settings::new());
 }
 
 #[test]
-fn a_policy_of_the_package_is_found_although_the_file_lies_elsewhere() {
+fn a_policy_in_the_package_is_found_if_the_file_is_elsewhere() {
     let (package, layer) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let path = package.path().join("mine.wasm");
     fs::write(&path, "").unwrap();
@@ -105,13 +114,13 @@ fn a_policy_of_the_package_is_found_although_the_file_lies_elsewhere() {
     let root = ("LAMBDA_TASK_ROOT", package.path().to_str().unwrap());
     let config = ("BACKSTOP_CONFIG", file.to_str().unwrap());
     assert_eq!(
-        part(&lambda(&[root, config]).policy).source,
+        part(&lambda(&[root, config]).decider.policy).source,
         Source::path(path)
     );
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_its_name() {
+fn an_invalid_value_is_rejected_by_its_name() {
     let fifo = "https://sqs.eu-west-1.amazonaws.com/1/retries.fifo";
     for (name, value, expected) in [
         (
@@ -180,7 +189,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         let error = config(&[(name, value)]).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{name}: {error}");
     }
-    // An empty variable is one that is not set: templates leave them so.
+    // An empty variable counts as unset: templates produce them.
     assert_eq!(
         lambda(&[("BACKSTOP_MAX_AGE", ""), ("BACKSTOP_POLICY", "")]),
         lambda(&[])
@@ -188,7 +197,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_variable_that_is_none_of_ours_is_known_for_it() {
+fn an_unknown_variable_is_recognised() {
     let set = [
         "BACKSTOP_POLICY",
         "BACKSTOP_POLICI",
@@ -200,7 +209,7 @@ fn a_variable_that_is_none_of_ours_is_known_for_it() {
     let unknown = unknown_variables(set.map(str::to_owned));
     assert_eq!(unknown, ["BACKSTOP_POLICI", "BACKSTOP"]);
     for name in VARIABLES {
-        // An empty one is not set: whatever each expects, it is known by its name.
+        // An empty one counts as unset: every name is known, whatever value it expects.
         assert!(config(&[(name, " ")]).is_ok(), "{name}");
     }
     let read = RefCell::new(BTreeSet::new());
@@ -213,7 +222,7 @@ fn a_variable_that_is_none_of_ours_is_known_for_it() {
 }
 
 #[test]
-fn a_shadow_has_the_live_settings_unless_it_is_given_its_own() {
+fn a_shadow_has_the_live_settings_unless_it_has_its_own() {
     let package = tempfile::tempdir().unwrap();
     let root = package.path().to_str().unwrap();
     fs::write(package.path().join("mine.wasm"), "").unwrap();
@@ -224,17 +233,17 @@ fn a_shadow_has_the_live_settings_unless_it_is_given_its_own() {
         ("BACKSTOP_SHADOW_SETTINGS", "base=2s"),
     ];
     for (set, expected) in [(3, "1s"), (4, "2s")] {
-        let shadow = lambda(&variables[..set]).shadow.unwrap();
+        let shadow = lambda(&variables[..set]).decider.shadow.unwrap();
         let path = package.path().join("mine.wasm");
         assert_eq!(part(&shadow).source, Source::path(path));
         let settings = Settings::from([("base", expected)]);
         assert_eq!(part(&shadow).settings, settings);
     }
-    assert_eq!(lambda(&variables[..2]).shadow, None);
+    assert_eq!(lambda(&variables[..2]).decider.shadow, None);
 }
 
 #[test]
-fn a_function_compiles_within_three_quarters_of_its_memory_unless_told() {
+fn a_function_compiles_within_three_quarters_of_its_memory_by_default() {
     let default = crate::policy::Limits::default().compile.memory;
     for (mebibytes, memory) in [
         ("128", 96 << 20),

@@ -26,7 +26,7 @@ impl raw::Limits {
             if child.time.is_zero() || child.cpu.is_zero() || child.memory == 0 {
                 return Err(value(
                     "limits.compile",
-                    "expected more than nothing, such as { time = \"5m\", cpu = \"2m\", memory = \"2GiB\" }",
+                    "expected values above zero, such as { time = \"5m\", cpu = \"2m\", memory = \"2GiB\" }",
                 ));
             }
         }

@@ -1,10 +1,10 @@
-//! Every key of the configuration with every kind of wrong value: what is said of it names the key and no type of this program's.
+//! Every key of the configuration with every kind of invalid value: the error names the key, and no type of this program.
 
 use super::queue::function;
 use super::*;
 use backstop_files::mistake::names_no_type;
 
-/// A value of each kind, and some that no key takes.
+/// A value of each kind, and some that no key accepts.
 const VALUES: [&str; 9] = [
     "5",
     "-1",
@@ -17,7 +17,7 @@ const VALUES: [&str; 9] = [
     "2026-01-01",
 ];
 
-/// The tables of the file, as lines that open them, and lines that they need.
+/// The tables of the file: the line that opens each, and the lines that it requires.
 const TABLES: [(&str, &str); 9] = [
     ("", ""),
     ("[decisions]", ""),
@@ -33,18 +33,18 @@ const TABLES: [(&str, &str); 9] = [
     ("[queues.q.handler]", ""),
 ];
 
-fn told(text: &str) -> Option<String> {
+fn rejection(text: &str) -> Option<String> {
     let error = Config::parse(text, Path::new("backstop.toml")).err()?;
-    let told = format!("{:#}", anyhow::Error::from(error));
-    // All else is fine, and there is only nothing to do.
-    (!told.starts_with("queues: expected at least one queue")).then_some(told)
+    let message = format!("{:#}", anyhow::Error::from(error));
+    // Everything else is valid.
+    (!message.starts_with("queues: expected at least one queue")).then_some(message)
 }
 
-/// The keys of a table, as the refusal of an unknown one names them.
+/// The keys of a table, as the error about an unknown one lists them.
 fn keys(table: &str) -> Vec<String> {
     let text = format!("{table}\nunheard-of = 1");
-    let told = told(&text).unwrap();
-    let (_, known) = told.split_once(", expected ").unwrap();
+    let message = rejection(&text).unwrap();
+    let (_, known) = message.split_once(", expected ").unwrap();
     let known = known.lines().next().unwrap_or_default();
     known
         .split('`')
@@ -55,7 +55,7 @@ fn keys(table: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_wrong_value_of_any_key_is_told_in_the_names_of_types() {
+fn no_error_about_a_value_names_a_type() {
     for (table, needed) in TABLES {
         let keys = keys(table);
         assert!(!keys.is_empty(), "{table}");
@@ -65,10 +65,12 @@ fn no_wrong_value_of_any_key_is_told_in_the_names_of_types() {
                 let given = |line: &&str| !line.starts_with(&format!("{key} "));
                 let needed: Vec<_> = needed.lines().filter(given).collect();
                 let text = format!("{table}\n{}\n{key} = {value}\n", needed.join("\n"));
-                let Some(told) = told(&text) else { continue };
-                names_no_type(&told);
-                let names = told.contains(&key) || told.contains("is missing");
-                assert!(names, "{key} = {value} in {table}: {told}");
+                let Some(message) = rejection(&text) else {
+                    continue;
+                };
+                names_no_type(&message);
+                let names = message.contains(&key) || message.contains("is missing");
+                assert!(names, "{key} = {value} in {table}: {message}");
                 refused += 1;
             }
             assert!(refused > 3, "{table} {key}: refused {refused} times");
@@ -77,7 +79,7 @@ fn no_wrong_value_of_any_key_is_told_in_the_names_of_types() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_line_its_key_and_what_would_be_right() {
+fn an_error_has_the_line_the_key_and_what_is_expected() {
     const QUEUE: &str = "[queues.orders]\nurl = \"local:orders\"\nhandler = { exec = \"true\" }\n";
     for (line, right) in [
         (
@@ -121,14 +123,14 @@ fn a_mistake_is_told_with_its_line_its_key_and_what_would_be_right() {
             "lambda.functions: expected a list, such as [\"a\", \"b\"], not the text \"orders\"",
         ),
     ] {
-        let told = told(&format!("{QUEUE}{line}")).unwrap();
-        assert!(told.contains(right), "{right:?} is not in: {told}");
-        assert!(told.starts_with("backstop.toml: line "), "{told}");
+        let message = rejection(&format!("{QUEUE}{line}")).unwrap();
+        assert!(message.contains(right), "{right:?} is not in: {message}");
+        assert!(message.starts_with("backstop.toml: line "), "{message}");
     }
 }
 
 #[test]
-fn a_list_is_not_taken_for_a_table() {
+fn a_list_is_not_a_table() {
     const QUEUE: &str = "[queues.q]\nurl = \"local:q\"\n";
     const HANDLED: &str = "[queues.q]\nurl = \"local:q\"\nhandler = { exec = \"true\" }\n";
     for (before, key, list, right) in [
@@ -219,16 +221,16 @@ fn a_list_is_not_taken_for_a_table() {
         let table = before.rsplit(['[', ']']).nth(1).unwrap_or_default();
         let within = key.strip_prefix(table).unwrap_or(key);
         let text = format!("{before}{} = {list}", within.trim_start_matches('.'));
-        let told = told(&text).unwrap_or_else(|| panic!("accepted: {text}"));
-        names_no_type(&told);
+        let message = rejection(&text).unwrap_or_else(|| panic!("accepted: {text}"));
+        names_no_type(&message);
         let line = text.lines().count();
         assert!(
-            told.starts_with(&format!("backstop.toml: line {line}, ")),
-            "{told}"
+            message.starts_with(&format!("backstop.toml: line {line}, ")),
+            "{message}"
         );
         let right = format!("{key}: expected {right}");
-        assert!(told.contains(&right), "{right:?} is not in: {told}");
-        assert!(told.contains(", not a list\n"), "{told}");
+        assert!(message.contains(&right), "{right:?} is not in: {message}");
+        assert!(message.contains(", not a list\n"), "{message}");
     }
     for (header, key) in [
         ("[[decisions]]\nrecord = \"x\"", "decisions"),
@@ -236,13 +238,16 @@ fn a_list_is_not_taken_for_a_table() {
         ("[[queues]]\nurl = \"local:q\"", "queues"),
         ("[[queues.q]]\nurl = \"local:q\"", "queues.q"),
     ] {
-        let told = told(header).unwrap_or_else(|| panic!("accepted: {header}"));
-        assert!(told.contains(&format!("{key}: expected a table")), "{told}");
+        let message = rejection(header).unwrap_or_else(|| panic!("accepted: {header}"));
+        assert!(
+            message.contains(&format!("{key}: expected a table")),
+            "{message}"
+        );
     }
 }
 
 #[test]
-fn names_that_can_name_nothing_are_refused() {
+fn invalid_names_are_rejected() {
     for name in [
         "",
         " ",
@@ -261,9 +266,9 @@ fn names_that_can_name_nothing_are_refused() {
             ),
             ("lambda.handler", format!("[lambda]\nhandler = \"{name}\"")),
         ] {
-            let told = told(&text).unwrap_or_else(|| panic!("accepted: {text}"));
+            let message = rejection(&text).unwrap_or_else(|| panic!("accepted: {text}"));
             let right = format!("{place}: `{name}` is not a function: expected a name or an ARN");
-            assert!(told.starts_with(&right), "{told}");
+            assert!(message.starts_with(&right), "{message}");
         }
     }
     let long = "f".repeat(257);
@@ -277,11 +282,14 @@ fn names_that_can_name_nothing_are_refused() {
         assert!(function("--lambda", name.to_owned()).is_ok(), "{name}");
     }
     for name in ["", " "] {
-        let told = told(&format!(
+        let message = rejection(&format!(
             "[queues.\"{name}\"]\nurl = \"local:q\"\nhandler = {{ exec = \"true\" }}"
         ))
         .unwrap();
-        assert!(told.starts_with("queues: a queue has no name"), "{told}");
+        assert!(
+            message.starts_with("queues: a queue has no name"),
+            "{message}"
+        );
     }
 }
 
@@ -293,7 +301,7 @@ fn an_endpoint_is_a_scheme_a_host_and_a_port() {
         "http://[::1]:4566/",
     ] {
         assert_eq!(
-            told(&format!("endpoint-url = \"{good}\"\n[lambda]")),
+            rejection(&format!("endpoint-url = \"{good}\"\n[lambda]")),
             None,
             "{good}"
         );
@@ -318,17 +326,17 @@ fn an_endpoint_is_a_scheme_a_host_and_a_port() {
         ("http://localhost:4566?x=1", "a query"),
         ("", "no scheme"),
     ] {
-        let told = told(&format!("endpoint-url = \"{bad}\"\n[lambda]")).unwrap();
-        assert!(told.starts_with("endpoint-url: "), "{told}");
-        assert!(told.contains(why), "{bad}: {why:?} is not in: {told}");
-        names_no_type(&told);
+        let message = rejection(&format!("endpoint-url = \"{bad}\"\n[lambda]")).unwrap();
+        assert!(message.starts_with("endpoint-url: "), "{message}");
+        assert!(message.contains(why), "{bad}: {why:?} is not in: {message}");
+        names_no_type(&message);
         assert!(parse_endpoint(bad).is_err());
     }
-    let told =
-        told("[queues.q]\nurl = \"http://localhost:99999/q\"\nhandler = { exec = \"true\" }")
+    let message =
+        rejection("[queues.q]\nurl = \"http://localhost:99999/q\"\nhandler = { exec = \"true\" }")
             .unwrap();
     assert!(
-        told.starts_with("queues.q.url: ") && told.contains("up to 65535"),
-        "{told}"
+        message.starts_with("queues.q.url: ") && message.contains("up to 65535"),
+        "{message}"
     );
 }

@@ -2,6 +2,7 @@
 //!
 //! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/configuration.md` documents every key.
 
+mod decider;
 mod lambda;
 mod limits;
 mod options;
@@ -17,15 +18,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::decision::Bounds;
 use crate::handler::Handler;
-use crate::policy::{KeyError, Limits, PolicySpec, SourceError};
+use crate::policy::{KeyError, Limits, SourceError};
 use backstop_files::mistake::Mistake;
 use backstop_files::regular_file::{self, WRITTEN};
 
 pub use crate::record::Destination;
 pub use backstop_core::settings::parse_pair;
 pub use backstop_files::values::{parse_number, parse_span};
+pub use decider::DeciderConfig;
 pub use lambda::{LambdaConfig, LambdaFlags, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
 pub use options::Options;
 pub(crate) use options::longest_linger;
@@ -64,13 +65,7 @@ pub struct QueueConfig {
     /// Does the work.
     pub handler: HandlerConfig,
     /// Decides about failures.
-    pub policy: PolicySpec,
-    /// The scenarios that every version of the policy has to pass.
-    pub scenarios: Option<PathBuf>,
-    /// A second policy that is evaluated for comparison only.
-    pub shadow: Option<PolicySpec>,
-    /// The limits that hold whatever the policy decides.
-    pub bounds: Bounds,
+    pub decider: DeciderConfig,
     /// How messages are received.
     pub options: Options,
 }
@@ -164,6 +159,17 @@ impl Config {
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let raw = raw::Config::parse_complete(text, path)?;
         raw.convert(folder_of(path), &Places::default())
+    }
+}
+
+impl Config {
+    /// Everything that decides, by the name of its queue in logs, records and metrics.
+    pub fn deciders(&self) -> impl Iterator<Item = (&str, &DeciderConfig)> {
+        let lambda = self.lambda.iter();
+        let queues = self.queues.iter();
+        lambda
+            .map(|lambda| (lambda.name(), &lambda.decider))
+            .chain(queues.map(|queue| (queue.name.as_str(), &queue.decider)))
     }
 }
 

@@ -44,7 +44,7 @@ impl Places {
 }
 
 impl Naming {
-    /// The name of a value of the whole configuration.
+    /// The name of a value that is not of a queue.
     pub(crate) fn top(self, key: &str) -> String {
         let last = key.rsplit('.').next().unwrap_or(key);
         match self {

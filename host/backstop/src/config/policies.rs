@@ -6,9 +6,7 @@ use std::time::Duration;
 use crate::text::chain;
 
 use super::{ConfigError, Places, raw, value};
-use crate::policy::{
-    Catalog, Compiled, Keys, REFRESH, Remotes, RollBack, Sandbox, Store, StoreError,
-};
+use crate::policy::{Keys, REFRESH, RollBack, Store, StoreError};
 
 /// How policies are fetched, stored, verified and rolled back; the same for all queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,28 +83,6 @@ impl Cache {
                 Ok(None)
             }
         }
-    }
-}
-
-impl Policies {
-    /// What they have in common, in this sandbox. `compiled` is what comes with the program; S3 is at `endpoint` in place of the region's own, if one is given.
-    pub fn catalog(
-        &self,
-        sandbox: Sandbox,
-        compiled: Compiled,
-        endpoint: Option<String>,
-    ) -> Result<Catalog, StoreError> {
-        let store = self.cache.open()?;
-        Ok(Catalog {
-            sandbox: sandbox.with_compiled(compiled.kept_in(store.as_ref().map(Store::code))),
-            remotes: Remotes::new(endpoint, self.plain_http.clone()),
-            refusals: store.clone(),
-            store,
-            keys: self.keys.clone(),
-            refresh: self.refresh,
-            poll: self.poll,
-            roll_back: self.roll_back,
-        })
     }
 }
 

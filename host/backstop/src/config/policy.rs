@@ -1,11 +1,11 @@
-//! Which policy a queue has: one component, or one for each question.
+//! The policy of a queue: one component, or one for each question.
 
 use std::path::Path;
 
 use super::{ConfigError, raw, value};
 use crate::policy::{PartSpec, Parts, PolicySpec, Source};
 
-/// The policy that `policy` and `settings` name together; `full-jitter` where there is none. `at` tells where a key stands.
+/// Converts `policy` and `settings` together; without a policy, to `full-jitter`. `at` returns the name of a key for error messages.
 pub(super) fn policy(
     policy: Option<raw::Policy>,
     settings: Option<raw::SettingsTable>,
@@ -27,7 +27,7 @@ pub(super) fn policy(
             if settings.is_some() {
                 return Err(value(
                     at("settings"),
-                    "expected none beside a policy in parts: give each part its own, as { use = \"linear\", settings = { base = \"2s\" } }",
+                    "expected none with a composed policy: give each part its own, as { use = \"linear\", settings = { base = \"2s\" } }",
                 ));
             }
             let raw::Parts {

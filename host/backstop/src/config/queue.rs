@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::policy::policy;
 use super::url::queue_url;
 use super::{
-    ConfigError, HandlerConfig, Options, Places, QueueConfig, longest_linger, raw, shadow, value,
+    ConfigError, DeciderConfig, HandlerConfig, Options, Places, QueueConfig, longest_linger, raw,
+    shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
@@ -34,19 +35,22 @@ impl raw::Queue {
             .map(|url| queue_url(&at("dead-letter-queue"), url))
             .transpose()?;
         let live = shadow::settings_of(self.policy.as_ref(), self.settings.as_ref());
-        let shadow = shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?;
-        let policy = policy(self.policy, self.settings, folder, &at)?;
-        let bounds = Bounds {
-            max_attempts: self
-                .max_attempts
-                .map(|most| attempts(&at("max-attempts"), most))
-                .transpose()?,
-            max_age: self
-                .max_age
-                .map(|span| max_age(&at("max-age"), span.0))
-                .transpose()?,
-            retention: None,
-            allow_discard: self.allow_discard.unwrap_or(true),
+        let decider = DeciderConfig {
+            shadow: shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?,
+            policy: policy(self.policy, self.settings, folder, &at)?,
+            scenarios: self.scenarios.map(|path| folder.join(path)),
+            bounds: Bounds {
+                max_attempts: self
+                    .max_attempts
+                    .map(|most| attempts(&at("max-attempts"), most))
+                    .transpose()?,
+                max_age: self
+                    .max_age
+                    .map(|span| max_age(&at("max-age"), span.0))
+                    .transpose()?,
+                retention: None,
+                allow_discard: self.allow_discard.unwrap_or(true),
+            },
         };
         let defaults = Options::default();
         let max_in_flight = max_in_flight(
@@ -105,10 +109,7 @@ impl raw::Queue {
             handler: self.handler.unwrap_or_default().convert(&at, folder)?,
             url,
             dead_letter_queue,
-            policy,
-            scenarios: self.scenarios.map(|path| folder.join(path)),
-            shadow,
-            bounds,
+            decider,
             options,
             name,
         })

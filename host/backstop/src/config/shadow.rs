@@ -1,4 +1,4 @@
-//! Which policy is asked beside the live one.
+//! The shadow of a queue: a policy that is evaluated in addition to the live one.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::policy::policy;
 use super::{ConfigError, raw, value};
 use crate::policy::PolicySpec;
 
-/// What `policy` and `settings` say, so far as the shadow needs it: the settings of a policy that is whole.
+/// The settings of the live policy that a shadow inherits: those of a single policy.
 pub(super) fn settings_of(
     policy: Option<&raw::Policy>,
     settings: Option<&raw::SettingsTable>,
@@ -17,7 +17,7 @@ pub(super) fn settings_of(
     }
 }
 
-/// The policy that `shadow` and `shadow-settings` name together. One that is whole has the `live` policy's settings where it is given none of its own. `at` tells where a key stands.
+/// Converts `shadow` and `shadow-settings` together. A single policy without settings inherits those of the `live` policy. `at` returns the name of a key for error messages.
 pub(super) fn shadow(
     shadow: Option<raw::Policy>,
     settings: Option<raw::SettingsTable>,
@@ -29,7 +29,7 @@ pub(super) fn shadow(
         (None, Some(_)) => {
             return Err(value(
                 at("shadow-settings"),
-                "expected `shadow` beside them",
+                "expected together with `shadow` only",
             ));
         }
         (None, None) => return Ok(None),
@@ -53,7 +53,7 @@ mod tests {
         let text =
             format!("[queues.q]\nurl = \"local:q\"\nhandler = {{ exec = [\"true\"] }}\n{queue}");
         Config::parse(&text, Path::new("/etc/backstop.toml"))
-            .map(|config| config.queues[0].shadow.clone())
+            .map(|config| config.queues[0].decider.shadow.clone())
             .map_err(|error| error.to_string())
     }
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shadow_has_settings_of_its_own_or_those_of_the_live_policy() {
+    fn a_shadow_has_its_own_settings_or_those_of_the_live_policy() {
         let pair = |value| Settings::from([("base", value)]);
         for (queue, expected) in [
             (
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shadow_that_is_named_wrongly_is_refused_with_its_place() {
+    fn an_invalid_shadow_is_rejected_with_its_key() {
         for (queue, place) in [
             ("shadow = \"ful-jitter\"", "queues.q.shadow"),
             ("shadow = { backoff = \"x\" }", "queues.q.shadow.backoff"),

@@ -2,8 +2,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::*;
+use crate::decision::Bounds;
 use crate::failure::Milliseconds;
-use crate::policy::{PartSpec, Parts, Source};
+use crate::policy::{PartSpec, Parts, PolicySpec, Source};
 use crate::queue::VisibilityTimeout;
 use backstop_core::settings::Settings;
 
@@ -17,7 +18,7 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("/etc/backstop/backstop.toml"))
 }
 
-fn refusal(text: &str) -> String {
+fn rejection(text: &str) -> String {
     format!("{:#}", anyhow::Error::from(parse(text).unwrap_err()))
 }
 
@@ -33,11 +34,11 @@ fn a_queue_needs_a_url_and_a_handler_and_has_defaults_for_the_rest() {
     };
     assert_eq!(queue.name, "orders");
     assert_eq!(
-        queue.policy,
+        queue.decider.policy,
         PolicySpec::from(Source::builtin("full-jitter"))
     );
     assert_eq!(
-        (queue.bounds, &queue.options),
+        (queue.decider.bounds, &queue.options),
         (Bounds::default(), &Options::default())
     );
 }
@@ -87,7 +88,7 @@ fn every_key_is_read() {
         source: Source::path("/etc/backstop/orders.wasm"),
         settings: settings.into(),
     });
-    assert_eq!(queue.policy, expected);
+    assert_eq!(queue.decider.policy, expected);
     assert_eq!(
         queue.handler,
         HandlerConfig::Exec(
@@ -95,9 +96,15 @@ fn every_key_is_read() {
             vec!["--fast".to_owned()]
         )
     );
-    assert_eq!(queue.bounds.max_attempts.map(NonZeroU32::get), Some(9));
-    assert_eq!(queue.bounds.max_age, Some(Milliseconds(259_200_000)));
-    assert!(!queue.bounds.allow_discard);
+    assert_eq!(
+        queue.decider.bounds.max_attempts.map(NonZeroU32::get),
+        Some(9)
+    );
+    assert_eq!(
+        queue.decider.bounds.max_age,
+        Some(Milliseconds(259_200_000))
+    );
+    assert!(!queue.decider.bounds.allow_discard);
     let options = Options {
         max_in_flight: 7,
         max_polls: 3,
@@ -111,7 +118,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn a_proxy_goes_with_http_alone() {
+fn only_an_http_handler_has_a_proxy() {
     let of = |handler: &str| {
         let config = format!("[queues.orders]\nurl = \"local:orders\"\nhandler = {handler}\n");
         parse(&config)
@@ -133,7 +140,7 @@ fn a_proxy_goes_with_http_alone() {
 }
 
 #[test]
-fn a_policy_may_be_put_together_from_parts_with_settings_of_their_own() {
+fn a_composed_policy_has_parts_with_their_own_settings() {
     let config = parse(&format!(
         "{ORDERS}policy = {{ classifier = \"./c.wasm\", backoff = {{ use = \"linear\", settings = {{ base = \"2s\" }} }} }}"
     ))
@@ -149,11 +156,11 @@ fn a_policy_may_be_put_together_from_parts_with_settings_of_their_own() {
         }),
         dead_lettering: None,
     });
-    assert_eq!(config.queues.first().unwrap().policy, expected);
+    assert_eq!(config.queues.first().unwrap().decider.policy, expected);
 }
 
 #[test]
-fn a_wrong_value_is_refused_with_its_place_and_what_would_be_right() {
+fn an_invalid_value_is_rejected_with_its_key_and_what_is_expected() {
     for (line, parts) in [
         (
             "max-age = \"0s\"",
@@ -248,23 +255,23 @@ fn a_wrong_value_is_refused_with_its_place_and_what_would_be_right() {
             &["queues.b.url", "not the URL of a queue"],
         ),
     ] {
-        let refusal = refusal(&format!("{ORDERS}{line}"));
+        let rejection = rejection(&format!("{ORDERS}{line}"));
         for part in parts {
             assert!(
-                refusal.contains(part),
-                "{line}: {part:?} is not in: {refusal}"
+                rejection.contains(part),
+                "{line}: {part:?} is not in: {rejection}"
             );
         }
     }
 }
 
 #[test]
-fn a_configuration_without_queues_is_refused() {
-    assert!(refusal("").contains("[queues.orders]"));
+fn a_configuration_without_queues_is_rejected() {
+    assert!(rejection("").contains("[queues.orders]"));
 }
 
 #[test]
-fn what_a_child_may_use_to_compile_is_set_one_by_one() {
+fn each_limit_of_the_compiling_child_is_set_on_its_own() {
     let with = |table: &str| parse(&format!("limits.compile = {table}\n{ORDERS}"));
     let limits = with(r#"{ time = "90s", memory = "512MiB" }"#)
         .unwrap()
@@ -274,10 +281,10 @@ fn what_a_child_may_use_to_compile_is_set_one_by_one() {
     assert_eq!(limits.compile.memory, 512 << 20);
     assert_eq!(limits.compile.cpu, defaults.compile.cpu);
     for none in [r#"{ time = "0s" }"#, r#"{ cpu = "0s" }"#, "{ memory = 0 }"] {
-        let refused = with(none).unwrap_err().to_string();
+        let rejected = with(none).unwrap_err().to_string();
         assert!(
-            refused.contains("limits.compile: expected more"),
-            "{refused}"
+            rejected.contains("limits.compile: expected values above zero"),
+            "{rejected}"
         );
     }
     assert!(with(r#"{ times = "9s" }"#).is_err());

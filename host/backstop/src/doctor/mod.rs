@@ -1,6 +1,6 @@
-//! `doctor`: looks at a deployment before it runs, and says what will not work out as its operator expects.
+//! Checks a deployment before it runs, and reports what would not work as its operator expects.
 //!
-//! `look` asks AWS, `retries` judges what was seen of a Lambda retry handler against the traps of the pattern; the consumer's queues are judged as `backstop run` does at its start.
+//! The queues of a consumer are checked as `backstop run` checks them at its start. For a Lambda retry handler, `observed` collects the deployment's settings from AWS, and `retries` compares them with the known mistakes.
 
 mod observed;
 mod retries;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{Config, LambdaConfig, QueueConfig};
+use crate::assembly::{Assembly, LoadError};
+use crate::config::{Config, DeciderConfig, LambdaConfig, QueueConfig};
 use crate::consumer;
-use crate::decision::Bounds;
-use crate::policy::{Catalog, LivePolicy, Location, PolicySpec, Remotes, Sandbox};
+use crate::policy::{Location, PolicySpec};
 use crate::queue::{Connections, short_name};
 use crate::service::{self, QueueFault};
 use crate::text::chain;
@@ -22,24 +22,24 @@ use crate::text::chain;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be.
+    /// Nothing to change.
     Good,
-    /// Could not be looked at.
+    /// Could not be checked.
     Unknown,
-    /// Works, but not as one may expect.
+    /// Works, but not as an operator may expect.
     Warning,
-    /// Will not work, or will lose something.
+    /// Will not work, or will lose messages.
     Wrong,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about: a queue, a function, a mapping, a policy.
+    /// What was checked: a queue, a function, a mapping, a policy.
     pub subject: String,
     /// How bad it is.
     pub verdict: Verdict,
-    /// What was found and, where it is not good, what to change.
+    /// What was found and, unless it is good, what to change.
     pub text: String,
 }
 
@@ -71,9 +71,9 @@ impl Findings {
         });
     }
 
-    /// Good if it `holds`, else this bad with this advice.
-    fn expect(&mut self, holds: bool, good: &str, verdict: Verdict, advice: impl Into<String>) {
-        if holds {
+    /// A good finding if the condition is met; otherwise this verdict with this advice.
+    fn expect(&mut self, is_met: bool, good: &str, verdict: Verdict, advice: impl Into<String>) {
+        if is_met {
             self.add(Verdict::Good, good);
         } else {
             self.add(verdict, advice);
@@ -81,48 +81,39 @@ impl Findings {
     }
 }
 
-/// Looks at everything that the configuration names. Changes nothing.
+/// Checks everything that the configuration names. Changes nothing.
 pub async fn examine(config: &Config, connections: &Arc<Connections>) -> Vec<Finding> {
-    let sandbox = match Sandbox::new(config.limits) {
-        Ok(sandbox) => sandbox,
+    let assembly = match Assembly::for_check(config) {
+        Ok(assembly) => assembly,
         Err(error) => {
             let mut findings = Findings::about("this machine");
             findings.add(Verdict::Wrong, error.to_string());
             return findings.found;
         }
     };
-    let endpoint = config.endpoint_url.clone();
-    let catalog = Catalog {
-        remotes: Remotes::new(endpoint, config.policies.plain_http.clone()),
-        keys: config.policies.keys.clone(),
-        // Nothing is kept, so that no version of an earlier run stands in for one that is wrong.
-        ..Catalog::from(&sandbox)
-    };
     let mut found = Vec::new();
     for queue in &config.queues {
-        found.extend(examine_queue(queue, &catalog, connections).await);
+        found.extend(examine_queue(queue, &assembly, connections).await);
     }
     if let Some(lambda) = &config.lambda {
-        found.extend(examine_lambda(lambda, &catalog, connections).await);
+        found.extend(examine_lambda(lambda, &assembly, connections).await);
     }
     found
 }
 
 async fn examine_queue(
     queue: &QueueConfig,
-    catalog: &Catalog,
+    assembly: &Assembly,
     connections: &Connections,
 ) -> Vec<Finding> {
     let mut findings = Findings::about(format!("queue {}", queue.name));
-    let (faults, warnings) = service::examine(queue.clone(), catalog, connections).await;
-    // Of a policy that can't be had, nobody knows what it does.
-    let has_policy = !faults
-        .iter()
-        .any(|fault| matches!(fault, QueueFault::Policy(_)));
+    let (faults, warnings) = service::examine(queue, assembly, connections).await;
+    // Nothing is known about the decisions of a policy that can't be loaded.
+    let has_policy = !faults.iter().any(is_policy);
     if faults.is_empty() {
         findings.add(
             Verdict::Good,
-            "queue, dead-letter queue, handler and policy fit each other",
+            "queue, dead-letter queue, handler and policy match each other",
         );
     }
     for fault in faults {
@@ -131,38 +122,54 @@ async fn examine_queue(
     for warning in warnings {
         findings.add(Verdict::Warning, warning.to_string());
     }
-    shadow(&mut findings, queue.shadow.clone(), catalog).await;
+    shadow(&mut findings, &queue.decider, assembly).await;
     if has_policy {
-        discards(&mut findings, &queue.policy, queue.bounds);
+        discards(&mut findings, &queue.decider);
     }
     findings.found
 }
 
+/// Whether the fault is in the policy itself, and not in its scenarios.
+fn is_policy(fault: &QueueFault) -> bool {
+    match fault {
+        QueueFault::Policy(error) => matches!(**error, LoadError::Policy(_)),
+        QueueFault::Http(_) | QueueFault::Consumer(_) => false,
+    }
+}
+
 async fn examine_lambda(
     lambda: &LambdaConfig,
-    catalog: &Catalog,
+    assembly: &Assembly,
     connections: &Connections,
 ) -> Vec<Finding> {
-    let mut found = vec![policy(lambda, catalog).await];
-    if found.iter().all(|finding| finding.verdict == Verdict::Good) {
-        let mut findings = Findings::about("policy");
-        discards(&mut findings, &lambda.policy, lambda.bounds);
-        found.append(&mut findings.found);
+    let mut findings = Findings::about("policy");
+    match assembly.policy(&lambda.decider).await {
+        Ok(policy) => {
+            let title = policy.current().title();
+            findings.add(Verdict::Good, format!("{title} {VALID}"));
+            discards(&mut findings, &lambda.decider);
+        }
+        Err(error @ LoadError::Scenarios(_)) => findings.add(Verdict::Wrong, chain(&error)),
+        Err(error @ LoadError::Policy(_)) => findings.add(
+            Verdict::Wrong,
+            format!("{}: the fallback would decide instead", chain(&error)),
+        ),
     }
+    let mut found = findings.found;
     let mut findings = Findings::about("shadow");
-    shadow(&mut findings, lambda.shadow.clone(), catalog).await;
+    shadow(&mut findings, &lambda.decider, assembly).await;
     found.append(&mut findings.found);
     let Some(url) = &lambda.retry_queue else {
         let mut findings = Findings::about("retry queue");
         findings.add(
             Verdict::Unknown,
-            "not named: set retry-queue in [lambda] (--retry-queue), and this looks at the whole way of a failed event",
+            "not configured: set retry-queue in [lambda] (--retry-queue) to check the whole path of a failed event",
         );
         found.extend(findings.found);
         return found;
     };
-    match observed::at(lambda, url, connections).await {
-        Ok(seen) => found.extend(retries::judge(&seen, lambda)),
+    match observed::observe(lambda, url, connections).await {
+        Ok(observed) => found.extend(retries::check(&observed, lambda)),
         Err(error) => {
             let mut findings = Findings::about(format!("retry queue {}", short_name(url)));
             let fault = consumer::fault("retry queue", url, "sqs:GetQueueAttributes", error);
@@ -173,68 +180,41 @@ async fn examine_lambda(
     found
 }
 
-/// A shadow that cannot be loaded stops nothing.
-async fn shadow(findings: &mut Findings, spec: Option<PolicySpec>, catalog: &Catalog) {
-    let Some(spec) = spec else { return };
-    let catalog = catalog.clone();
-    match service::blocking(move || LivePolicy::checked(catalog, spec, None)).await {
-        Ok(policy) => findings.add(
-            Verdict::Good,
-            format!(
-                "the shadow {} loads, takes its settings and stands the probe",
-                policy.current().title()
-            ),
-        ),
-        Err(error) => findings.add(
+/// What a good finding says about a policy, after its title.
+const VALID: &str = "loads, accepts its settings and passes validation";
+
+/// Checks the shadow, if there is one. A host starts even if its shadow can't be loaded.
+async fn shadow(findings: &mut Findings, decider: &DeciderConfig, assembly: &Assembly) {
+    match assembly.shadow_policy(decider).await {
+        None => {}
+        Some(Ok(policy)) => {
+            let title = policy.current().title();
+            findings.add(Verdict::Good, format!("the shadow {title} {VALID}"));
+        }
+        Some(Err(error)) => findings.add(
             Verdict::Warning,
-            format!("the shadow can't be asked: {}", chain(&error)),
+            format!("the shadow can't be evaluated: {}", chain(&error)),
         ),
     }
 }
 
-/// A policy that is not one of the host's own may drop messages, unless the operator does not allow it.
-fn discards(findings: &mut Findings, policy: &PolicySpec, bounds: Bounds) {
-    let judge = match policy {
+/// Reports whether a policy that is not a built-in may discard messages.
+fn discards(findings: &mut Findings, decider: &DeciderConfig) {
+    let part = match &decider.policy {
         PolicySpec::Single(part) => Some(part),
         PolicySpec::Composed(parts) => parts.dead_lettering.as_ref(),
     };
-    let Some(judge) = judge else { return };
-    if matches!(judge.source.location, Location::Builtin(_)) {
+    let Some(part) = part else { return };
+    if matches!(part.source.location, Location::Builtin(_)) {
         return;
     }
-    if bounds.allow_discard {
+    if decider.bounds.allow_discard {
         let text = format!(
-            "{} may discard messages, which leaves nothing of them: allow-discard = false has them dead-lettered instead",
-            judge.source
+            "{} may discard messages, of which no copy is kept: with allow-discard = false they are dead-lettered instead",
+            part.source
         );
         findings.add(Verdict::Good, text);
     } else {
         findings.add(Verdict::Good, "what the policy discards is dead-lettered");
     }
-}
-
-async fn policy(lambda: &LambdaConfig, catalog: &Catalog) -> Finding {
-    let mut findings = Findings::about("policy");
-    let check = match service::check(lambda.scenarios.as_deref()) {
-        Ok(check) => check,
-        Err(error) => {
-            findings.add(Verdict::Wrong, chain(&error));
-            return findings.found.remove(0);
-        }
-    };
-    let (catalog, spec) = (catalog.clone(), lambda.policy.clone());
-    match service::blocking(move || LivePolicy::checked(catalog, spec, check)).await {
-        Ok(policy) => findings.add(
-            Verdict::Good,
-            format!(
-                "{} loads, takes its settings and stands the probe",
-                policy.current().title()
-            ),
-        ),
-        Err(error) => findings.add(
-            Verdict::Wrong,
-            format!("{}: the fallback would decide in its place", chain(&error)),
-        ),
-    }
-    findings.found.remove(0)
 }

@@ -1,4 +1,4 @@
-//! What AWS says of a retry queue, its mapping, its handler and the functions whose failures come to it.
+//! The settings of a retry queue, its event source mapping, its handler and the functions that it retries, as AWS reports them.
 
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
@@ -11,15 +11,15 @@ use crate::lambda::{Functions, LambdaApi};
 use crate::queue::{Connections, Description, QueueError};
 use backstop_aws::Endpoint;
 
-/// All that was seen.
+/// The settings of a deployment.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct Observed {
     pub(super) retry_queue: Description,
-    /// The dead-letter queue, or why it can't be looked at; none where none is named.
+    /// The dead-letter queue, or why it can't be checked; `None` if there is none.
     pub(super) dead_letters: Option<Result<Description, String>>,
-    /// The mappings of the retry queue, or why they can't be looked at.
+    /// The mappings of the retry queue, or why they can't be checked.
     pub(super) mappings: Result<Vec<Mapping>, String>,
-    /// The handler, where one is known.
+    /// The handler, if it is known.
     pub(super) handler: Option<Function>,
     /// The functions that are retried.
     pub(super) functions: Vec<Function>,
@@ -40,13 +40,13 @@ pub(super) struct Mapping {
 #[derive(Debug, Clone)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// Whether Lambda knows none of this name.
+    /// Whether it does not exist.
     pub(super) missing: bool,
-    /// Its own settings, or why they can't be looked at.
+    /// Its own settings, or why they can't be checked.
     pub(super) settings: Result<Settings, String>,
     /// Whether recursion detection is on.
     pub(super) detects_recursion: Result<bool, String>,
-    /// What becomes of its asynchronous events; none where nothing is set.
+    /// Its event-invoke configuration, if it has one.
     pub(super) events: Result<Option<Events>, String>,
 }
 
@@ -64,12 +64,12 @@ pub(super) struct Events {
     pub(super) on_failure: Option<String>,
 }
 
-/// Looks at everything from the retry queue on.
-pub(super) async fn at(
+/// Collects the settings, starting at the retry queue.
+pub(super) async fn observe(
     lambda: &LambdaConfig,
     url: &str,
     connections: &Connections,
-) -> Result<Seen, QueueError> {
+) -> Result<Observed, QueueError> {
     let retry_queue = connections.by_url(url).await.describe().await?;
     let dead_letters = dead_letters(lambda, &retry_queue, connections).await;
     let sdk = connections.sdk().await;
@@ -91,7 +91,7 @@ pub(super) async fn at(
     for name in &lambda.functions {
         functions.push(function(&client, &api, name).await);
     }
-    Ok(Seen {
+    Ok(Observed {
         retry_queue,
         dead_letters,
         mappings,
@@ -150,14 +150,14 @@ impl Mapping {
     }
 }
 
-/// Lambda's API, and where it is.
+/// A client of Lambda's API, and its endpoint.
 struct LambdaClient {
     client: Client,
     endpoint: Endpoint,
 }
 
 impl LambdaClient {
-    /// What Lambda says of a request that failed, and where that is known what to change; or what happened on the way to it.
+    /// Why a request failed and, if that is known, what to change.
     fn reason<E>(&self, error: &SdkError<E>) -> String
     where
         E: std::error::Error + ProvideErrorMetadata + 'static,
@@ -166,7 +166,7 @@ impl LambdaClient {
             return unanswered.text;
         }
         let code = error.code().unwrap_or("UnknownError");
-        let message = error.message().unwrap_or("without a reason");
+        let message = error.message().unwrap_or("no reason given");
         let advice = if code.contains("AccessDenied") {
             ". Allow what the message names, and check which credentials are in use"
         } else {

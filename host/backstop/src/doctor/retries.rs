@@ -1,6 +1,6 @@
-//! The traps of retrying asynchronous functions over a queue, judged from what was seen of a deployment. Nothing here asks anybody.
+//! The known mistakes in a deployment that retries asynchronous functions through a queue, found in its settings. Pure: makes no requests.
 
-use super::observed::{Events, Function, Mapping, Seen};
+use super::observed::{Events, Function, Mapping, Observed};
 use super::{Finding, Findings, Verdict};
 use crate::config::LambdaConfig;
 use crate::config::UNHINDERED_ATTEMPTS;
@@ -11,37 +11,37 @@ use crate::queue::{BATCH_BYTES, Description, short_name};
 
 use Verdict::{Unknown, Warning, Wrong};
 
-/// Receives that come to nothing, which a message has to be allowed besides those that it waits in.
+/// Receives without an attempt that a message must be allowed, in addition to those in which it is delayed again.
 const SPARE_RECEIVES: u32 = 22;
 
-/// Receives that an outage of some hours may use up, besides.
+/// Receives that an outage of some hours may use up, in addition.
 const MANY_RECEIVES: u32 = 500;
 
-/// So many hidden records are close to what SQS allows.
+/// This many invisible records are close to the limit of SQS.
 const MANY_IN_FLIGHT: usize = 100_000;
 
-/// What is said of a function that is not there: nothing else can be said of it.
+/// The only finding about a function that does not exist.
 const MISSING: &str = "does not exist: create it or correct its name; the account and region must be those of the credentials";
 
-/// Judges it all.
-pub(super) fn judge(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
-    let mut found = retry_queue(seen, lambda);
-    found.extend(dead_letters(seen));
-    found.extend(mapping(seen));
-    found.extend(handler(seen, lambda));
-    for function in &seen.functions {
-        found.extend(retried(function, seen, lambda));
+/// Checks everything.
+pub(super) fn check(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
+    let mut found = retry_queue(observed, lambda);
+    found.extend(dead_letters(observed));
+    found.extend(mapping(observed));
+    found.extend(handler(observed, lambda));
+    for function in &observed.functions {
+        found.extend(retried(function, observed, lambda));
     }
-    if seen.functions.is_empty() {
+    if observed.functions.is_empty() {
         let mut findings = Findings::about("functions");
-        findings.add(Warning, "none named: any function that a record names is invoked, and whoever may send to the retry queue writes records. Set functions in [lambda] (--function): no other is invoked then, and those are looked at");
+        findings.add(Warning, "none configured: the handler invokes any function that a record names, and anyone who may send to the retry queue can write records. Set functions in [lambda] (--function): then only these are invoked, and they are checked here");
         found.extend(findings.found);
     }
     found
 }
 
-fn retry_queue(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
-    let queue = &seen.retry_queue;
+fn retry_queue(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
+    let queue = &observed.retry_queue;
     let mut findings = Findings::about(format!("retry queue {}", short_name(&queue.arn)));
     findings.expect(
         !queue.fifo,
@@ -49,10 +49,10 @@ fn retry_queue(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
         Wrong,
         "is a FIFO queue: Lambda delivers no on-failure records to one; use a standard queue",
     );
-    let oldest = lambda.bounds.max_age.unwrap_or(LONGEST_DELAY);
+    let oldest = lambda.decider.bounds.max_age.unwrap_or(LONGEST_DELAY);
     let enough = queue.retention >= oldest;
     findings.expect(enough, "keeps a record for as long as an event may be retried", Warning, format!(
-        "keeps a record for {} only, but max-age is {oldest}: a longer delay is cut short. Set its MessageRetentionPeriod to {}",
+        "keeps a record for {} only, but max-age is {oldest}: longer delays are cut. Set its MessageRetentionPeriod to {}",
         queue.retention,
         oldest.0 / 1_000
     ));
@@ -60,48 +60,48 @@ fn retry_queue(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
     let receives = SPARE_RECEIVES + u32::try_from(steps).unwrap_or(u32::MAX);
     match &queue.redrive {
         Some(redrive) if redrive.max_receive_count.get() < receives => findings.add(Wrong, format!(
-            "gives a record up after {} receives, but one that waits is received again and again: set maxReceiveCount to at least {receives}, better to 1000",
+            "gives a record up after {} receives, but a delayed record is received many times: set maxReceiveCount to at least {receives}, or better to 1000",
             redrive.max_receive_count
         )),
         Some(redrive) if redrive.max_receive_count.get() < MANY_RECEIVES => findings.add(Warning, format!(
-            "gives a record up after {} receives: while Lambda takes no invocations of a function, each try uses one up. Set maxReceiveCount to 1000",
+            "gives a record up after {} receives: while Lambda accepts no invocations of a function, each attempt uses one up. Set maxReceiveCount to 1000",
             redrive.max_receive_count
         )),
-        Some(_) => findings.add(Verdict::Good, "does not give up a record that only waits"),
-        None => findings.add(Warning, "has no redrive policy: a record that the handler can't even read comes for ever. Give it one with maxReceiveCount 1000"),
+        Some(_) => findings.add(Verdict::Good, "does not give up a record that is only delayed"),
+        None => findings.add(Warning, "has no redrive policy: a record that the handler can't read is received forever. Give it one with maxReceiveCount 1000"),
     }
     if let Some(in_flight) = queue.in_flight {
-        findings.expect(in_flight < MANY_IN_FLIGHT, "hides fewer records than SQS can", Warning, format!(
-            "hides {in_flight} records now: at 120000 SQS hands out no more, and says nothing. Shorten the delays, or give some functions a retry queue of their own"
+        findings.expect(in_flight < MANY_IN_FLIGHT, "has fewer invisible records than SQS allows", Warning, format!(
+            "has {in_flight} invisible records now: at 120000, SQS delivers no more, without an error. Shorten the delays, or give some functions their own retry queue"
         ));
     }
-    findings.expect(queue.max_message_bytes >= BATCH_BYTES, "takes records of 1 MiB", Warning, format!(
-        "takes records of {} bytes only: Lambda loses the event of a larger one. Set its MaximumMessageSize to {BATCH_BYTES}",
+    findings.expect(queue.max_message_bytes >= BATCH_BYTES, "accepts records of 1 MiB", Warning, format!(
+        "accepts records of {} bytes only: Lambda loses the event of a larger one. Set its MaximumMessageSize to {BATCH_BYTES}",
         queue.max_message_bytes
     ));
     findings.found
 }
 
-fn dead_letters(seen: &Seen) -> Vec<Finding> {
+fn dead_letters(observed: &Observed) -> Vec<Finding> {
     let mut findings = Findings::about("dead-letter queue");
-    let queue: &Description = match &seen.dead_letters {
+    let queue: &Description = match &observed.dead_letters {
         None => {
-            findings.add(Wrong, "there is none: name one with dead-letter-queue, or give the retry queue a redrive policy");
+            findings.add(Wrong, "there is none: configure one with dead-letter-queue, or give the retry queue a redrive policy");
             return findings.found;
         }
         Some(Err(reason)) => {
-            findings.add(Unknown, format!("can't be looked at: {reason}"));
+            findings.add(Unknown, format!("can't be checked: {reason}"));
             return findings.found;
         }
         Some(Ok(queue)) => queue,
     };
     findings.subject = format!("dead-letter queue {}", short_name(&queue.arn));
-    let retries = &seen.retry_queue;
+    let retries = &observed.retry_queue;
     findings.expect(
         queue.arn != retries.arn,
-        "is another queue than the retry queue",
+        "is not the retry queue",
         Wrong,
-        "is the retry queue itself: dead letters would be retried for ever",
+        "is the retry queue itself: dead letters would be retried forever",
     );
     findings.expect(
         !queue.fifo,
@@ -110,32 +110,32 @@ fn dead_letters(seen: &Seen) -> Vec<Finding> {
         "is a FIFO queue: records have no message group; use a standard queue",
     );
     findings.expect(queue.retention >= LONGEST_DELAY, "keeps dead letters for 14 days", Warning, format!(
-        "keeps dead letters for {} only. Set its MessageRetentionPeriod to 1209600, the most that SQS allows",
+        "keeps dead letters for {} only. Set its MessageRetentionPeriod to 1209600, the maximum of SQS",
         queue.retention
     ));
-    findings.expect(queue.max_message_bytes >= retries.max_message_bytes, "takes whatever the retry queue takes", Wrong, format!(
-        "takes {} bytes, the retry queue {}: a larger record can't be dead-lettered. Raise its MaximumMessageSize",
+    findings.expect(queue.max_message_bytes >= retries.max_message_bytes, "accepts everything that the retry queue accepts", Wrong, format!(
+        "accepts {} bytes, the retry queue {}: a larger record can't be dead-lettered. Raise its MaximumMessageSize",
         queue.max_message_bytes, retries.max_message_bytes
     ));
     findings.found
 }
 
-fn mapping(seen: &Seen) -> Vec<Finding> {
+fn mapping(observed: &Observed) -> Vec<Finding> {
     let mut findings = Findings::about("event source mapping");
-    let mappings = match &seen.mappings {
+    let mappings = match &observed.mappings {
         Ok(mappings) => mappings,
         Err(reason) => {
             findings.add(
                 Unknown,
-                format!("can't be looked at: {reason}. Allow lambda:ListEventSourceMappings"),
+                format!("can't be checked: {reason}. Allow lambda:ListEventSourceMappings"),
             );
             return findings.found;
         }
     };
     let [mapping] = mappings.as_slice() else {
         let text = match mappings.len() {
-            0 => "there is none: nothing takes records from the retry queue. Make one for the handler, with ReportBatchItemFailures".to_owned(),
-            more => format!("{more} mappings take records from the retry queue: each handles a part of them. Leave one"),
+            0 => "there is none: nothing receives records from the retry queue. Create one for the handler, with ReportBatchItemFailures".to_owned(),
+            more => format!("{more} mappings receive records from the retry queue: each handles a part of them. Delete all but one"),
         };
         findings.add(Wrong, text);
         return findings.found;
@@ -147,7 +147,7 @@ fn mapping(seen: &Seen) -> Vec<Finding> {
         filters,
         ..
     } = mapping;
-    findings.expect(*reports_failures, "takes partial responses", Wrong, "does not have ReportBatchItemFailures: every record that is to wait is deleted, and its event lost. Set FunctionResponseTypes");
+    findings.expect(*reports_failures, "accepts partial responses", Wrong, "does not have ReportBatchItemFailures: every delayed record is deleted, and its event lost. Set FunctionResponseTypes");
     findings.expect(
         matches!(
             state.as_str(),
@@ -155,54 +155,63 @@ fn mapping(seen: &Seen) -> Vec<Finding> {
         ),
         "is enabled",
         Wrong,
-        format!("is {state}: records pile up. Enable it"),
+        format!("is {state}: records accumulate. Enable it"),
     );
     findings.expect(
         !filters,
-        "filters nothing out",
+        "has no filter criteria",
         Wrong,
-        "has filter criteria: what they leave out is deleted, and its event lost. Remove them",
+        "has filter criteria: records that do not match are deleted, and their events lost. Remove them",
     );
-    let named = seen.handler.as_ref().map(|handler| name_of(&handler.name));
+    let named = observed
+        .handler
+        .as_ref()
+        .map(|handler| name_of(&handler.name));
     if let Some(name) = named
         && name_of(&mapping.function) != name
     {
         findings.add(
             Wrong,
             format!(
-                "hands the records to {}, not to {name}: make one for the handler",
+                "invokes {}, not {name}: create one for the handler",
                 name_of(&mapping.function)
             ),
         );
     }
-    let Some(Ok(settings)) = seen.handler.as_ref().map(|handler| &handler.settings) else {
+    let Some(Ok(settings)) = observed.handler.as_ref().map(|handler| &handler.settings) else {
         return findings.found;
     };
-    let visibility = seen.retry_queue.visibility_timeout.seconds();
+    let visibility = observed.retry_queue.visibility_timeout.seconds();
     let advised = 6 * settings.timeout + window;
     let (verdict, text) = if visibility < settings.timeout {
-        (Wrong, "a record comes again while it is being handled")
+        (
+            Wrong,
+            "a record is received again while it is being handled",
+        )
     } else {
         (
             Warning,
-            "a record may come again while it waits for a free handler",
+            "a record may be received again while it waits for a free handler",
         )
     };
-    findings.expect(visibility >= advised, "gives a batch its time before it comes again", verdict, format!(
+    findings.expect(visibility >= advised, "gives a batch enough time before it is received again", verdict, format!(
         "{text}: set the retry queue's VisibilityTimeout to at least {advised}, six times the handler's timeout and the batching window (it is {visibility})"
     ));
     if let (Some(reserved), Some(most)) = (settings.reserved_concurrency, mapping.max_concurrency)
         && most > reserved
     {
-        findings.add(Warning, format!("may run {most} handlers at once, but {reserved} are reserved: what is throttled uses up receives. Set MaximumConcurrency to at most {reserved}"));
+        findings.add(Warning, format!("may run {most} handlers at once, but {reserved} are reserved: throttled batches use up receives. Set MaximumConcurrency to at most {reserved}"));
     }
     findings.found
 }
 
-fn handler(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
+fn handler(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
     let mut findings = Findings::about("handler");
-    let Some(handler) = &seen.handler else {
-        findings.add(Unknown, "not known: there is no mapping, and none is named");
+    let Some(handler) = &observed.handler else {
+        findings.add(
+            Unknown,
+            "unknown: there is no mapping, and none is configured",
+        );
         return findings.found;
     };
     findings.subject = format!("handler {}", name_of(&handler.name));
@@ -217,19 +226,19 @@ fn handler(seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
         Ok(settings) if u64::from(settings.timeout) <= lambda.margin.as_secs() => findings.add(
             Wrong,
             format!(
-                "has a timeout of {} s, which the margin of {} s takes up: set its Timeout to 60",
+                "has a timeout of {} s, all of which is the margin of {} s: set its Timeout to 60",
                 settings.timeout,
                 lambda.margin.as_secs()
             ),
         ),
-        Ok(_) => findings.add(Verdict::Good, "is there and may run"),
-        Err(reason) => findings.add(Wrong, format!("can't be looked at: {reason}")),
+        Ok(_) => findings.add(Verdict::Good, "exists and may run"),
+        Err(reason) => findings.add(Wrong, format!("can't be checked: {reason}")),
     }
     recursion(&mut findings, handler, lambda);
     findings.found
 }
 
-fn retried(function: &Function, seen: &Seen, lambda: &LambdaConfig) -> Vec<Finding> {
+fn retried(function: &Function, observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
     let mut findings = Findings::about(format!("function {}", name_of(&function.name)));
     if function.missing {
         findings.add(Wrong, MISSING);
@@ -238,19 +247,19 @@ fn retried(function: &Function, seen: &Seen, lambda: &LambdaConfig) -> Vec<Findi
     match &function.settings {
         Ok(settings) => {
             let is_wrong =
-                settings.dead_letter_config.as_deref() == Some(seen.retry_queue.arn.as_str());
+                settings.dead_letter_config.as_deref() == Some(observed.retry_queue.arn.as_str());
             if settings.reserved_concurrency == Some(0) {
-                findings.add(Warning, "has a reserved concurrency of 0: each of its events comes here at once, and uses up attempts without running");
+                findings.add(Warning, "has a reserved concurrency of 0: each of its events arrives here at once, and uses up attempts without running");
             }
-            findings.expect(!is_wrong, "sends no bare events to the retry queue", Wrong, "has the retry queue in its DeadLetterConfig, which carries neither error nor function: set it as the on-failure destination instead");
+            findings.expect(!is_wrong, "does not send events without a record to the retry queue", Wrong, "has the retry queue in its DeadLetterConfig, which carries neither error nor function: set it as the on-failure destination instead");
         }
-        Err(reason) => findings.add(Wrong, format!("can't be looked at: {reason}")),
+        Err(reason) => findings.add(Wrong, format!("can't be checked: {reason}")),
     }
     match &function.events {
-        Ok(events) => destination(&mut findings, events.as_ref(), &seen.retry_queue.arn),
+        Ok(events) => destination(&mut findings, events.as_ref(), &observed.retry_queue.arn),
         Err(reason) => findings.add(
             Unknown,
-            format!("its event-invoke configuration can't be looked at: {reason}"),
+            format!("its event-invoke configuration can't be checked: {reason}"),
         ),
     }
     recursion(&mut findings, function, lambda);
@@ -259,12 +268,12 @@ fn retried(function: &Function, seen: &Seen, lambda: &LambdaConfig) -> Vec<Findi
 
 fn destination(findings: &mut Findings, events: Option<&Events>, retry_queue: &str) {
     let Some(events) = events else {
-        findings.add(Wrong, "has no event-invoke configuration: its failures do not come here, and Lambda retries twice by itself. Set OnFailure to the retry queue, MaximumRetryAttempts to 0 and MaximumEventAgeInSeconds");
+        findings.add(Wrong, "has no event-invoke configuration: its failures do not arrive here, and Lambda itself retries twice. Set OnFailure to the retry queue, MaximumRetryAttempts to 0 and MaximumEventAgeInSeconds");
         return;
     };
-    let comes_here = events.on_failure.as_deref() == Some(retry_queue);
+    let arrives_here = events.on_failure.as_deref() == Some(retry_queue);
     findings.expect(
-        comes_here,
+        arrives_here,
         "sends its failures to the retry queue",
         Wrong,
         format!(
@@ -272,27 +281,31 @@ fn destination(findings: &mut Findings, events: Option<&Events>, retry_queue: &s
             events.on_failure.as_deref().unwrap_or("nowhere")
         ),
     );
-    findings.expect(events.retries == Some(0), "leaves retries to the policy", Warning, "is retried by Lambda first, after a minute and after two more: set MaximumRetryAttempts to 0");
-    findings.expect(events.max_age.is_some(), "bounds how long Lambda goes on with a throttled event", Warning, "waits up to six hours in Lambda when it is throttled, before the policy is asked: set MaximumEventAgeInSeconds (60 to 21600)");
+    findings.expect(events.retries == Some(0), "leaves retries to the policy", Warning, "Lambda retries it first, after one minute and after two more: set MaximumRetryAttempts to 0");
+    findings.expect(events.max_age.is_some(), "limits how long Lambda retries a throttled event", Warning, "a throttled event stays in Lambda for up to six hours before it reaches the policy: set MaximumEventAgeInSeconds (60 to 21600)");
 }
 
-/// A chain of more than about 16 invocations is cut off, unless the function says otherwise.
+/// Lambda ends a chain of more than about 16 invocations, unless the function's settings allow it.
 fn recursion(findings: &mut Findings, function: &Function, lambda: &LambdaConfig) {
-    let most = lambda.bounds.max_attempts.unwrap_or(UNHINDERED_ATTEMPTS);
+    let most = lambda
+        .decider
+        .bounds
+        .max_attempts
+        .unwrap_or(UNHINDERED_ATTEMPTS);
     let name = name_of(&function.name);
     match &function.detects_recursion {
-        Ok(false) => findings.add(Verdict::Good, "may be invoked again as often as the policy says"),
+        Ok(false) => findings.add(Verdict::Good, "may be invoked as often as the policy decides"),
         Ok(true) if most > UNHINDERED_ATTEMPTS => findings.add(Wrong, format!(
-            "is cut off after about 16 attempts, but max-attempts is {most}: aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow"
+            "Lambda ends its retries after about 16 attempts, but max-attempts is {most}: aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow"
         )),
         Ok(true) => findings.add(Warning, format!(
-            "is cut off after about 16 attempts, those after a redrive included: aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow (max-attempts and max-age bound them)"
+            "Lambda ends its retries after about 16 attempts, including those after a redrive: aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow (max-attempts and max-age limit them)"
         )),
-        Err(reason) => findings.add(Unknown, format!("its recursion setting can't be looked at: {reason}. Allow lambda:GetFunctionRecursionConfig")),
+        Err(reason) => findings.add(Unknown, format!("its recursion setting can't be checked: {reason}. Allow lambda:GetFunctionRecursionConfig")),
     }
 }
 
-/// The name alone, without account, version or alias.
+/// The name without account, version and alias.
 fn name_of(function: &str) -> &str {
     unqualified(function).rsplit(':').next().unwrap_or(function)
 }

@@ -36,13 +36,13 @@ fn function(name: &str) -> Function {
 }
 
 /// A deployment without a fault.
-fn good() -> Seen {
+fn good() -> Observed {
     let mut retry_queue = queue("retries");
     retry_queue.redrive = Some(Redrive {
         dead_letter_arn: queue("dead").arn,
         max_receive_count: NonZeroU32::new(1_000).unwrap(),
     });
-    Seen {
+    Observed {
         retry_queue,
         dead_letters: Some(Ok(queue("dead"))),
         mappings: Ok(vec![Mapping {
@@ -61,25 +61,25 @@ fn lambda(max_attempts: &str) -> LambdaConfig {
     Config::of_lambda(&variable).unwrap().lambda.unwrap()
 }
 
-/// What is not good after the change, with how bad it is.
-fn after(change: impl Fn(&mut Seen)) -> Vec<(Verdict, String)> {
-    let mut seen = good();
-    change(&mut seen);
-    let found = judge(&seen, &lambda("20")).into_iter();
+/// The verdicts and texts of all findings after the change that are not good.
+fn after(change: impl Fn(&mut Observed)) -> Vec<(Verdict, String)> {
+    let mut observed = good();
+    change(&mut observed);
+    let found = check(&observed, &lambda("20")).into_iter();
     let bad = found.filter(|finding| finding.verdict != Verdict::Good);
     bad.map(|finding| (finding.verdict, finding.to_string()))
         .collect()
 }
 
 #[test]
-fn a_deployment_without_a_fault_is_told_so() {
+fn a_deployment_without_a_fault_has_good_findings_only() {
     assert_eq!(after(|_| {}), []);
-    assert!(judge(&good(), &lambda("20")).len() > 12);
+    assert!(check(&good(), &lambda("20")).len() > 12);
 }
 
 #[test]
-fn each_trap_is_found_and_says_what_to_change() {
-    type Change = fn(&mut Seen);
+fn each_mistake_is_found_with_what_to_change() {
+    type Change = fn(&mut Observed);
     let traps: [(&str, Change, Verdict, &str); 28] = [
         (
             "fifo",
@@ -328,7 +328,7 @@ fn each_trap_is_found_and_says_what_to_change() {
 }
 
 #[test]
-fn a_handler_that_can_t_keep_up_is_told() {
+fn a_handler_that_can_t_keep_up_is_reported() {
     let found = after(|it| {
         it.handler
             .as_mut()
@@ -360,10 +360,10 @@ fn a_handler_that_can_t_keep_up_is_told() {
 
 #[test]
 fn recursion_detection_is_no_fault_for_a_few_attempts() {
-    let mut seen = good();
-    seen.handler.as_mut().unwrap().detects_recursion = Ok(true);
+    let mut observed = good();
+    observed.handler.as_mut().unwrap().detects_recursion = Ok(true);
     let worst = |most| {
-        judge(&seen, &lambda(most))
+        check(&observed, &lambda(most))
             .into_iter()
             .map(|it| it.verdict)
             .max()
@@ -372,7 +372,7 @@ fn recursion_detection_is_no_fault_for_a_few_attempts() {
 }
 
 #[test]
-fn what_can_t_be_looked_at_is_told_apart() {
+fn what_can_t_be_checked_is_unknown() {
     let found = after(|it| {
         it.mappings = Err("AccessDeniedException".to_owned());
         it.dead_letters = Some(Err("AccessDenied".to_owned()));

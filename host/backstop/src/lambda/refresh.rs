@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::clock;
 use crate::failure::Timestamp;
 use crate::policy::{LivePolicy, Reload, Schedule};
-use crate::service::{Role, tell};
+use crate::reloads::{Role, log_reload};
 
 /// The longest that a finished batch waits for an update check. A longer check continues in the next invocation.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl Refresh {
         };
         match ended {
             Ok(Reload::Unchanged) => {}
-            Ok(reload) => tell(self.role, &self.policy, reload),
+            Ok(reload) => log_reload(self.role, &self.policy, reload),
             Err(error) => {
                 tracing::error!(%error, "an update check of the {} failed", self.role);
             }

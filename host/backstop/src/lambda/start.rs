@@ -1,4 +1,4 @@
-//! The handler put to work: its policy loaded, its bounds checked against Lambda's recursion detection, its records opened.
+//! The start of the retry handler: loads its policy and shadow, opens the decision records, and checks the bounds against Lambda's recursion detection.
 
 use std::num::{NonZero, NonZeroU32};
 use std::path::PathBuf;
@@ -7,92 +7,84 @@ use std::time::Duration;
 
 use super::refresh::Refresh;
 use super::{Allowed, Functions, LambdaApi, Options, RetryHandler};
+use crate::assembly::{Assembly, AssemblyError};
 use crate::clock;
 use crate::config::{Config, LambdaConfig, UNHINDERED_ATTEMPTS};
-use crate::decider::Decider;
-use crate::policy::{Compiled, LivePolicy, Sandbox, SandboxError, StoreError};
-use crate::queue::{Connections, short_name};
-use crate::record::{Observer, RecordError, Recorder};
-use crate::service;
-use crate::shadow::{self, SETTLING, Shadow};
-use crate::text::chain;
+use crate::policy::Compiled;
+use crate::queue::Connections;
+use crate::record::Recorder;
+use crate::shadow::{SETTLING, Shadow};
 use backstop_versions::scenario::ScenarioError;
 
-/// Why a handler does not start.
+/// Why the retry handler does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration is not of a handler.
+    /// The configuration has no retry handler.
     #[error("the configuration has no [lambda] table")]
     NoLambda,
-    /// No engine for policies on this machine.
+    /// The sandbox, the cache directory or the decision records can't be used.
     #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    /// Records can't be written.
-    #[error(transparent)]
-    Records(#[from] RecordError),
-    /// The folder for what is kept of policies can't be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    Assembly(#[from] AssemblyError),
     /// The scenarios that the policy has to pass can't be used.
     #[error("lambda.scenarios")]
     Scenarios(#[from] ScenarioError),
-    /// More attempts than Lambda lets through.
+    /// The configuration allows more attempts than Lambda does.
     #[error(
-        "max-attempts is {most}, but recursion detection is on for {function}: it cuts a chain off after about 16 invocations. Set RecursiveLoop to Allow on it (aws lambda put-function-recursion-config --function-name {function} --recursive-loop Allow), or max-attempts to at most {UNHINDERED_ATTEMPTS}"
+        "max-attempts is {most}, but recursion detection is on for {function}: Lambda ends a chain after about 16 invocations. Set RecursiveLoop to Allow on it (aws lambda put-function-recursion-config --function-name {function} --recursive-loop Allow), or max-attempts to at most {UNHINDERED_ATTEMPTS}"
     )]
     Recursion {
-        /// The bound.
+        /// The configured number of attempts.
         most: NonZeroU32,
-        /// The function: the handler's own, or one of those that it retries.
+        /// The function: the handler's own, or one that it retries.
         function: String,
     },
 }
 
-/// A handler that is ready, with what writes its records.
+/// A retry handler that is ready, with everything that a batch needs before and after it.
 #[derive(Debug)]
 pub struct Started {
     /// Handles batches.
     pub handler: Arc<RetryHandler>,
-    /// Has the policy look for new versions.
+    /// Checks for updates of the policy.
     pub refresh: Refresh,
-    /// To be flushed when a batch is done: Lambda freezes the process then.
+    /// To be flushed after each batch, because Lambda freezes the process then.
     pub recorder: Option<Arc<Recorder>>,
-    /// What is asked beside the live policy.
+    /// The shadow, if one is configured.
     pub shadow: Option<Arc<Shadow>>,
-    /// Has it look for new versions.
+    /// Checks for updates of the shadow.
     pub shadow_refresh: Option<Refresh>,
 }
 
 impl Started {
-    /// Waits until the shadow has answered and what was recorded is written, for at most so long; for the shadow a second at most. Blocks.
-    pub fn flush(&self, within: Duration) {
-        let begun = clock::instant();
+    /// Waits until the shadow has answered and all records are written, but at most for `timeout`, of which the shadow gets a second at most. Blocks.
+    pub fn flush(&self, timeout: Duration) {
+        let started = clock::instant();
         if let Some(shadow) = &self.shadow {
-            shadow.settle(within.min(SETTLING));
+            shadow.settle(timeout.min(SETTLING));
         }
         if let Some(recorder) = &self.recorder {
-            recorder.flush(within.saturating_sub(begun.elapsed()));
+            recorder.flush(timeout.saturating_sub(started.elapsed()));
         }
     }
 }
 
-/// Folders in which `make lambda` leaves compiled policies: in the package, and in a layer.
+/// The directories with the compiled policies of `make lambda`: in the package, and in a layer.
 pub fn compiled_folders(package: Option<&str>) -> Compiled {
     let folders = package.into_iter().chain(["/opt"]);
     Compiled::folders(folders.map(|folder| PathBuf::from(folder).join("compiled")))
 }
 
-/// How many live decisions run at once: as many as there are processors, and memory for at their limits beside that of the shadow's. `memory` is the function's, in MiB.
+/// How many live decisions run at once: one for each processor, as far as the memory suffices, in addition to that of the shadow. `memory` is the function's, in MiB; `limit` is a component's, in bytes.
 fn decisions(memory: Option<usize>, limit: usize, shadows: usize) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    // A policy may have three parts, each with memory of its own.
+    // A policy may have three parts, each with its own memory.
     let fitting = memory.map_or(processors, |mebibytes| {
         ((mebibytes << 20) / (3 * limit.max(1))).saturating_sub(shadows)
     });
     u32::try_from(processors.min(fitting)).unwrap_or(1).max(1)
 }
 
-/// Starts the handler in a function of this `memory`, in MiB. A policy that can't be loaded does not keep it from starting: the fallback decides, and the log says why.
+/// Starts the retry handler in a function with this `memory`, in MiB. If its policy can't be loaded, it starts too: the fallback decides, and the log says why.
 pub async fn start(
     config: &Config,
     compiled: Compiled,
@@ -100,49 +92,21 @@ pub async fn start(
     connections: Arc<Connections>,
 ) -> Result<Started, StartError> {
     let lambda = config.lambda.as_ref().ok_or(StartError::NoLambda)?;
-    let sandbox = Sandbox::new(config.limits)?.deciding_at_once(decisions(
-        memory,
-        config.limits.memory,
-        usize::from(lambda.shadow.is_some()),
-    ));
-    let endpoint = config.endpoint_url.clone();
-    let catalog = config.policies.catalog(sandbox, compiled, endpoint)?;
-    let check = service::check(lambda.scenarios.as_deref())?;
-    let spec = lambda.policy.clone();
-    let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
-    let shadow = match lambda.shadow.clone() {
-        Some(spec) => {
-            let catalog = shadow::catalog(&catalog, config.limits)?;
-            let name = name.to_owned();
-            Some(move || Shadow::load(&name, catalog, spec))
-        }
-        None => None,
-    };
-    // Both at once: the time for a start is short, and a source may be slow to answer.
-    let ((policy, refused), shadow) = tokio::join!(
-        service::blocking(move || LivePolicy::load_or_fall_back(catalog, spec, check)),
-        async {
-            match shadow {
-                Some(load) => Some(service::blocking(load).await),
-                None => None,
-            }
-        }
-    );
-    if let Some(error) = refused {
-        tracing::error!(
-            "{}: the fallback decides until the function has a policy that is good",
-            chain(&error)
-        );
-    }
-    let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
+    let (name, decider) = (lambda.name(), &lambda.decider);
+    let shadows = usize::from(decider.shadow.is_some());
+    let decisions = decisions(memory, config.limits.memory, shadows);
+    let assembly = Assembly::for_lambda(config, compiled, decisions)?;
+    // Both at once: a start has little time, and a source may be slow.
+    let (policy, shadow) = tokio::try_join!(assembly.policy_or_fallback(decider), async {
+        Ok(assembly.shadow(name, decider).await)
+    })?;
     let refresh = Refresh::of_policy(Arc::clone(&policy));
     let shadow_refresh = shadow
         .as_ref()
         .map(|shadow| Refresh::of_shadow(Arc::clone(shadow.policy())));
-    let mut decider = Decider::new(name, policy, lambda.bounds).shadowed_by(shadow.clone());
-    if let Some(recorder) = &recorder {
-        decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
-    }
+    let decider = assembly
+        .decider(name, decider, policy)
+        .shadowed_by(shadow.clone());
     let functions = Arc::new(LambdaApi::new(connections.sdk().await));
     check_recursion(lambda, functions.as_ref()).await?;
     let allowed = Allowed::of(&lambda.functions);
@@ -157,18 +121,18 @@ pub async fn start(
     Ok(Started {
         handler,
         refresh,
-        recorder,
+        recorder: assembly.recorder().cloned(),
         shadow,
         shadow_refresh,
     })
 }
 
-/// Refuses more attempts than recursion detection lets through. Asks Lambda only where there are more.
+/// Rejects more attempts than recursion detection allows. Makes requests only if the configuration has more.
 async fn check_recursion(
     lambda: &LambdaConfig,
     functions: &dyn Functions,
 ) -> Result<(), StartError> {
-    let most = match lambda.bounds.max_attempts {
+    let most = match lambda.decider.bounds.max_attempts {
         Some(most) if most > UNHINDERED_ATTEMPTS => most,
         _ => return Ok(()),
     };

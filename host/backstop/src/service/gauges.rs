@@ -1,4 +1,4 @@
-//! The gauges that show which versions of the policies are active, and whether their sources are reachable.
+//! The gauges of the policies: which versions are active, and whether their sources are reachable.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +17,11 @@ pub(super) struct PolicySlot {
     pub(super) policy: Arc<LivePolicy>,
 }
 
-/// Updates the gauges of the policies each time that the metrics are read, so that they are right however a version was activated.
+/// Updates the gauges of the policies each time that the metrics are read, so they are correct whatever activated a version.
 #[derive(Debug)]
 pub(super) struct PolicyGauges {
     slots: Vec<PolicySlot>,
-    /// Every version that was active since the start, by the slot's index, the part's name and its digest; `true` for those that are active now.
+    /// Every version that was active since the start, by the slot's index, the part's name and its digest; `true` if it is active now.
     seen: Mutex<BTreeMap<(usize, String, String), bool>>,
 }
 
@@ -37,7 +37,7 @@ impl PolicyGauges {
         }
     }
 
-    /// Sets the gauges to the state of this moment.
+    /// Sets the gauges to the current state.
     pub(super) fn update(&self) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.values_mut().for_each(|is_active| *is_active = false);

@@ -1,7 +1,6 @@
-//! A configuration put to work: its policies loaded and watched, its queues checked, a consumer for each.
+//! Queues served from a configuration: checked, with their policies loaded and watched, and a consumer for each.
 
 mod gauges;
-mod loaded;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,27 +9,19 @@ use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::assembly::{Assembly, AssemblyError, LoadError};
 use crate::config::{Config, HandlerConfig, QueueConfig};
-use crate::consumer::{self, Checked, Consumer, Summary, Warning};
+use crate::consumer::{self, Checked, Consumer, Ready, Summary, Warning};
 use crate::control::Control;
 use crate::decider::Decider;
 use crate::exporter::{Exporter, ExporterError};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
-use crate::policy::{
-    Catalog, Compiled, LivePolicy, PolicyError, Reload, Sandbox, SandboxError, StoreError,
-    WatchError, Watcher,
-};
+use crate::policy::{LivePolicy, WatchError, Watcher};
 use crate::queue::Connections;
-use crate::record::{Observer, RecordError, Recorder};
-use crate::shadow::{self, Shadow};
-use crate::telemetry;
+use crate::reloads::{Role, log_reload};
 use crate::text::chain;
-use backstop_versions::scenario::ScenarioError;
 
 use gauges::{PolicyGauges, PolicySlot};
-use loaded::Loaded;
-
-pub(crate) use loaded::{blocking, check};
 
 /// Consumers that are ready to run.
 #[derive(Debug)]
@@ -45,39 +36,30 @@ pub struct Service {
 /// Why a service does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No engine for policies on this machine.
+    /// The sandbox, the cache directory or the decision records can't be used.
     #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    /// Records can't be written.
-    #[error(transparent)]
-    Records(#[from] RecordError),
-    /// Nothing can look for new versions.
+    Assembly(#[from] AssemblyError),
+    /// The policies' sources can't be checked for updates.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// The folder for what is kept of policies can't be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
     /// Metrics can't be served.
     #[error(transparent)]
     Metrics(#[from] ExporterError),
-    /// Queues that are not ready, each with why.
+    /// Queues that can't be served, each with the reason.
     #[error("{}", Faults(.0))]
     Queues(Vec<(String, QueueFault)>),
 }
 
-/// Why one queue is not ready.
+/// Why a queue can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueFault {
-    /// Its policy is refused.
+    /// Its policy can't be loaded. Queues with the same policy share the error.
     #[error(transparent)]
-    Policy(#[from] PolicyError),
-    /// The scenarios that its policy has to pass can't be used.
-    #[error(transparent)]
-    Scenarios(#[from] ScenarioError),
-    /// Its handler makes no sense.
+    Policy(#[from] Arc<LoadError>),
+    /// Its HTTP handler is invalid.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// It, its dead-letter queue or its handler can't be used.
+    /// The queue, its dead-letter queue or its handler can't be used.
     #[error(transparent)]
     Consumer(#[from] consumer::Fault),
 }
@@ -88,60 +70,36 @@ impl fmt::Display for Faults<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, (queue, fault)) in self.0.iter().enumerate() {
             let separator = if position == 0 { "" } else { "\n" };
-            write!(f, "{separator}queue `{queue}`: {fault}")?;
-            let causes =
-                std::iter::successors(std::error::Error::source(fault), |cause| cause.source());
-            for cause in causes {
-                write!(f, ": {cause}")?;
-            }
+            write!(f, "{separator}queue `{queue}`: {}", chain(fault))?;
         }
         Ok(())
     }
 }
 
 impl Service {
-    /// Checks everything that can be checked before the first message. All queues are checked, and everything that is wrong is reported at once.
+    /// Checks everything that can be checked before the first message. Checks all queues, and reports all faults at once.
     pub async fn prepare(config: Config, connections: &Connections) -> Result<Self, StartError> {
-        // First of all: what is counted by is made with what keeps the counts.
+        // Before anything that counts: metrics belong to the recorder that is installed when they are created.
         let exporter = match config.metrics {
             Some(address) => Some(Exporter::start(address).await?),
             None => None,
         };
-        let sandbox = Sandbox::new(config.limits)?;
-        let endpoint = config.endpoint_url.clone();
-        let catalog = config
-            .policies
-            .catalog(sandbox, Compiled::default(), endpoint)?;
-        let shadows = config.queues.iter().any(|queue| queue.shadow.is_some());
-        let shadows = shadows.then(|| shadow::catalog(&catalog, config.limits));
-        let shadows = shadows.transpose()?;
-        let recorder = config.decisions.as_ref().map(Recorder::open).transpose()?;
-        let mut policies = Loaded::new(catalog.clone());
-        policies.load_all(&config.queues).await;
-        let mut by_queue = Vec::new();
+        let assembly = Assembly::for_consumer(&config)?;
+        let deciders: Vec<_> = config.queues.iter().map(|queue| &queue.decider).collect();
+        let policies = assembly.policies(&deciders).await;
         let mut consumers = Vec::new();
         let mut faults = Vec::new();
-        for queue in config.queues {
+        for (queue, policy) in config.queues.into_iter().zip(policies) {
             let name = queue.name.clone();
-            match prepare(
-                queue,
-                &mut policies,
-                shadows.as_ref(),
-                recorder.as_ref(),
-                connections,
-            )
-            .await
-            {
-                Ok(prepared) => {
-                    for warning in prepared.warnings {
+            match check(&queue, policy, &assembly, connections).await {
+                Ok((usable, warnings)) => {
+                    for warning in warnings {
                         tracing::warn!(queue = name, "{warning}");
                     }
-                    by_queue.push((name.clone(), prepared.policy));
-                    consumers.push((name, prepared.consumer));
+                    consumers.push((name, consumer(queue, usable, &assembly).await));
                 }
-                Err(refused) => {
-                    let of_queue = |fault| (name.clone(), fault);
-                    faults.extend(refused.faults.into_iter().map(of_queue));
+                Err((found, _)) => {
+                    faults.extend(found.into_iter().map(|fault| (name.clone(), fault)));
                 }
             }
         }
@@ -149,10 +107,8 @@ impl Service {
             return Err(StartError::Queues(faults));
         }
         Ok(Self {
-            _watcher: Watcher::start(policies.all(), |policy, reload| {
-                tell(Role::Live, policy, reload);
-            })?,
-            _control: control(&catalog, by_queue),
+            _watcher: watch(&consumers)?,
+            _control: control(&assembly, &consumers),
             _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
             _metrics: exporter.map(|exporter| {
                 let gauges = PolicyGauges::new(slots(&consumers).collect());
@@ -162,7 +118,7 @@ impl Service {
         })
     }
 
-    /// Runs every queue until `stop` is cancelled and what is in hand is finished; the counts of each.
+    /// Runs every queue until `stop` is cancelled and messages in flight are finished. Returns the counts of each queue.
     pub async fn run(self, stop: CancellationToken) -> Vec<(String, Summary)> {
         let runs = self.consumers.into_iter().map(|(name, consumer)| {
             let stop = stop.clone();
@@ -172,54 +128,37 @@ impl Service {
     }
 }
 
-/// The socket on which the host is asked; without one, it works as well.
-fn control(catalog: &Catalog, policies: Vec<(String, Arc<LivePolicy>)>) -> Option<Control> {
-    let store = catalog.store.as_ref()?;
-    Control::listen(store, policies)
-        .map_err(|error| {
-            tracing::warn!(folder = %store.folder().display(), %error, "no control socket: `backstop policy status` and `rollback` do not find this host");
-        })
-        .ok()
-}
-
-/// Checks one queue as [`Service::prepare`] does: what keeps it from being served, and what will not work out as expected.
-pub async fn examine(
-    queue: QueueConfig,
-    catalog: &Catalog,
+/// Checks one queue as [`Service::prepare`] does.
+pub(crate) async fn examine(
+    queue: &QueueConfig,
+    assembly: &Assembly,
     connections: &Connections,
 ) -> (Vec<QueueFault>, Vec<Warning>) {
-    let mut policies = Loaded::new(catalog.clone());
-    match prepare(queue, &mut policies, None, None, connections).await {
-        Ok(prepared) => (Vec::new(), prepared.warnings),
-        Err(refused) => (refused.faults, refused.warnings),
+    let policy = assembly.policy(&queue.decider).await.map_err(Arc::new);
+    match check(queue, policy, assembly, connections).await {
+        Ok((_, warnings)) => (Vec::new(), warnings),
+        Err(found) => found,
     }
 }
 
-/// A queue that is ready.
-struct Prepared {
-    consumer: Consumer,
-    policy: Arc<LivePolicy>,
-    warnings: Vec<Warning>,
+/// A queue that passed all checks.
+struct Usable {
+    ready: Ready,
+    handler: Arc<dyn Handler>,
+    decider: Decider,
 }
 
-/// A queue that is not ready: everything that is wrong with it.
-struct Refused {
-    faults: Vec<QueueFault>,
-    warnings: Vec<Warning>,
-}
-
-async fn prepare(
-    queue: QueueConfig,
-    policies: &mut Loaded,
-    shadows: Option<&Catalog>,
-    recorder: Option<&Arc<Recorder>>,
+/// Checks whether a queue, its dead-letter queue, its handler and its policy exist and match each other. Returns all faults, and warnings in both cases.
+async fn check(
+    queue: &QueueConfig,
+    policy: Result<Arc<LivePolicy>, Arc<LoadError>>,
+    assembly: &Assembly,
     connections: &Connections,
-) -> Result<Prepared, Refused> {
+) -> Result<(Usable, Vec<Warning>), (Vec<QueueFault>, Vec<Warning>)> {
     let mut faults = Vec::new();
-    let policy = policies.get((queue.policy, queue.scenarios)).await;
-    let policy = policy.map_err(|fault| faults.push(fault)).ok();
+    let policy = policy.map_err(|error| faults.push(error.into())).ok();
     let handler = handler(&queue.handler, &queue.url, connections).await;
-    let handler = handler.map_err(|fault| faults.push(fault)).ok();
+    let handler = handler.map_err(|error| faults.push(error.into())).ok();
     let mut checked = Checked::of(
         connections,
         &queue.url,
@@ -228,49 +167,46 @@ async fn prepare(
         &queue.options,
     )
     .await;
-    let decider = policy
-        .as_ref()
-        .map(|policy| Decider::new(&queue.name, Arc::clone(policy), queue.bounds));
+    let decider = policy.map(|policy| assembly.decider(&queue.name, &queue.decider, policy));
     if let Some(decider) = &decider {
-        checked.with_policy(decider, &queue.bounds);
+        checked.with_policy(decider, &queue.decider.bounds);
     }
     let (ready, found, warnings) = checked.parts();
     faults.extend(found.into_iter().map(QueueFault::from));
-    let (Some(policy), Some(mut decider), Some(handler), Some(ready), true) =
-        (policy, decider, handler, ready, faults.is_empty())
-    else {
-        return Err(Refused { faults, warnings });
-    };
-    let shadow = match queue.shadow.zip(shadows.cloned()) {
-        Some((spec, catalog)) => {
-            let name = queue.name.clone();
-            Some(blocking(move || Shadow::load(&name, catalog, spec)).await)
+    match (ready, handler, decider) {
+        (Some(ready), Some(handler), Some(decider)) if faults.is_empty() => {
+            let usable = Usable {
+                ready,
+                handler,
+                decider,
+            };
+            Ok((usable, warnings))
         }
-        None => None,
-    };
-    decider = decider.shadowed_by(shadow);
-    if let Some(recorder) = recorder {
-        decider = decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>);
+        _ => Err((faults, warnings)),
     }
+}
+
+/// The consumer of a queue, with its shadow.
+async fn consumer(queue: QueueConfig, usable: Usable, assembly: &Assembly) -> Consumer {
+    let Usable {
+        ready,
+        handler,
+        decider,
+    } = usable;
+    let shadow = assembly.shadow(&queue.name, &queue.decider).await;
+    let dead_letters = ready.dead_letters.as_ref();
     tracing::info!(
         queue = queue.name,
         url = queue.url,
-        policy = policy.current().title(),
-        dead_letters = ready
-            .dead_letters
-            .as_ref()
-            .map_or("none", |(dead_letters, _)| dead_letters.url()),
+        policy = decider.policy().current().title(),
+        dead_letters = dead_letters.map_or("none", |(queue, _)| queue.url()),
         "ready"
     );
-    let consumer = Consumer::new(queue.name, ready, handler, decider, queue.options);
-    Ok(Prepared {
-        consumer,
-        policy,
-        warnings,
-    })
+    let decider = decider.shadowed_by(shadow);
+    Consumer::new(queue.name, ready, handler, decider, queue.options)
 }
 
-/// What does the work of the queue at `url`.
+/// The handler of the queue at `url`.
 async fn handler(
     handler: &HandlerConfig,
     url: &str,
@@ -284,7 +220,48 @@ async fn handler(
     })
 }
 
-/// The policies of the queues.
+/// Checks the sources of all live policies for updates.
+fn watch(consumers: &[(String, Consumer)]) -> Result<Watcher, WatchError> {
+    let policy = |(_, consumer): &(String, Consumer)| Arc::clone(consumer.decider().policy());
+    let mut policies: Vec<_> = consumers.iter().map(policy).collect();
+    // Queues with the same policy share it.
+    policies.sort_by_key(Arc::as_ptr);
+    policies.dedup_by_key(|policy| Arc::as_ptr(policy));
+    Watcher::start(policies, |policy, reload| {
+        log_reload(Role::Live, policy, reload);
+    })
+}
+
+/// Checks the sources of a queue's shadow for updates, on a thread of its own, so that live policies do not wait while a shadow is compiled. If that fails, the shadow stays as it is.
+fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
+    let shadow = consumer.decider().shadow()?;
+    Watcher::start(vec![Arc::clone(shadow.policy())], |policy, reload| {
+        log_reload(Role::Shadow, policy, reload);
+    })
+    .inspect_err(|error| {
+        tracing::error!(
+            queue,
+            "the shadow can't be checked for updates: {}",
+            chain(error)
+        );
+    })
+    .ok()
+}
+
+/// Opens the control socket. A host without one works as well.
+fn control(assembly: &Assembly, consumers: &[(String, Consumer)]) -> Option<Control> {
+    let store = assembly.store()?;
+    let policy = |(queue, consumer): &(String, Consumer)| {
+        (queue.clone(), Arc::clone(consumer.decider().policy()))
+    };
+    Control::listen(store, consumers.iter().map(policy).collect())
+        .map_err(|error| {
+            tracing::warn!(folder = %store.folder().display(), %error, "no control socket: `backstop policy status` and `rollback` do not find this host");
+        })
+        .ok()
+}
+
+/// The live policies and the shadows of the queues.
 fn slots(consumers: &[(String, Consumer)]) -> impl Iterator<Item = PolicySlot> {
     consumers.iter().flat_map(|(queue, consumer)| {
         let slot = |role, policy: &Arc<LivePolicy>| PolicySlot {
@@ -297,68 +274,4 @@ fn slots(consumers: &[(String, Consumer)]) -> impl Iterator<Item = PolicySlot> {
         std::iter::once(slot("live", decider.policy()))
             .chain(shadow.map(|shadow| slot("shadow", shadow.policy())))
     })
-}
-
-/// Watches the files of a queue's shadow, on a thread apart from the live policies', whose new versions wait for no other to be compiled. A shadow that can't be watched stays as it is.
-fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
-    let shadow = consumer.decider().shadow()?;
-    Watcher::start(vec![Arc::clone(shadow.policy())], |policy, reload| {
-        tell(Role::Shadow, policy, reload);
-    })
-    .inspect_err(|error| {
-        tracing::error!(
-            queue,
-            "new versions of the shadow are not noticed: {}",
-            chain(error)
-        );
-    })
-    .ok()
-}
-
-/// What a policy is there for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// It decides.
-    Live,
-    /// It is asked beside the one that does.
-    Shadow,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Live => "policy",
-            Self::Shadow => "shadow",
-        })
-    }
-}
-
-/// Says once what became of a look for a new version.
-pub(crate) fn tell(what: Role, policy: &LivePolicy, reload: Reload) {
-    match reload {
-        Reload::Swapped { from, to } => {
-            telemetry::swapped(&policy.spec().title());
-            let does = match what {
-                Role::Live => "decides",
-                Role::Shadow => "is asked",
-            };
-            tracing::info!(from, to, "a new version of the {what} {does} from now on");
-        }
-        Reload::Refused { kept, cause } => {
-            telemetry::refused(&policy.spec().title());
-            let cause = chain(&cause);
-            tracing::error!(kept, "a new version of a {what} is not taken: {cause}");
-        }
-        Reload::SourceUnreachable { kept, cause } => {
-            let cause = chain(&cause);
-            tracing::error!(
-                kept,
-                "looking for new versions of a {what} fails, and is tried again: {cause}"
-            );
-        }
-        Reload::SourceRecovered { kept } => {
-            tracing::info!(kept, "the source of the {what} can be read again");
-        }
-        Reload::Unchanged => tracing::debug!(policy = policy.current().title(), "no new version"),
-    }
 }

@@ -63,16 +63,6 @@ impl fmt::Debug for Shadow {
     }
 }
 
-/// A catalog for shadows that shares nothing with the live policies of `live`. Shadows have their own engine without an instance pool, so they cannot take the live policies' slots, memory or instances. All shadows together evaluate one decision at a time and use at most one processor. Nothing of a shadow is stored, so a restart cannot mistake it for a live version.
-pub(crate) fn catalog(live: &Catalog, limits: Limits) -> Result<Catalog, SandboxError> {
-    let sandbox = sandbox(limits)?.with_compiled(live.sandbox.compiled().clone());
-    Ok(Catalog {
-        sandbox,
-        store: None,
-        ..live.clone()
-    })
-}
-
 /// An engine for shadows: without a pool, one decision at a time.
 pub fn sandbox(limits: Limits) -> Result<Sandbox, SandboxError> {
     Ok(Sandbox::on_demand(limits)?.deciding_at_once(1))

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use backstop::assembly::Assembly;
 use backstop::config::Config;
-use backstop::policy::{Catalog, LivePolicy, Policy, Remotes, Sandbox};
-use backstop::queue::short_name;
+use backstop::policy::Policy;
 use backstop_workbench::replay::{Candidate, EvaluatedPolicy};
 use backstop_workbench::subject::Subject;
 
@@ -76,26 +76,11 @@ fn as_recorded(name: &str) -> Result<Candidate> {
 /// The policies of a configuration by queue, with its limits. The policy of the Lambda retry handler is under the name of its retry queue.
 fn queues(path: &Path, args: &Args) -> Result<Candidate> {
     let config = Config::read(path)?;
-    let sandbox = Sandbox::new(config.limits)?;
-    // Without a store, so that no stored version replaces one that is rejected.
-    let catalog = Catalog {
-        remotes: Remotes::new(
-            config.endpoint_url.clone(),
-            config.policies.plain_http.clone(),
-        ),
-        keys: config.policies.keys.clone(),
-        ..Catalog::from(&sandbox)
-    };
-    let lambda = config.lambda.as_ref().map(|lambda| {
-        let name = lambda.retry_queue.as_deref().map_or("retries", short_name);
-        (name, &lambda.policy)
-    });
-    let named = config.queues.iter();
-    let named = named.map(|queue| (queue.name.as_str(), &queue.policy));
+    let assembly = Assembly::for_check(&config)?;
     let mut policies = BTreeMap::new();
-    for (name, spec) in lambda.into_iter().chain(named) {
+    for (name, decider) in config.deciders() {
         if args.queue.as_deref().is_none_or(|queue| queue == name) {
-            let policy = LivePolicy::load(&catalog, spec.clone())?.current();
+            let policy = assembly.load(&decider.policy)?.current();
             policies.insert(name.to_owned(), Policy::clone(&policy));
         }
     }
