@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the package of the Lambda retry handler for arm64 and x86-64: target/lambda/backstop-lambda-{arm64,x86-64}.zip.
 #
-#   CONFIG=backstop.toml      goes into the package, too
-#   POLICIES="a.wasm b.wasm"  go into the package's top folder, compiled ahead of time like the built-in ones
+#   CONFIG=backstop.toml      is added to the package
+#   POLICIES="a.wasm b.wasm"  are added to the package's top folder, compiled ahead of time like the built-in ones
 #   ARCHITECTURES="arm64"     builds for one of the two only
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -11,7 +11,7 @@ output=${CARGO_TARGET_DIR:-target}/lambda
 tools=$PWD/.services/lambda
 largest_zip=$((15 * 1024 * 1024))
 
-# The toolchain for other machines: zig is its linker and its C compiler, and keeps to an old glibc.
+# The cross toolchain: zig is its linker and C compiler, and targets an old glibc.
 [ -x "$tools/bin/cargo-lambda" ] || {
     echo "installing cargo-lambda and zig into $tools"
     python3 -m venv "$tools"
@@ -34,7 +34,7 @@ for architecture in ${ARCHITECTURES:-arm64 x86-64}; do
     # provided.al2023 has glibc 2.34.
     glibc=$(readelf --version-info --wide "$bootstrap" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
     [ "$(printf '%s\nGLIBC_2.34\n' "$glibc" | sort -V | tail -1)" = GLIBC_2.34 ] || {
-        echo "$bootstrap asks for $glibc: Lambda has 2.34" >&2
+        echo "$bootstrap requires $glibc: Lambda has 2.34" >&2
         exit 1
     }
 
@@ -56,7 +56,7 @@ import pathlib, sys, zipfile
 package, target = map(pathlib.Path, sys.argv[1:])
 with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
     for path in sorted(path for path in package.rglob("*") if path.is_file()):
-        # The same bytes make the same archive, whenever it is made; only its owner may write to a file.
+        # A fixed time makes the archive reproducible; only the owner may write to a file.
         entry = zipfile.ZipInfo(str(path.relative_to(package)), (1980, 1, 1, 0, 0, 0))
         entry.external_attr = (0o100755 if path.name == "bootstrap" else 0o100644) << 16
         archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)

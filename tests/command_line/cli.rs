@@ -238,12 +238,13 @@ fn wrong_settings(nobody: &str) -> Vec<(Vec<(&'static str, String)>, String)> {
         ),
         (
             endpoint("not a url"),
-            "`not a url` is no endpoint: it has no scheme".to_owned(),
+            "`not a url` is not an endpoint: it has no scheme".to_owned(),
         ),
         (endpoint(nobody), refused),
         (
             endpoint("http://no-such-host.invalid"),
-            "no host has the name of the endpoint http://no-such-host.invalid: check".to_owned(),
+            "the host name of the endpoint http://no-such-host.invalid can't be resolved: check"
+                .to_owned(),
         ),
         (
             vec![("-AWS_ACCESS_KEY_ID", String::new())],

@@ -1,4 +1,4 @@
-//! The consumer as its users run it: `backstop run` as a child process against emulators of SQS, messages counted. What was sent is done, dead-lettered or still there, whatever happens.
+//! The consumer as users run it: `backstop run` as a child process against emulators of SQS. Every message is accounted for: handled, dead-lettered or still in its queue.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ use backstop_tests::emulator::{MOTO, ministack, moto};
 use backstop_tests::eventually;
 use backstop_tests::worker::{Worker, numbered};
 
-/// The complete job, counted.
+/// Handles messages of every kind and checks all counts.
 async fn every_message_is_accounted_for(queues: Queues, scale: usize) {
     let worker = Worker::by_name().await;
     let kinds = [

@@ -1,4 +1,4 @@
-//! The end of `backstop run`: by a crash, by a signal, in the middle of work. Nothing is lost.
+//! `backstop run` ends by a crash or a signal while it handles messages. No message is lost.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -60,9 +60,9 @@ async fn a_crash_in_the_middle_of_work_loses_nothing() {
 }
 
 #[tokio::test]
-async fn sigterm_finishes_what_is_in_hand_and_hands_the_rest_back() {
+async fn sigterm_finishes_current_attempts_and_returns_the_other_messages() {
     let queues = Queues::fifo(&ministack().endpoint, &[]).await;
-    // One group: the first message is being worked on for a second while the others wait behind it.
+    // One group: the first message takes a second while the others wait behind it.
     queues
         .send_grouped((0..5).map(|number| (Some("g".to_owned()), format!("slow-{number}"))))
         .await;
@@ -74,7 +74,7 @@ async fn sigterm_finishes_what_is_in_hand_and_hands_the_rest_back() {
     );
     let more = ["--exec", &script, "--grace", "25s"];
     let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
-    eventually("the first is in hand", || async { log.exists() }).await;
+    eventually("the first is being handled", || async { log.exists() }).await;
     let (code, counts) = running.stop().await;
     assert_eq!(code, 0);
     assert_eq!(std::fs::read_to_string(&log).unwrap().trim(), "slow-0");
@@ -90,7 +90,7 @@ async fn sigterm_finishes_what_is_in_hand_and_hands_the_rest_back() {
 }
 
 #[tokio::test]
-async fn work_that_outlasts_the_grace_time_is_cut_short_and_handed_back() {
+async fn an_attempt_that_exceeds_the_grace_period_is_stopped_and_its_message_returned() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     queues.send(["endless".to_owned()]).await;
     let folder = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ async fn work_that_outlasts_the_grace_time_is_cut_short_and_handed_back() {
     let script = format!("sh -c 'touch {}; sleep 1000'", started.display());
     let more = ["--exec", &script, "--grace", "100ms"];
     let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
-    eventually("the work has begun", || async { started.exists() }).await;
+    eventually("the work has started", || async { started.exists() }).await;
     let (code, counts) = running.stop().await;
     assert_eq!((code, counts[0]["handed-back"].as_u64()), (0, Some(1)));
     assert_eq!(queues.take_left().await.len(), 1);
@@ -113,9 +113,9 @@ async fn a_second_signal_ends_at_once() {
     let script = format!("sh -c 'touch {}; sleep 1000'", started.display());
     let more = ["--exec", &script, "--grace", "1h"];
     let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
-    eventually("the work has begun", || async { started.exists() }).await;
+    eventually("the work has started", || async { started.exists() }).await;
     running.signal(Signal::INT);
-    eventually("the first signal is heard", || async {
+    eventually("the first signal is handled", || async {
         running.log().contains("stopping")
     })
     .await;
@@ -123,12 +123,12 @@ async fn a_second_signal_ends_at_once() {
     assert_eq!(running.ended().await.0, 130);
 }
 
-/// A pipe that stays full, since it has no reader.
+/// A full pipe without a reader.
 fn full_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut filling = writer.try_clone().unwrap();
+    let mut filler = writer.try_clone().unwrap();
     std::thread::spawn(move || {
-        let _ = filling.write_all(&vec![b'\n'; 1 << 22]);
+        let _ = filler.write_all(&vec![b'\n'; 1 << 22]);
         drop(reader);
     });
     writer.into()
@@ -144,7 +144,7 @@ fn full_disk() -> Stdio {
 }
 
 #[tokio::test]
-async fn a_log_that_can_not_be_written_holds_up_no_message_and_not_the_end() {
+async fn a_log_that_can_t_be_written_delays_neither_messages_nor_the_shutdown() {
     let streams: [fn() -> Stdio; 3] = [full_pipe, closed_pipe, full_disk];
     let runs = streams.map(|stream| async move {
         let queues = Queues::standard(&ministack().endpoint, &[]).await;
@@ -185,7 +185,7 @@ async fn a_log_that_can_not_be_written_holds_up_no_message_and_not_the_end() {
 
 /// A terminal that closes sends more than one, and systemd one after its SIGTERM.
 #[tokio::test]
-async fn hangups_end_as_one_sigterm_does() {
+async fn repeated_hangups_act_like_one_sigterm() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     queues.send(["slow".to_owned()]).await;
     let folder = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ async fn hangups_end_as_one_sigterm_does() {
     );
     let more = ["--exec", &script, "--grace", "25s"];
     let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
-    eventually("the work has begun", || async { started.exists() }).await;
+    eventually("the work has started", || async { started.exists() }).await;
     running.signal(Signal::HUP);
     eventually("it stops", || async { running.log().contains("stopping") }).await;
     running.signal(Signal::HUP);
@@ -207,12 +207,12 @@ async fn hangups_end_as_one_sigterm_does() {
 }
 
 #[tokio::test]
-async fn a_limit_of_a_files_size_costs_records_and_no_message() {
+async fn a_file_size_limit_drops_records_and_no_messages() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let worker = Worker::by_name().await;
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("decisions.jsonl");
-    // Room for a few records. A limit that is much lower keeps policies from being compiled.
+    // Space for a few records. With a much lower limit, policies can't be compiled.
     let limit = 64 << 20;
     File::create(&records)
         .unwrap()
@@ -249,14 +249,14 @@ async fn a_limit_of_a_files_size_costs_records_and_no_message() {
     assert!(std::fs::metadata(&records).unwrap().len() <= limit);
 }
 
-/// How long a message waits at most while consumers are replaced: 0.2 s is usual, a poll 20 s.
+/// How long a message may wait while consumers are replaced. 0.2 s is usual; a poll takes 20 s.
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
 
-/// How long it takes to send a message and to wait for the next one, with plenty to spare.
+/// How long sending a message and waiting for the next one takes, with a wide margin.
 const USUAL_SEND: Duration = Duration::from_millis(250);
 
 #[tokio::test]
-async fn a_rolling_restart_of_three_consumers_takes_no_message_to_nobody() {
+async fn a_rolling_restart_of_three_consumers_delays_no_message() {
     // A message that a poll delivers to no one returns after an hour.
     let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "3600")]).await;
     let worker = Worker::by_name().await;
@@ -267,11 +267,11 @@ async fn a_rolling_restart_of_three_consumers_takes_no_message_to_nobody() {
     let sending = async {
         loop {
             let body = format!("fine-{}", sent.fetch_add(1, Ordering::Relaxed));
-            let begun = clock::instant();
+            let started = clock::instant();
             queues.send([body.clone()]).await;
             arrived.lock().unwrap().insert(body, clock::instant());
             sleep(Duration::from_millis(50)).await;
-            *stalls.lock().unwrap() += begun.elapsed().saturating_sub(USUAL_SEND);
+            *stalls.lock().unwrap() += started.elapsed().saturating_sub(USUAL_SEND);
         }
     };
     let restarting = async {
@@ -289,29 +289,29 @@ async fn a_rolling_restart_of_three_consumers_takes_no_message_to_nobody() {
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
     let attempts = worker.attempts();
     let attempted: BTreeSet<_> = attempts.iter().map(|attempt| &attempt.body).collect();
-    // The last may have been cut off before it was sent.
+    // The last one may have been cancelled before it was sent.
     assert!(attempted.len() + 1 >= sent.into_inner());
     assert_eq!(attempts.len(), attempted.len());
-    // Somebody polls at any time, and no start or end holds up the others. What a busy machine takes from the sender it takes from the consumers too.
+    // There is always a consumer that polls, and no start or stop delays the others. On a busy machine the consumers stall as the sender does.
     let arrived = arrived.into_inner().unwrap();
     let delay = |attempt: &Attempt| {
         let arrived = arrived.get(&attempt.body)?;
         Some(attempt.at.saturating_duration_since(*arrived))
     };
     let longest = attempts.iter().filter_map(delay).max().unwrap();
-    let most = LONGEST_DELAY + stalls.into_inner().unwrap();
-    assert!(longest <= most, "{longest:?}, above {most:?}");
-    // Their polls would be waited for.
+    let limit = LONGEST_DELAY + stalls.into_inner().unwrap();
+    assert!(longest <= limit, "{longest:?}, above {limit:?}");
+    // A stop would wait for their polls.
     join_all(consumers.into_iter().map(Running::kill)).await;
 }
 
 #[tokio::test]
-async fn a_message_that_comes_while_the_last_consumer_ends_is_there_for_the_next() {
+async fn a_message_that_arrives_while_the_last_consumer_stops_stays_in_the_queue() {
     let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "3600")]).await;
     let worker = Worker::by_name().await;
     let running = serve(&queues, &worker, &["--grace", "25s"]).await;
     running.signal(Signal::TERM);
-    eventually("the signal is heard", || async {
+    eventually("the signal is handled", || async {
         running.log().contains("stopping")
     })
     .await;
@@ -332,8 +332,8 @@ async fn commands_end_with_a_host_that_is_killed() {
         ids = ids.display()
     );
     let running = Running::start(&[&queues.arguments()[..], &["--exec", &script]].concat()).await;
-    eventually("the work has begun", || async { ids.exists() }).await;
-    // Nothing is left of the environment of a process that has ended.
+    eventually("the work has started", || async { ids.exists() }).await;
+    // The environment of a process that has ended is empty.
     let runs =
         |id: &str| std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|it| !it.is_empty());
     let ids = std::fs::read_to_string(&ids).unwrap();

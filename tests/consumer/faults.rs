@@ -1,4 +1,4 @@
-//! A proxy in front of an emulator throttles, fails, fails in part, cuts connections and answers slowly. Nothing is lost.
+//! A proxy in front of an emulator throttles, fails, fails in part, cuts connections and responds slowly. No message is lost.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -17,7 +17,7 @@ use backstop_tests::eventually;
 use backstop_tests::proxy::{ALL, Fault, Proxy};
 use backstop_tests::worker::Worker;
 
-/// Every third message needs three attempts, every fifth is wrong.
+/// Every third message needs three attempts, every fifth fails permanently.
 async fn worker() -> Worker {
     Worker::answering(|attempt| match attempt.body.parse::<u32>().unwrap() {
         number if number % 5 == 0 => 400,
@@ -86,7 +86,7 @@ async fn nothing_is_lost(count: u32, plan: impl Fn(&str, u64) -> Fault + Send + 
     assert!(proxy.requests() > 0);
 }
 
-/// The first requests check the queues: they go through, or the start is refused.
+/// The first requests check the queues. They must succeed, or the start fails.
 const CHECKS: u64 = 4;
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn nothing_is_lost_when_every_batch_fails_in_part_at_first() {
 }
 
 #[tokio::test]
-async fn an_outage_of_sqs_is_told_once_and_outlasted() {
+async fn an_outage_of_sqs_is_logged_once_and_survived() {
     let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "3")]).await;
     let down = Arc::new(AtomicBool::new(false));
     let is_down = Arc::clone(&down);
@@ -129,14 +129,14 @@ async fn an_outage_of_sqs_is_told_once_and_outlasted() {
     let running = start(&queues, &proxy.endpoint, &worker).await;
     down.store(true, Ordering::Relaxed);
     queues.send(["1".to_owned()]).await;
-    // The poll under way may still bring the first message; whatever is sent now finds SQS down.
-    eventually("the outage is told", || async {
+    // The current poll may still receive the first message; every later request fails.
+    eventually("the outage is logged", || async {
         running.log().contains("can't receive")
     })
     .await;
     queues.send(["2".to_owned()]).await;
     let before = proxy.requests();
-    eventually("it is tried again and again", || async {
+    eventually("receiving is retried", || async {
         proxy.requests() >= before + 4
     })
     .await;

@@ -16,7 +16,7 @@ use backstop_tests::worker::{Worker, status};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 #[tokio::test]
-async fn the_worker_is_sent_the_headers_of_the_worker_daemon() {
+async fn the_worker_receives_the_headers_of_the_worker_daemon() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let worker = Worker::by_name().await;
     let tenant = aws_sdk_sqs::types::MessageAttributeValue::builder()
@@ -59,15 +59,15 @@ async fn the_worker_is_sent_the_headers_of_the_worker_daemon() {
     );
 }
 
-/// One that answers 200 for the worker would have the message deleted, unhandled.
+/// A proxy that responds with 200 in place of the worker would cause an unhandled message to be deleted.
 #[tokio::test]
-async fn no_proxy_stands_before_the_worker_unless_it_is_asked_for() {
+async fn a_proxy_is_used_only_if_it_is_configured() {
     let folder = tempfile::tempdir().unwrap();
     let messages = folder.path().join("messages");
     std::fs::write(&messages, "fine\n").unwrap();
     let (worker, proxy) = (Worker::by_name().await, Worker::by_name().await);
     let proxied = ["--http-proxy", proxy.url.as_str()];
-    for (asked, expected) in [(&[][..], (1, 0)), (&proxied, (1, 1))] {
+    for (more, expected) in [(&[][..], (1, 0)), (&proxied, (1, 1))] {
         let arguments = [
             "run",
             "--queue-url",
@@ -77,7 +77,7 @@ async fn no_proxy_stands_before_the_worker_unless_it_is_asked_for() {
             "--messages",
             messages.to_str().unwrap(),
         ];
-        let mut run = command(&[&arguments, asked].concat());
+        let mut run = command(&[&arguments, more].concat());
         for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
             run.env(name, &proxy.url);
         }
@@ -85,12 +85,12 @@ async fn no_proxy_stands_before_the_worker_unless_it_is_asked_for() {
         let output = run.output().await.unwrap();
         assert!(output.status.success(), "{output:?}");
         let seen = (worker.attempts().len(), proxy.attempts().len());
-        assert_eq!(seen, expected, "{asked:?}");
+        assert_eq!(seen, expected, "{more:?}");
     }
 }
 
 #[tokio::test]
-async fn a_command_fails_by_its_exit_code_its_errors_and_its_last_line() {
+async fn a_failed_command_is_described_by_its_exit_code_its_stderr_and_its_last_line() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("decisions.jsonl");
@@ -143,9 +143,9 @@ async fn a_command_fails_by_its_exit_code_its_errors_and_its_last_line() {
     );
 }
 
-/// Of file descriptors in this test; the same goes for processes and memory.
+/// It lacks file descriptors in this test; processes and memory are handled alike.
 #[tokio::test]
-async fn a_command_that_this_machine_can_not_start_costs_no_attempt() {
+async fn a_command_that_can_t_be_started_for_lack_of_resources_counts_no_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let in_folder = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (messages, attempts, records) = (
@@ -172,7 +172,7 @@ async fn a_command_that_this_machine_can_not_start_costs_no_attempt() {
     };
     prlimit(id, Resource::Nofile, none).unwrap();
     eventually("the second can't be started", || async {
-        running.log().contains("can't start the command now")
+        running.log().contains("the command can't be started now")
     })
     .await;
     prlimit(id, Resource::Nofile, before).unwrap();
@@ -183,7 +183,7 @@ async fn a_command_that_this_machine_can_not_start_costs_no_attempt() {
 }
 
 #[tokio::test]
-async fn a_function_is_invoked_for_each_message_and_its_error_is_put_before_the_policy() {
+async fn a_function_is_invoked_for_each_message_and_its_error_goes_to_the_policy() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     Function::python(FAILS_WHEN_TOLD)
         .make(&queues.endpoint, "orders")
@@ -223,7 +223,7 @@ async fn a_function_is_invoked_for_each_message_and_its_error_is_put_before_the_
 }
 
 #[tokio::test]
-async fn a_record_of_every_decision_tells_all_that_went_into_it() {
+async fn a_decision_record_contains_everything_that_the_decision_was_made_from() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("decisions.jsonl");
@@ -292,7 +292,7 @@ async fn a_record_of_every_decision_tells_all_that_went_into_it() {
         "a body is never recorded"
     );
 
-    // Decided again from the record alone: the same.
+    // Repeating the decision from the record alone has the same result.
     let sandbox = ::backstop::policy::Sandbox::new(Default::default()).unwrap();
     let policy = ::backstop::policy::load(&sandbox, "equal-jitter", &[("base", "100ms")]).unwrap();
     assert_eq!(policy.parts().next().unwrap(), parsed.policy[0]);
@@ -307,10 +307,10 @@ async fn a_record_of_every_decision_tells_all_that_went_into_it() {
 }
 
 #[tokio::test]
-async fn a_command_that_leaves_a_stray_behind_is_done_all_the_same() {
+async fn a_command_that_leaves_a_background_process_still_succeeds() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     queues.send(["one".to_owned()]).await;
-    // In a session of its own the stray outlives its group, and holds the output open.
+    // In its own session, the background process outlives the group and keeps the output open.
     let script = "sh -c 'setsid sleep 100 & exit 0'";
     let started = backstop::clock::instant();
     let running = Running::start(&[&queues.arguments()[..], &["--exec", script]].concat()).await;

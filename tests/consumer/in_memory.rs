@@ -1,4 +1,4 @@
-//! The consumer on the local queue with the clock paused: hours of retries in no time.
+//! The consumer on the local queue with the clock paused, so that hours of retries take no time.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -25,7 +25,7 @@ use backstop::record::{DecisionRecord, Observer};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Remembers every decision.
+/// Collects every decision.
 #[derive(Debug, Default)]
 struct Seen(Mutex<Vec<DecisionRecord>>);
 
@@ -164,7 +164,7 @@ fn delays(decisions: &[DecisionRecord]) -> Vec<u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_tried_again_when_its_delay_is_over_and_not_before() {
+async fn a_message_is_retried_when_its_delay_is_over_and_not_earlier() {
     let trial = Trial::new("orders").set("base", "1h");
     trial.send(&["a"]).await;
     let times = Arc::new(Mutex::new(Vec::new()));
@@ -230,7 +230,7 @@ async fn a_message_is_dead_lettered_before_the_queue_would_drop_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_queues_own_bounds_hold_whatever_the_policy_says() {
+async fn the_bounds_of_a_queue_apply_to_every_policy() {
     let mut trial = Trial::new("orders").set("base", "1s");
     trial.bounds = Bounds {
         max_attempts: NonZeroU32::new(3),
@@ -258,7 +258,7 @@ async fn the_queues_own_bounds_hold_whatever_the_policy_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_and_an_attempt_without_end_are_failures_like_any_other() {
+async fn a_panic_and_an_endless_attempt_are_failures_like_any_other() {
     let mut trial = Trial::new("orders").set("base", "1s");
     trial.options.attempt_timeout = Duration::from_secs(90);
     trial.send(&["panics", "hangs"]).await;
@@ -287,7 +287,7 @@ async fn a_heartbeat_never_undoes_the_outcome_of_its_attempt() {
     trial.send(&["long"]).await;
     let times = Arc::new(Mutex::new(Vec::new()));
     let (noted, started) = (Arc::clone(&times), Instant::now());
-    // The visibility timeout is 30 s: heartbeats come at 10, 20, 30 and 40 s, the failure at the moment of the fourth.
+    // The visibility timeout is 30 s: heartbeats come at 10, 20, 30 and 40 s, and the attempt fails at the time of the fourth.
     trial
         .run(move |message| {
             noted.lock().unwrap().push(started.elapsed().as_secs());
@@ -318,7 +318,7 @@ async fn receives_without_an_attempt_are_not_counted_as_attempts() {
             }
         })
         .await;
-    // Three times it went back behind the failed head; its own attempts are 1 and 2 at receives 4 and 5.
+    // It was returned three times behind the failed head; its own attempts 1 and 2 are at receives 4 and 5.
     assert_eq!(
         (
             summary.succeeded,
@@ -336,12 +336,12 @@ async fn receives_without_an_attempt_are_not_counted_as_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_process_received_of_a_group_is_not_counted_as_attempts() {
+async fn receives_of_a_group_by_another_process_are_not_counted_as_attempts() {
     let trial = Trial::new("orders.fifo")
         .set("base", "1s")
         .set("max-attempts", "4");
     trial.send(&["head", "behind"]).await;
-    // Another process, or this one before a restart, has tried the first of the group in vain six times.
+    // Another process, or this one before a restart, has made six failed attempts at the first of the group.
     for _ in 0..6 {
         let visibility = VisibilityTimeout::from_seconds(30);
         let received = trial.queue.receive(10, Duration::ZERO, visibility).await;
@@ -369,7 +369,7 @@ async fn what_another_process_received_of_a_group_is_not_counted_as_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_failure_is_decided_the_same_way_again() {
+async fn the_same_failure_gets_the_same_decision_again() {
     let mut trial = Trial::new("orders").set("base", "1m");
     trial.policy = "full-jitter";
     trial.send(&["a"]).await;
@@ -419,7 +419,7 @@ async fn a_thousand_messages_take_few_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_that_wait_behind_others_of_their_group_keep_their_lease() {
+async fn messages_that_wait_behind_others_of_their_group_stay_invisible() {
     let trial = Trial::new("orders.fifo");
     let bodies: Vec<_> = (0..10).map(|number| number.to_string()).collect();
     trial
@@ -498,7 +498,7 @@ impl Queue for Refusing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_that_is_refused_is_sent_again_without_another_attempt() {
+async fn a_rejected_dead_letter_is_sent_again_without_another_attempt() {
     for name in ["orders", "orders.fifo"] {
         let trial = Trial::new(name);
         trial.send(&["wrong"]).await;
@@ -536,14 +536,15 @@ async fn a_dead_letter_that_is_refused_is_sent_again_without_another_attempt() {
         let counts = (summary.dead_lettered, summary.dead_letters_refused);
         assert_eq!((counts, summary.retried), ((1, 20), 0));
         assert_eq!(trial.dead_letters.len(), 1);
-        // Five seconds at first, ten minutes at last.
+        // From five seconds to ten minutes.
         let hours = started.elapsed().as_secs_f64() / 3_600.0;
         assert!((1.0..3.0).contains(&hours), "{hours}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_that_is_never_taken_comes_again_after_twelve_hours_and_at_the_end() {
+async fn a_message_whose_dead_letter_is_never_accepted_is_delivered_again_after_twelve_hours_and_at_shutdown()
+ {
     let trial = Trial::new("orders");
     trial.send(&["wrong"]).await;
     let attempts = Arc::new(Mutex::new(Vec::new()));
@@ -580,7 +581,7 @@ async fn a_dead_letter_that_is_never_taken_comes_again_after_twelve_hours_and_at
     stop.cancel();
     let summary = run.await.unwrap();
     assert_eq!(*attempts.lock().unwrap(), [0, 11]);
-    // The wait before the second attempt is unknown: it was no retry.
+    // The delay before the second attempt is unknown, because it was not a retry.
     let previous = trial
         .decisions()
         .into_iter()
@@ -595,7 +596,7 @@ async fn a_dead_letter_that_is_never_taken_comes_again_after_twelve_hours_and_at
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_dead_letter_whose_message_is_gone_is_not_sent() {
+async fn a_held_dead_letter_whose_message_was_deleted_is_not_sent() {
     let trial = Trial::new("orders");
     trial.send(&["wrong"]).await;
     let taken: Arc<Mutex<Option<ReceiptHandle>>> = Arc::default();
@@ -625,7 +626,7 @@ async fn a_held_dead_letter_whose_message_is_gone_is_not_sent() {
     );
     let stop = CancellationToken::new();
     let run = tokio::spawn(consumer.run(stop.clone()));
-    // The first letter is rejected and kept. Then somebody else deletes the message.
+    // The first letter is rejected and held. Then another client deletes the message.
     sleep(Duration::from_secs(1)).await;
     let handle = taken.lock().unwrap().clone().unwrap();
     assert_eq!(trial.queue.delete(&[handle]).await.unwrap(), [Ok(())]);
@@ -638,7 +639,7 @@ async fn a_held_dead_letter_whose_message_is_gone_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_linger_lets_no_message_come_again_while_it_is_handled() {
+async fn a_long_linger_does_not_cause_a_second_delivery_during_an_attempt() {
     let mut trial = Trial::new("orders").set("base", "20s");
     trial.options.linger = Duration::from_secs(5);
     trial.options.visibility_timeout = Some(VisibilityTimeout::from_seconds(3));
@@ -656,7 +657,7 @@ async fn a_long_linger_lets_no_message_come_again_while_it_is_handled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_is_received_while_as_many_bytes_are_in_hand_as_may_be() {
+async fn nothing_is_received_while_the_messages_in_flight_reach_the_byte_limit() {
     let mut trial = Trial::new("orders");
     trial.options.max_bytes_in_flight = 1 << 20;
     let bodies: Vec<_> = (0..40)
@@ -681,7 +682,7 @@ async fn no_more_is_received_while_as_many_bytes_are_in_hand_as_may_be() {
         })
         .await;
     assert_eq!(summary.succeeded, 40);
-    // Up to a megabyte, which is five of them, and one receive of ten.
+    // Five of them reach the limit of a megabyte; one receive may add ten.
     let peak = peak.load(Ordering::SeqCst);
     assert!((5..=15).contains(&peak), "{peak}");
 }

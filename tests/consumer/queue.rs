@@ -1,6 +1,6 @@
-//! SQS's semantics, law by law, on the local queue and on two emulators over the real SDK: what the consumer relies on holds on all of them.
+//! The semantics of SQS that the consumer relies on, as laws that are tested on the local queue and, through the real SDK, on two emulators.
 //!
-//! A law leaves out an emulator that is known to differ from AWS, and says how it differs.
+//! If an emulator is known to differ from AWS, the law skips it and says how it differs.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -26,15 +26,15 @@ use tokio::sync::MutexGuard;
 
 static CHUNK: Bytes = Bytes::from_static(&[b' '; 64 << 10]);
 
-/// Where a law is tried.
+/// An implementation that laws are tested on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Implementation {
     Local,
     Ministack,
     Moto,
 }
 
-/// A queue for one law, with its dead-letter queue.
+/// A queue for one test, with its dead-letter queue.
 struct Tried {
     queue: Arc<dyn Queue>,
     dead_letters: Arc<dyn Queue>,
@@ -43,13 +43,13 @@ struct Tried {
 }
 
 impl Tried {
-    async fn new(place: Place, fifo: bool, max_receive_count: Option<u32>) -> Self {
-        let endpoint = match place {
-            Place::Local => return Self::local(fifo, max_receive_count),
-            Place::Ministack => &emulator::ministack().endpoint,
-            Place::Moto => &emulator::moto().endpoint,
+    async fn new(on: Implementation, fifo: bool, max_receive_count: Option<u32>) -> Self {
+        let endpoint = match on {
+            Implementation::Local => return Self::local(fifo, max_receive_count),
+            Implementation::Ministack => &emulator::ministack().endpoint,
+            Implementation::Moto => &emulator::moto().endpoint,
         };
-        let alone = if place == Place::Moto {
+        let alone = if on == Implementation::Moto {
             Some(emulator::MOTO.lock().await)
         } else {
             None
@@ -113,7 +113,7 @@ impl Tried {
         }
     }
 
-    /// Receives without waiting; what comes stays invisible for a minute.
+    /// Receives without waiting. The messages stay invisible for a minute.
     async fn receive(&self, max: usize) -> Vec<Message> {
         self.queue
             .receive(max, Duration::ZERO, seconds(60))
@@ -127,7 +127,7 @@ impl Tried {
         messages.remove(0)
     }
 
-    async fn hide(&self, message: &Message, timeout: VisibilityTimeout) {
+    async fn change_visibility(&self, message: &Message, timeout: VisibilityTimeout) {
         let changed = self
             .queue
             .change_visibility(&[(message.receipt_handle.clone(), timeout)])
@@ -148,37 +148,37 @@ fn bodies(messages: &[Message]) -> Vec<&str> {
         .collect()
 }
 
-/// A test of each law for each place.
+/// Tests each law on each implementation.
 macro_rules! laws {
     ($($law:ident),* $(,)?) => {
         mod on_the_local_queue {
-            $(#[tokio::test] async fn $law() { super::$law(super::Place::Local).await; })*
+            $(#[tokio::test] async fn $law() { super::$law(super::Implementation::Local).await; })*
         }
         mod on_ministack {
-            $(#[tokio::test] async fn $law() { super::$law(super::Place::Ministack).await; })*
+            $(#[tokio::test] async fn $law() { super::$law(super::Implementation::Ministack).await; })*
         }
         mod on_moto {
-            $(#[tokio::test] async fn $law() { super::$law(super::Place::Moto).await; })*
+            $(#[tokio::test] async fn $law() { super::$law(super::Implementation::Moto).await; })*
         }
     };
 }
 
 laws! {
-    a_message_comes_as_it_was_sent,
+    a_message_is_received_as_it_was_sent,
     a_received_message_is_invisible_until_its_time_is_over,
-    a_message_made_visible_comes_again_with_a_new_handle,
+    a_message_made_visible_is_received_again_with_a_new_handle,
     a_deleted_message_is_gone,
-    a_handle_of_nothing_fails_its_entry_and_no_other,
-    a_batch_has_ten_entries_at_most,
-    a_batch_has_a_mebibyte_at_most,
-    what_is_received_too_often_is_moved,
-    a_group_comes_in_order_and_waits_for_its_first,
-    a_long_poll_ends_when_a_message_comes,
+    an_invalid_handle_fails_its_entry_and_no_other,
+    a_batch_has_at_most_ten_entries,
+    a_batch_has_at_most_a_mebibyte,
+    a_message_received_too_often_is_moved,
+    a_group_is_received_in_order_and_blocked_by_its_first_message,
+    a_long_poll_ends_when_a_message_arrives,
     a_queue_describes_itself,
 }
 
-async fn a_message_comes_as_it_was_sent(place: Place) {
-    let tried = Tried::new(place, false, None).await;
+async fn a_message_is_received_as_it_was_sent(on: Implementation) {
+    let tried = Tried::new(on, false, None).await;
     let attributes = [
         ("text".to_owned(), Attribute::string("é ✓")),
         ("number".to_owned(), Attribute::number(42)),
@@ -204,8 +204,8 @@ async fn a_message_comes_as_it_was_sent(place: Place) {
     assert!(message.sent.0 > 1_700_000_000_000 && message.first_received >= message.sent);
 }
 
-async fn a_received_message_is_invisible_until_its_time_is_over(place: Place) {
-    let tried = Tried::new(place, false, None).await;
+async fn a_received_message_is_invisible_until_its_time_is_over(on: Implementation) {
+    let tried = Tried::new(on, false, None).await;
     tried.send(&["a"]).await;
     let first = tried
         .queue
@@ -226,11 +226,13 @@ async fn a_received_message_is_invisible_until_its_time_is_over(place: Place) {
     assert_eq!(again[0].id, first[0].id);
 }
 
-async fn a_message_made_visible_comes_again_with_a_new_handle(place: Place) {
-    let tried = Tried::new(place, false, None).await;
+async fn a_message_made_visible_is_received_again_with_a_new_handle(on: Implementation) {
+    let tried = Tried::new(on, false, None).await;
     tried.send(&["a"]).await;
     let first = tried.one().await;
-    tried.hide(&first, VisibilityTimeout::ZERO).await;
+    tried
+        .change_visibility(&first, VisibilityTimeout::ZERO)
+        .await;
     let second = tried.one().await;
     assert_eq!(
         (second.id.as_str(), second.receive_count.get()),
@@ -243,8 +245,8 @@ async fn a_message_made_visible_comes_again_with_a_new_handle(place: Place) {
     );
 }
 
-async fn a_deleted_message_is_gone(place: Place) {
-    let tried = Tried::new(place, false, None).await;
+async fn a_deleted_message_is_gone(on: Implementation) {
+    let tried = Tried::new(on, false, None).await;
     tried.send(&["a", "b"]).await;
     let messages = tried.receive(10).await;
     let handles: Vec<_> = messages
@@ -256,50 +258,50 @@ async fn a_deleted_message_is_gone(place: Place) {
         [Ok(()), Ok(())]
     );
     let again = tried.queue.delete(&handles).await.unwrap();
-    // ministack answers ReceiptHandleIsInvalid where AWS succeeds.
-    if place != Place::Ministack {
+    // ministack returns ReceiptHandleIsInvalid where AWS succeeds.
+    if on != Implementation::Ministack {
         assert_eq!(again, [Ok(()), Ok(())]);
     }
     assert!(tried.receive(10).await.is_empty());
 }
 
-async fn a_handle_of_nothing_fails_its_entry_and_no_other(place: Place) {
-    let tried = Tried::new(place, false, None).await;
+async fn an_invalid_handle_fails_its_entry_and_no_other(on: Implementation) {
+    let tried = Tried::new(on, false, None).await;
     tried.send(&["a"]).await;
     let good = tried.one().await.receipt_handle;
     let garbage = ReceiptHandle("garbage".to_owned());
     let results = tried.queue.delete(&[garbage, good]).await.unwrap();
-    let refused = results[0].as_ref().unwrap_err();
+    let error = results[0].as_ref().unwrap_err();
     assert!(
-        !refused.retryable && refused.code.contains("ReceiptHandleIsInvalid"),
-        "{refused}"
+        !error.retryable && error.code.contains("ReceiptHandleIsInvalid"),
+        "{error}"
     );
     assert_eq!(results[1], Ok(()));
 }
 
-async fn a_batch_has_ten_entries_at_most(place: Place) {
-    let tried = Tried::new(place, false, None).await;
+async fn a_batch_has_at_most_ten_entries(on: Implementation) {
+    let tried = Tried::new(on, false, None).await;
     let messages = vec![Outgoing::new("a"); 11];
-    let refused = tried.queue.send(&messages).await.unwrap_err();
+    let error = tried.queue.send(&messages).await.unwrap_err();
     assert!(
-        refused.code.contains("TooManyEntriesInBatchRequest"),
-        "{refused}"
+        error.code.contains("TooManyEntriesInBatchRequest"),
+        "{error}"
     );
 }
 
-async fn a_batch_has_a_mebibyte_at_most(place: Place) {
-    let tried = Tried::new(place, false, None).await;
+async fn a_batch_has_at_most_a_mebibyte(on: Implementation) {
+    let tried = Tried::new(on, false, None).await;
     tried
         .send_all(&[Outgoing::new("x".repeat(BATCH_BYTES))])
         .await;
     let half = Outgoing::new("x".repeat(BATCH_BYTES / 2 + 1));
-    let refused = tried.queue.send(&[half.clone(), half]).await.unwrap_err();
-    assert!(refused.code.contains("BatchRequestTooLong"), "{refused}");
+    let error = tried.queue.send(&[half.clone(), half]).await.unwrap_err();
+    assert!(error.code.contains("BatchRequestTooLong"), "{error}");
 }
 
 /// Not on the emulators: ministack allows more than 12 hours from the receive, moto fails the whole batch.
 #[tokio::test]
-async fn a_message_over_the_visibility_limit_is_refused_and_no_other_of_its_batch() {
+async fn a_change_above_the_visibility_limit_fails_its_entry_and_no_other() {
     let tried = Tried::local(false, None);
     tried.send(&["a", "b"]).await;
     let messages = tried.receive(2).await;
@@ -318,12 +320,14 @@ async fn a_message_over_the_visibility_limit_is_refused_and_no_other_of_its_batc
     assert_eq!(results[1], Ok(()));
 }
 
-async fn what_is_received_too_often_is_moved(place: Place) {
-    let tried = Tried::new(place, false, Some(2)).await;
+async fn a_message_received_too_often_is_moved(on: Implementation) {
+    let tried = Tried::new(on, false, Some(2)).await;
     tried.send(&["a"]).await;
     for _ in 0..2 {
         let message = tried.one().await;
-        tried.hide(&message, VisibilityTimeout::ZERO).await;
+        tried
+            .change_visibility(&message, VisibilityTimeout::ZERO)
+            .await;
     }
     assert!(tried.receive(10).await.is_empty());
     let dead = tried
@@ -334,11 +338,11 @@ async fn what_is_received_too_often_is_moved(place: Place) {
     assert_eq!(bodies(&dead), ["a"]);
 }
 
-async fn a_group_comes_in_order_and_waits_for_its_first(place: Place) {
-    let tried = Tried::new(place, true, None).await;
+async fn a_group_is_received_in_order_and_blocked_by_its_first_message(on: Implementation) {
+    let tried = Tried::new(on, true, None).await;
     tried.send_to("g", &["g1", "g2", "g3"]).await;
     tried.send_to("h", &["h1"]).await;
-    // The same deduplication id within five minutes: taken once.
+    // A duplicate within five minutes is dropped.
     tried.send_to("g", &["g1"]).await;
     let first = tried.one().await;
     assert_eq!(
@@ -353,8 +357,8 @@ async fn a_group_comes_in_order_and_waits_for_its_first(place: Place) {
     assert_eq!(bodies(&tried.receive(10).await), ["g2", "g3"]);
 }
 
-async fn a_long_poll_ends_when_a_message_comes(place: Place) {
-    let tried = Tried::new(place, false, None).await;
+async fn a_long_poll_ends_when_a_message_arrives(on: Implementation) {
+    let tried = Tried::new(on, false, None).await;
     let poll = tried
         .queue
         .receive(10, Duration::from_secs(20), seconds(60));
@@ -366,9 +370,9 @@ async fn a_long_poll_ends_when_a_message_comes(place: Place) {
     assert_eq!(bodies(&received.unwrap()), ["late"]);
 }
 
-async fn a_queue_describes_itself(place: Place) {
+async fn a_queue_describes_itself(on: Implementation) {
     for fifo in [false, true] {
-        let tried = Tried::new(place, fifo, Some(7)).await;
+        let tried = Tried::new(on, fifo, Some(7)).await;
         let description = tried.queue.describe().await.unwrap();
         assert_eq!(
             (description.fifo, description.retention.0),
@@ -391,7 +395,7 @@ async fn a_queue_describes_itself(place: Place) {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_not_there_says_so() {
+async fn a_missing_queue_is_a_permanent_error() {
     let endpoint = &emulator::ministack().endpoint;
     let queue =
         Sqs::new(&aws::config(endpoint).await).queue(&format!("{endpoint}/000000000000/nowhere"));
@@ -403,7 +407,7 @@ async fn a_queue_that_is_not_there_says_so() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_nobody_listens_on_is_an_error_to_try_again() {
+async fn an_unreachable_endpoint_is_a_retryable_error() {
     let endpoint = format!("http://127.0.0.1:{}", emulator::free_port());
     let queue =
         Sqs::new(&aws::config(&endpoint).await).queue(&format!("{endpoint}/000000000000/orders"));
@@ -411,9 +415,9 @@ async fn an_endpoint_that_nobody_listens_on_is_an_error_to_try_again() {
     assert!(unreachable.retryable, "{unreachable:?}");
 }
 
-/// A false endpoint, whose answers do not end.
+/// The endpoint sends endless responses.
 #[tokio::test]
-async fn no_answer_of_sqs_is_read_without_a_limit() {
+async fn a_response_of_sqs_is_read_up_to_a_limit() {
     let sent = Arc::new(AtomicUsize::new(0));
     for status in [StatusCode::OK, StatusCode::BAD_REQUEST] {
         let counted = Arc::clone(&sent);
@@ -429,18 +433,18 @@ async fn no_answer_of_sqs_is_read_without_a_limit() {
         let router = axum::Router::new().fallback(async move || endless());
         tokio::spawn(async move { axum::serve(listener, router).await });
         let queue = Sqs::new(&aws::config(&endpoint).await).queue(&format!("{endpoint}/1/orders"));
-        let refused = queue.receive(10, Duration::ZERO, seconds(60)).await;
-        let refused = refused.unwrap_err();
-        assert!(refused.to_string().contains("limit"), "{refused:?}");
+        let received = queue.receive(10, Duration::ZERO, seconds(60)).await;
+        let error = received.unwrap_err();
+        assert!(error.to_string().contains("limit"), "{error:?}");
     }
-    // What was on its way when the limit was reached comes on top.
+    // The sender counts buffered bytes too.
     assert!(sent.load(Ordering::Relaxed) < 96 << 20);
 }
 
 #[tokio::test]
-async fn a_queue_in_memory_takes_no_more_than_it_has_room_for() {
+async fn a_full_local_queue_rejects_messages() {
     let settings = LocalSettings {
-        most_bytes: 3 << 20,
+        max_bytes: 3 << 20,
         ..LocalSettings::default()
     };
     let queue = LocalQueue::new("orders", settings);

@@ -1,4 +1,4 @@
-//! A shadow policy: its decisions are compared, counted and recorded, and whatever it does, the live policy decides as it would without it.
+//! Shadow policies: their decisions are compared, counted and recorded. Whatever a shadow does, the live policy decides as it would without it.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use backstop::queue::Queue;
-use backstop::shadow::SETTLING;
+use backstop::shadow::SETTLE_TIMEOUT;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, read_records, run as backstop, serve, text};
 use backstop_tests::emulator::ministack;
@@ -29,9 +29,9 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A policy that passes validation, and does this when it is active.
-fn at_work(does: &str) -> String {
-    let judge = format!("(if {AT_WORK} (then {does})) {}", Rule::FIRST);
+/// A policy that passes validation and executes `body` when it is active.
+fn when_active(body: &str) -> String {
+    let judge = format!("(if {AT_WORK} (then {body})) {}", Rule::FIRST);
     Rule {
         configure: Some(Rule::FIRST),
         judge: Some(&judge),
@@ -40,7 +40,7 @@ fn at_work(does: &str) -> String {
     .text()
 }
 
-/// A policy that takes any settings and waits this long.
+/// A policy that accepts any settings and delays by this long.
 fn waits(milliseconds: u32) -> String {
     Rule {
         configure: Some(Rule::FIRST),
@@ -77,7 +77,7 @@ async fn differences_are_counted_in_records_metrics_and_summary_and_only_the_liv
         records.to_str().unwrap(),
     ];
     let running = serve(&queues, &worker, &[&LIVE[..], &more].concat()).await;
-    // An hour each, if the shadow acted.
+    // If the shadow's decisions were applied, each would take an hour.
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
     let url = running.metrics();
     let differed = [("result", "differed")];
@@ -164,7 +164,7 @@ async fn differences_are_counted_in_records_metrics_and_summary_and_only_the_liv
     }
 }
 
-/// Ten messages that fail twice and five that are wrong, on a queue in memory: the counts and the records of a run to its end.
+/// Runs ten messages that fail twice and five that fail permanently, on a local queue. Returns the counts, the records and the log.
 async fn run(folder: &Path, more: &[&str]) -> (Value, Vec<Value>, String) {
     let worker = Worker::by_name().await;
     let bodies = [numbered("flaky", 10), numbered("wrong", 5)].concat();
@@ -190,19 +190,19 @@ async fn run(folder: &Path, more: &[&str]) -> (Value, Vec<Value>, String) {
     (counts, read_records(&records), log)
 }
 
-/// What was done, in an order of its own.
-fn done(records: &[Value]) -> Vec<String> {
-    let told = |record: &Value| {
+/// The applied decisions, sorted.
+fn applied(records: &[Value]) -> Vec<String> {
+    let summary = |record: &Value| {
         let parts = ["by", "class", "verdict", "delay", "reason"];
         let parts = parts.map(|part| record[part].to_string());
         format!("{} {}", record["failure"]["attempt"], parts.join(" "))
     };
-    let mut all: Vec<_> = records.iter().map(told).collect();
+    let mut all: Vec<_> = records.iter().map(summary).collect();
     all.sort_unstable();
     all
 }
 
-/// The time within which 99 in 100 were decided, in microseconds.
+/// The 99th percentile of the evaluation times, in microseconds.
 fn p99(records: &[Value]) -> u64 {
     let mut times: Vec<_> = records
         .iter()
@@ -228,40 +228,40 @@ async fn a_shadow_that_would_do_the_same_agrees() {
 }
 
 #[tokio::test]
-async fn whatever_a_shadow_does_the_live_decisions_are_those_of_a_run_without_it() {
+async fn no_shadow_changes_the_live_decisions() {
     let folder = tempfile::tempdir().unwrap();
     let (without, expected, _) = run(folder.path(), &[]).await;
     let expected_p99 = p99(&expected);
     assert_eq!(expected.len(), 25);
     let flood = "(loop $l (call $log (i32.const 0) (i32.const 2048) (i32.const 7)) (br $l))";
     let grows = "(loop $l (drop (memory.grow (i32.const 100))) (br $l))";
-    let unfit = Rule {
+    let rejected = Rule {
         configure: Some(Rule::FIRST),
         judge: Some(Rule::LOOP),
         ..Rule::default()
     };
-    for (name, shadow, said) in [
+    for (name, shadow, expected_log) in [
         (
-            "loops for ever",
-            at_work("(loop $l (br $l))"),
+            "loops forever",
+            when_active("(loop $l (br $l))"),
             "ran out of fuel",
         ),
-        ("traps", at_work("(unreachable)"), "unreachable"),
-        ("floods its log", at_work(flood), "moved more than"),
-        ("takes all memory", at_work(grows), "logged once"),
+        ("traps", when_active("(unreachable)"), "unreachable"),
+        ("floods its log", when_active(flood), "moved more than"),
+        ("takes all memory", when_active(grows), "logged once"),
         (
             "recurses",
-            at_work("(drop (call $recurse (i32.const 0)))"),
+            when_active("(drop (call $recurse (i32.const 0)))"),
             "logged once",
         ),
         (
-            "is no WebAssembly",
+            "is not WebAssembly",
             "garbage".to_owned(),
             "can't be evaluated until",
         ),
         (
-            "does not stand the probe",
-            unfit.text(),
+            "fails the probe",
+            rejected.text(),
             "can't be evaluated until",
         ),
     ] {
@@ -272,23 +272,23 @@ async fn whatever_a_shadow_does_the_live_decisions_are_those_of_a_run_without_it
             p99(&records),
             counts["shadow"],
         );
-        assert_eq!(done(&records), done(&expected), "{name}");
+        assert_eq!(applied(&records), applied(&expected), "{name}");
         for count in ["succeeded", "dead-lettered", "unsettled", "fallbacks"] {
             assert_eq!(counts[count], without[count], "{name}: {count}");
         }
         let of = |count: &str| counts["shadow"][count].as_u64().unwrap();
         assert_eq!(of("broken") + of("skipped"), 25, "{name}: {counts}");
         assert!(of("broken") > 0, "{name}: {counts}");
-        let told: Vec<_> = log
+        let lines: Vec<_> = log
             .lines()
             .filter(|line| line.contains("the shadow"))
             .collect();
-        assert!((1..=2).contains(&told.len()), "{name}: {log}");
-        assert!(told[0].contains(said), "{name}: {log}");
+        assert!((1..=2).contains(&lines.len()), "{name}: {log}");
+        assert!(lines[0].contains(expected_log), "{name}: {log}");
         for record in &records {
             let shadow = &record["shadow"];
-            let said = [&shadow["broken"], &shadow["skipped"]];
-            assert!(said.iter().any(|it| it.is_string()), "{name}: {record}");
+            let results = [&shadow["broken"], &shadow["skipped"]];
+            assert!(results.iter().any(|it| it.is_string()), "{name}: {record}");
         }
     }
     let missing = folder.path().join("none.wasm");
@@ -302,13 +302,13 @@ async fn whatever_a_shadow_does_the_live_decisions_are_those_of_a_run_without_it
 }
 
 #[tokio::test]
-async fn a_shadow_that_hangs_holds_up_no_message_and_costs_no_record() {
+async fn a_hanging_shadow_delays_no_message_and_loses_no_record() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let folder = tempfile::tempdir().unwrap();
     write(
         folder.path(),
         "candidate.wat",
-        &at_work("(loop $l (br $l))"),
+        &when_active("(loop $l (br $l))"),
     );
     let worker = Worker::by_name().await;
     let config = format!(
@@ -333,7 +333,7 @@ async fn a_shadow_that_hangs_holds_up_no_message_and_costs_no_record() {
 }
 
 #[tokio::test]
-async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing() {
+async fn a_shadow_is_swapped_while_messages_flow_and_an_invalid_one_is_rejected() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let folder = tempfile::tempdir().unwrap();
     let candidate = write(folder.path(), "candidate.wat", &waits(5_000));
@@ -378,7 +378,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing()
     let scrape = Scrape::of(&running.metrics()).await;
     assert_eq!(scrape.sum("backstop_policy_swaps_total", &[]), 1.0);
     assert_eq!(scrape.sum("backstop_policy_refusals_total", &[]), 1.0);
-    // Its first version is still named, and no longer active.
+    // The first version is still exported, and no longer active.
     let shadows = |scrape: &Scrape| {
         let of = [("role", "shadow")];
         let named = scrape.labels("backstop_policy_info").len();
@@ -412,7 +412,7 @@ async fn the_doctor_warns_of_a_shadow_that_can_not_be_evaluated() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_told_before_the_first_message() {
+async fn a_metrics_address_in_use_is_an_error_at_startup() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let arguments = [
@@ -423,19 +423,19 @@ async fn an_address_that_is_taken_is_told_before_the_first_message() {
         "true",
         "--metrics",
     ];
-    for (address, code, said) in [
+    for (address, code, expected) in [
         (address.as_str(), 3, "can't serve metrics at"),
         ("localhost", 3, "not an address with a port"),
     ] {
         let output = backstop(&[&arguments[..], &[address]].concat()).await;
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{told}");
-        assert!(told.contains(said), "{told}");
+        let log = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{log}");
+        assert!(log.contains(expected), "{log}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shadow_of_the_retry_handler_is_counted_and_changes_no_time() {
+async fn a_shadow_of_the_retry_handler_is_counted_and_changes_no_delay() {
     let world = Plan {
         shadow: Some(vec![("base", "2h")]),
         outcome: Box::new(|it| {
@@ -458,7 +458,7 @@ async fn a_shadow_of_the_retry_handler_is_counted_and_changes_no_time() {
         .collect();
     assert_eq!(hours, [1, 3]);
     let shadow = world.shadow.as_ref().unwrap();
-    shadow.settle(SETTLING);
+    shadow.settle(SETTLE_TIMEOUT);
     let tally = shadow.counts().tally();
     assert!(tally.differed > 0, "{tally:?}");
     assert_eq!(tally.differed, tally.differed_in_delay);

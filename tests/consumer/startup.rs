@@ -20,8 +20,8 @@ use backstop_tests::worker::Worker;
 
 mod stopped;
 
-/// The exit code and the error of a start that fails.
-async fn refusal(arguments: &[&str]) -> (i32, String) {
+/// The exit code and the error of a failed start.
+async fn start_error(arguments: &[&str]) -> (i32, String) {
     let output = backstop::run(&[&["run"], arguments].concat()).await;
     (
         output.status.code().unwrap(),
@@ -30,7 +30,7 @@ async fn refusal(arguments: &[&str]) -> (i32, String) {
 }
 
 #[tokio::test]
-async fn a_start_that_can_not_work_says_what_to_change() {
+async fn the_error_of_a_failed_start_says_what_to_change() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let fifo = Queues::fifo(&ministack().endpoint, &[]).await;
     let nowhere = format!("{}/000000000000/nowhere", queues.endpoint);
@@ -139,16 +139,16 @@ async fn a_start_that_can_not_work_says_what_to_change() {
         ),
         (vec![], 2, vec!["--config", "--queue-url"]),
     ] {
-        let (got, said) = refusal(&arguments).await;
+        let (actual, error) = start_error(&arguments).await;
         for part in parts {
-            assert!(said.contains(part), "{part:?} is not in:\n{said}");
+            assert!(error.contains(part), "{part:?} is not in:\n{error}");
         }
-        assert_eq!(got, code, "{said}");
+        assert_eq!(actual, code, "{error}");
     }
 }
 
 #[tokio::test]
-async fn one_configuration_serves_several_queues_with_policies_whole_and_in_parts() {
+async fn one_configuration_serves_several_queues_with_single_and_composed_policies() {
     let (one, other) = (
         Queues::standard(&ministack().endpoint, &[]).await,
         Queues::standard(&ministack().endpoint, &[]).await,
@@ -228,7 +228,7 @@ async fn one_configuration_serves_several_queues_with_policies_whole_and_in_part
 }
 
 #[tokio::test]
-async fn a_queue_in_memory_is_filled_from_lines_and_the_run_ends_when_it_is_empty() {
+async fn a_local_queue_is_filled_from_lines_and_the_run_ends_when_it_is_empty() {
     let folder = tempfile::tempdir().unwrap();
     let (lines, log) = (folder.path().join("lines"), folder.path().join("log"));
     std::fs::write(&lines, "one\ntwo\n\nthree\n").unwrap();
@@ -252,12 +252,12 @@ async fn a_queue_in_memory_is_filled_from_lines_and_the_run_ends_when_it_is_empt
 }
 
 #[tokio::test]
-async fn dead_letters_go_where_the_redrive_policy_says_and_a_low_receive_count_is_told() {
+async fn dead_letters_go_to_the_queue_of_the_redrive_policy_and_a_low_receive_count_is_a_warning() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     queues.redrive_after(5).await;
     queues.send(["wrong-0".to_owned()]).await;
     let worker = Worker::by_name().await;
-    // No dead-letter queue is named here.
+    // No dead-letter queue is configured.
     let queue = [
         "--queue-url",
         &queues.url,
@@ -273,10 +273,7 @@ async fn dead_letters_go_where_the_redrive_policy_says_and_a_low_receive_count_i
             && log.contains("Set max-attempts to at most 5"),
         "{log}"
     );
-    eventually("the dead letter is there", || async {
-        queues.dead().await == 1
-    })
-    .await;
+    eventually("it is dead-lettered", || async { queues.dead().await == 1 }).await;
     running.stop().await;
     let bounded = [&queue[..], &["--max-attempts", "5"]].concat();
     let running = Running::start(&bounded).await;
@@ -315,7 +312,7 @@ async fn a_missing_permission_is_named_and_one_on_the_dead_letter_queue_is_only_
         "--http",
         &worker.url,
     ];
-    let (code, said) = refusal(&arguments).await;
+    let (code, error) = start_error(&arguments).await;
     assert_eq!(code, 5);
     for part in [
         "access to the queue",
@@ -324,7 +321,7 @@ async fn a_missing_permission_is_named_and_one_on_the_dead_letter_queue_is_only_
         "sqs:GetQueueAttributes",
         "credentials",
     ] {
-        assert!(said.contains(part), "{part:?} is not in:\n{said}");
+        assert!(error.contains(part), "{part:?} is not in:\n{error}");
     }
     let (endpoint, url, dead_letters) = denying(1).await;
     let arguments = [
@@ -349,7 +346,7 @@ async fn a_missing_permission_is_named_and_one_on_the_dead_letter_queue_is_only_
 }
 
 #[tokio::test]
-async fn every_counter_is_there_at_0_before_anything_has_happened() {
+async fn every_counter_exists_at_0_before_the_first_message() {
     let running = Running::start(&[
         "--queue-url",
         "local:try",
@@ -361,7 +358,7 @@ async fn every_counter_is_there_at_0_before_anything_has_happened() {
         "127.0.0.1:0",
     ])
     .await;
-    // It is served once every queue is ready.
+    // Metrics are served as soon as every queue is ready.
     eventually("metrics are served", || async {
         reqwest::get(running.metrics()).await.is_ok()
     })
@@ -369,7 +366,7 @@ async fn every_counter_is_there_at_0_before_anything_has_happened() {
     let scrape = Scrape::of(&running.metrics()).await;
     for metric in METRICS.iter().filter(|it| it.kind == Kind::Counter) {
         let series = scrape.labels(metric.name);
-        assert!(!series.is_empty(), "{} is not there", metric.name);
+        assert!(!series.is_empty(), "{} is missing", metric.name);
         for labels in series {
             let names: BTreeSet<_> = labels.keys().map(String::as_str).collect();
             assert_eq!(
@@ -379,7 +376,7 @@ async fn every_counter_is_there_at_0_before_anything_has_happened() {
                 metric.name
             );
         }
-        // The first poll may have begun.
+        // The first poll may have started.
         if metric.name != "backstop_sqs_requests_total" {
             assert_eq!(scrape.sum(metric.name, &[]), 0.0, "{}", metric.name);
         }
@@ -404,10 +401,10 @@ async fn every_counter_is_there_at_0_before_anything_has_happened() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_ends_no_start() {
+async fn a_cut_connection_does_not_fail_the_start() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let worker = Worker::by_name().await;
-    // The queue and then its dead-letter queue are described. Each time, the first answer is cut off.
+    // The start describes the queue and its dead-letter queue. The first response to each is cut off.
     let proxy = Proxy::start(&queues.endpoint, |_, number| match number {
         0 | 2 => Fault::Cut,
         _ => Fault::None,
@@ -430,7 +427,8 @@ async fn a_connection_that_is_cut_ends_no_start() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_queue_that_takes_only_smaller_messages_is_a_warning_and_holds_up_no_other() {
+async fn a_dead_letter_queue_that_accepts_only_smaller_messages_is_a_warning_and_blocks_no_other_message()
+ {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     queues
         .client
@@ -447,7 +445,7 @@ async fn a_dead_letter_queue_that_takes_only_smaller_messages_is_a_warning_and_h
     let log = running.log();
     assert!(log.contains("Raise its MaximumMessageSize to"), "{log}");
     eventually(
-        "the small one is dead-lettered, the large one refused",
+        "the small one is dead-lettered, the large one rejected",
         || async {
             queues.dead().await == 1 && running.log().contains("does not accept a message")
         },
@@ -460,6 +458,6 @@ async fn a_dead_letter_queue_that_takes_only_smaller_messages_is_a_warning_and_h
         (worker.attempts_of(&large), worker.attempts_of("small")),
         (1, 1)
     );
-    // Handed back at the end.
+    // Returned to the queue at the end.
     assert_eq!(queues.take_left().await.len(), 1);
 }

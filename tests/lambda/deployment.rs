@@ -1,4 +1,4 @@
-//! The deployment of the Lambda retry handler in `examples/lambda`: the SAM template and the CDK app are without findings, have the settings that it takes, and make the same of it.
+//! The deployments of the Lambda retry handler in `examples/lambda`: the SAM template and the CDK app pass the linter, have the required settings, and result in the same resources.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -15,7 +15,7 @@ use backstop_tests::emulator::services;
 use serde_json::json;
 use template::Template;
 
-/// What AWS makes of a SAM template, by the library that AWS makes it with. The code is not uploaded.
+/// Transforms a SAM template to CloudFormation with AWS's own library. The code is not uploaded.
 const TRANSFORM: &str = r#"
 import json, sys
 from samtranslator.translator.transform import transform
@@ -33,7 +33,7 @@ for resource in template["Resources"].values():
 print(json.dumps(transform(template, {}, NoManagedPolicies())))
 "#;
 
-/// The first attempt, a retry that fails, and one that does not.
+/// A first attempt, a retry that fails, and one that succeeds.
 const ATTEMPTS: &str = r#"
 import app
 
@@ -50,7 +50,7 @@ for event in ({"succeed_at": 3}, envelope(2)):
     raise SystemExit(f"{event} did not fail")
 "#;
 
-/// Each event of the table that all who open envelopes are tested by.
+/// Tests the function with the table of envelopes that every implementation is tested with.
 const TABLE: &str = r#"
 import app, json
 
@@ -104,7 +104,7 @@ fn copy_files(from: &Path, to: &Path) {
     }
 }
 
-/// The CDK app in a folder of its own, with a placeholder for the handler that `make lambda` builds.
+/// The CDK app in its own folder, with a placeholder for the handler that `make lambda` builds.
 struct CdkApp(tempfile::TempDir);
 
 impl CdkApp {
@@ -117,7 +117,7 @@ impl CdkApp {
         );
         let packages = this.0.path().join("target/lambda");
         std::fs::create_dir_all(&packages).unwrap();
-        std::fs::write(packages.join("backstop-lambda-arm64.zip"), "a stand-in").unwrap();
+        std::fs::write(packages.join("backstop-lambda-arm64.zip"), "a placeholder").unwrap();
         let modules = services().join("cdk/node_modules");
         std::os::unix::fs::symlink(modules, this.folder().join("node_modules")).unwrap();
         this
@@ -131,7 +131,7 @@ impl CdkApp {
         self.folder().join("cdk.out/backstop-lambda.template.json")
     }
 
-    /// `cdk synth`, which compiles the app first. Nothing of this machine's AWS configuration or home reaches it.
+    /// `cdk synth`, which compiles the app first. It runs without this machine's AWS configuration and home directory.
     fn synth(&self, arguments: &[&str]) -> Command {
         let mut cdk = Command::new(services().join("cdk/node_modules/.bin/cdk"));
         for (name, _) in std::env::vars_os() {
@@ -181,18 +181,18 @@ fn cfn_lint_finds_nothing_in_the_sam_template() {
 }
 
 #[test]
-fn the_cdk_app_compiles_and_synthesizes_without_an_account_to_what_cfn_lint_finds_nothing_in() {
+fn the_cdk_app_synthesizes_without_an_account_and_cfn_lint_finds_nothing() {
     let app = CdkApp::new();
     app.synthesized(&[]);
-    // A function depends on its role twice in whatever CDK makes.
+    // CDK adds the dependency of a function on its role twice.
     cfn_lint(&["--ignore-checks", "W3005"], &app.template());
 }
 
 #[test]
-fn the_cdk_app_hands_on_what_its_context_says() {
+fn the_cdk_app_applies_its_context() {
     let app = CdkApp::new();
     let zip = app.0.path().join("other.zip");
-    std::fs::write(&zip, "another stand-in").unwrap();
+    std::fs::write(&zip, "another placeholder").unwrap();
     let zip = format!("handlerZip={}", zip.display());
     let topic = "arn:aws:sns:eu-west-1:123456789012:on-call";
     let topic_context = format!("alarmTopicArn={topic}");
@@ -218,7 +218,7 @@ fn the_cdk_app_hands_on_what_its_context_says() {
 }
 
 #[test]
-fn the_cdk_app_says_what_makes_the_package_that_is_not_there() {
+fn the_cdk_app_says_how_to_build_a_missing_package() {
     let app = CdkApp::new();
     let output = app
         .synth(&["--context", "handlerZip=nowhere.zip"])
@@ -254,7 +254,7 @@ fn a_failed_event_goes_to_the_retry_queue_and_lambda_does_not_retry_it() {
 }
 
 #[test]
-fn the_handler_reports_each_record_and_has_its_time_before_one_comes_again() {
+fn the_handler_reports_each_record_and_the_visibility_timeout_exceeds_its_timeout() {
     for template in both() {
         let mapping = template.only("AWS::Lambda::EventSourceMapping");
         let reports = json!(["ReportBatchItemFailures"]);
@@ -267,7 +267,7 @@ fn the_handler_reports_each_record_and_has_its_time_before_one_comes_again() {
 }
 
 #[test]
-fn lambda_cuts_the_loop_of_function_and_handler_off_at_neither() {
+fn recursion_detection_is_off_for_function_and_handler() {
     for template in both() {
         for name in ["function", "handler"] {
             assert_eq!(template.named(name)["RecursiveLoop"], "Allow", "{name}");
@@ -276,7 +276,7 @@ fn lambda_cuts_the_loop_of_function_and_handler_off_at_neither() {
 }
 
 #[test]
-fn the_queues_keep_a_message_for_14_days_and_do_not_give_one_up_that_waits() {
+fn the_queues_keep_messages_for_14_days_and_allow_1000_receives() {
     for template in both() {
         for name in ["retries", "dead letters"] {
             let queue = template.named(name);
@@ -286,7 +286,7 @@ fn the_queues_keep_a_message_for_14_days_and_do_not_give_one_up_that_waits() {
         }
         let retries = template.named("retries");
         assert_eq!(retries["RedrivePolicy"]["maxReceiveCount"], 1_000);
-        // Each queue names the other, and one of the two names is put together.
+        // The queues refer to each other, so one of the two ARNs is composed from a name.
         let allow = &template.named("dead letters")["RedriveAllowPolicy"];
         assert_eq!(allow["redrivePermission"], "byQueue");
         let name = template.text(&retries["QueueName"]);
@@ -297,7 +297,7 @@ fn the_queues_keep_a_message_for_14_days_and_do_not_give_one_up_that_waits() {
 }
 
 #[test]
-fn the_handler_runs_as_make_lambda_builds_it_and_is_told_all_that_it_asks_for() {
+fn the_handler_has_the_runtime_of_its_build_and_every_required_variable() {
     for template in both() {
         let handler = template.named("handler");
         assert_eq!(handler["Runtime"], "provided.al2023");
@@ -320,9 +320,9 @@ fn the_handler_runs_as_make_lambda_builds_it_and_is_told_all_that_it_asks_for() 
     assert!(template.contains(zip));
 }
 
-/// No managed policy, and no wildcard but for the versions of the function.
+/// There is no managed policy, and no wildcard except for the versions of the function.
 #[test]
-fn the_roles_may_do_what_they_must_and_nothing_else() {
+fn the_roles_have_the_required_permissions_and_no_others() {
     let expected = [
         "role of function: logs:CreateLogStream on logs of function.Arn",
         "role of function: logs:PutLogEvents on logs of function.Arn",
@@ -348,7 +348,7 @@ fn the_roles_may_do_what_they_must_and_nothing_else() {
 }
 
 #[test]
-fn an_alarm_watches_what_may_go_wrong_unseen() {
+fn alarms_cover_every_silent_failure() {
     let expected = [
         "AWS/Lambda AsyncEventsDropped of function: Sum from 100 for 1 x 300 s",
         "AWS/Lambda DestinationDeliveryFailures of function: Sum from 1 for 1 x 300 s",
@@ -370,9 +370,9 @@ fn an_alarm_watches_what_may_go_wrong_unseen() {
     }
 }
 
-/// As the handler writes them (`src/bin/lambda.rs`): each line is an object with its level.
+/// The handler writes each line as an object with its level (`host/lambda/src/main.rs`).
 #[test]
-fn the_lines_of_the_handler_that_report_an_error_are_counted_for_an_alarm() {
+fn error_lines_of_the_handler_are_counted_for_an_alarm() {
     for template in both() {
         let filter = template.only("AWS::Logs::MetricFilter");
         assert_eq!(filter["FilterPattern"], r#"{ $.level = "ERROR" }"#);
@@ -399,7 +399,7 @@ fn the_readme_names_every_alarm_and_every_parameter() {
 }
 
 #[test]
-fn the_example_function_takes_the_envelope_off() {
+fn the_example_function_unwraps_envelopes() {
     for script in [ATTEMPTS, TABLE] {
         let mut function = python();
         function.current_dir(example().join("function"));

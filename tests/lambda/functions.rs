@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// How many tests ran in an example's folder, by the line that starts with `summary`; all passed.
+/// Runs the tests in an example's folder and returns their number, from the line that starts with `summary`. All must pass.
 fn tests_that_ran(example: &str, command: &mut Command, summary: &str) -> usize {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let output = command

@@ -46,13 +46,13 @@ struct Pipeline {
 }
 
 impl Pipeline {
-    /// Everything for one test, with these variables for the handler besides its queues.
+    /// Sets up a pipeline for one test, with these variables for the handler in addition to its queues.
     async fn start(name: &str, variables: &[(&str, &str)]) -> Self {
-        // Longer than any batch takes on a busy machine: no record comes twice.
+        // Longer than any batch takes on a busy machine, so that no record is delivered twice.
         Self::start_at(name, &ministack().endpoint, "60", variables).await
     }
 
-    /// As [`Pipeline::start`], with the handler's requests going to `handler_endpoint`, and this visibility timeout.
+    /// Like [`Pipeline::start`], with the handler's requests sent to `handler_endpoint`, and this visibility timeout.
     async fn start_at(
         name: &str,
         handler_endpoint: &str,
@@ -69,7 +69,7 @@ impl Pipeline {
         Self::with_handler(name, visibility, handler).await
     }
 
-    /// Everything for one test, with this handler. Its queues and its records are set here.
+    /// Sets up a pipeline for one test with this handler, and configures its queues and records.
     async fn with_handler(name: &str, visibility: &str, handler: Function) -> Self {
         let endpoint = &ministack().endpoint;
         let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, visibility)]).await;
@@ -145,11 +145,11 @@ fn records(folder: &Path) -> PathBuf {
     folder.join("decisions.jsonl")
 }
 
-/// The complete lines of a file that several processes write to; a process that starts within another's line writes an end of line first.
+/// The complete lines of a file that several processes write to. A process that finds an incomplete line writes a line break first.
 fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = whole.lines().filter(|line| !line.is_empty());
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = complete.lines().filter(|line| !line.is_empty());
     lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
@@ -202,7 +202,7 @@ async fn failed_events_are_held_retried_and_dead_lettered_and_none_is_lost() {
             .collect()
     };
 
-    // Exact counts: no attempt too many, none too few, each with its number and the id of the first.
+    // Exact counts: each attempt has its number, and retries have one id.
     let attempts = pipeline.attempts();
     assert_eq!(attempts.len(), 25);
     for (order, lines) in &attempts {
@@ -222,7 +222,7 @@ async fn failed_events_are_held_retried_and_dead_lettered_and_none_is_lost() {
             "{order}: {:?}",
             reasons_of(order)
         );
-        // The emulator's records lack the request id of the first attempt: its retries have one id in common.
+        // The emulator's records lack the request id of the first attempt; its retries share an id.
         let ids: BTreeSet<_> = lines
             .iter()
             .skip(1)
@@ -233,7 +233,7 @@ async fn failed_events_are_held_retried_and_dead_lettered_and_none_is_lost() {
 
     let mut reasons = BTreeMap::<_, usize>::new();
     for letter in dead.values() {
-        // The record itself, ready to be moved back.
+        // The letter is the record itself, which can be moved back.
         let record: Value = serde_json::from_str(letter.body().unwrap()).unwrap();
         assert!(
             record["requestPayload"].is_object()
@@ -265,7 +265,7 @@ async fn failed_events_are_held_retried_and_dead_lettered_and_none_is_lost() {
             .into()
     );
 
-    // Held before it was retried, and decided alike at each receive.
+    // Each retry was held first, and the decision is the same at each receive.
     let mut delays: BTreeMap<(String, u64), BTreeSet<u64>> = BTreeMap::new();
     for record in lines(&records(pipeline.folder.path())) {
         let attempt = record["failure"]["attempt"].as_u64().unwrap();
@@ -274,7 +274,7 @@ async fn failed_events_are_held_retried_and_dead_lettered_and_none_is_lost() {
             delays.entry((id, attempt)).or_default().insert(delay);
         }
     }
-    // And once for the function that is gone.
+    // One more for the function that does not exist.
     assert_eq!(delays.len(), 5 * (2 + 3 + 1) + 1);
     for ((_, attempt), delays) in delays {
         assert_eq!(delays, [(attempt * 1_000).min(2_000)].into());
@@ -282,7 +282,7 @@ async fn failed_events_are_held_retried_and_dead_lettered_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn a_policy_of_ones_own_in_the_package_decides() {
+async fn a_policy_in_the_package_decides() {
     let endpoint = &ministack().endpoint;
     let rule = waits(1_500);
     let handler = Function::retry_handler()
@@ -310,21 +310,21 @@ async fn a_policy_of_ones_own_in_the_package_decides() {
     );
 }
 
-/// Kills whatever runs with this text in its environment, on the spot.
+/// Kills every process with this text in its environment.
 fn kill(text: &str) -> usize {
     let mut killed = 0;
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
         let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
         let id = process.file_name().to_str().and_then(|id| id.parse().ok());
-        let is_meant = String::from_utf8_lossy(&environment).contains(text);
-        if let (true, Some(id)) = (is_meant, id.and_then(Pid::from_raw)) {
+        let is_match = String::from_utf8_lossy(&environment).contains(text);
+        if let (true, Some(id)) = (is_match, id.and_then(Pid::from_raw)) {
             killed += usize::from(kill_process(id, Signal::KILL).is_ok());
         }
     }
     killed
 }
 
-/// What the proxy knows of the handler that it kills.
+/// The state of the proxy that kills the handler.
 #[derive(Default)]
 struct Crashes {
     mark: String,
@@ -339,7 +339,7 @@ async fn a_handler_that_crashes_in_the_middle_of_a_batch_loses_nothing() {
     let proxy = Proxy::start(&ministack().endpoint, |operation, _| {
         let mut crashes = crashes.lock().unwrap();
         match operation {
-            // Before the first batch is held: nothing of it is carried out.
+            // Before the first batch is delayed: the request is not executed.
             "ChangeMessageVisibilityBatch" => {
                 crashes.holds += 1;
                 if crashes.holds == 1 {
@@ -347,7 +347,7 @@ async fn a_handler_that_crashes_in_the_middle_of_a_batch_loses_nothing() {
                     return Fault::ServerError;
                 }
             }
-            // Between an invocation and the delete of its message: the invocation is carried out.
+            // Between an invocation and the delete of its message: the invocation is executed.
             "Invoke" => {
                 crashes.invocations += 1;
                 if crashes.invocations == 3 {
@@ -371,7 +371,7 @@ async fn a_handler_that_crashes_in_the_middle_of_a_batch_loses_nothing() {
     pipeline.settled(10).await;
     pipeline.stop().await;
 
-    // Twice, and every environment that there was of it.
+    // Twice, each time in every execution environment.
     assert!(crashes.lock().unwrap().killed >= 2);
     assert_eq!(pipeline.queues.dead().await, 0);
     let attempts = pipeline.attempts();
@@ -385,12 +385,12 @@ async fn a_handler_that_crashes_in_the_middle_of_a_batch_loses_nothing() {
         assert_eq!(numbers, [1, 2, 3].into(), "{order}");
         twice += lines.len() - numbers.len();
     }
-    // At least once: what was invoked and not yet deleted comes again, under the same id and attempt.
+    // Delivery is at least once: an invoked message that is not yet deleted is invoked again with the same id and attempt.
     assert!(twice <= 20, "{twice}");
 }
 
 #[tokio::test]
-async fn more_attempts_than_recursion_detection_lets_through_are_refused_until_it_is_off() {
+async fn more_attempts_than_recursion_detection_allows_are_rejected_until_it_is_off() {
     let endpoint = &ministack().endpoint;
     let client = aws_sdk_lambda::Client::new(&config(endpoint).await);
     let invoke = || call(&client, "retries-chain", json!({"Records": []}));
@@ -424,20 +424,20 @@ async fn call(
     event: Value,
 ) -> (Option<String>, Value) {
     let event = aws_sdk_lambda::primitives::Blob::new(event.to_string());
-    let answer = client
+    let response = client
         .invoke()
         .function_name(name)
         .payload(event)
         .send()
         .await
         .unwrap();
-    let said = answer
+    let payload = response
         .payload
-        .map(|said| said.into_inner())
+        .map(|payload| payload.into_inner())
         .unwrap_or_default();
     (
-        answer.function_error,
-        serde_json::from_slice(&said).unwrap_or_default(),
+        response.function_error,
+        serde_json::from_slice(&payload).unwrap_or_default(),
     )
 }
 
@@ -449,29 +449,29 @@ async fn a_function_in_rust_sees_the_same_event_at_each_attempt() {
         .make(endpoint, "rust")
         .await;
     let order = json!({"order": 7, "answers_from": 2});
-    let (error, said) = call(&client, "rust", order.clone()).await;
+    let (error, result) = call(&client, "rust", order.clone()).await;
     assert!(error.is_some());
-    assert_eq!(said["errorType"], "PaymentServiceAway");
+    assert_eq!(result["errorType"], "PaymentServiceAway");
     let retried = json!({
         "_retry_metadata": {"attempt": 2, "initial_timestamp": 1_767_225_600, "id": "first"},
         "_original_payload": order,
     });
-    let (error, said) = call(&client, "rust", retried).await;
+    let (error, result) = call(&client, "rust", retried).await;
     let expected =
         json!({"order": 7, "attempt": 2, "first_seen": 1_767_225_600, "idempotency_key": "first"});
-    assert_eq!((error, said), (None, expected));
+    assert_eq!((error, result), (None, expected));
     // A first attempt has its own request id.
-    let (_, said) = call(&client, "rust", json!({"order": 8})).await;
+    let (_, result) = call(&client, "rust", json!({"order": 8})).await;
     assert_eq!(
-        (&said["attempt"], &said["first_seen"]),
+        (&result["attempt"], &result["first_seen"]),
         (&json!(1), &Value::Null)
     );
-    assert_eq!(said["idempotency_key"].as_str().unwrap().len(), 36);
+    assert_eq!(result["idempotency_key"].as_str().unwrap().len(), 36);
 }
 
-/// Lambda of moto takes invocations and runs nothing: what became of each record shows in the queues.
+/// moto's Lambda accepts invocations and runs nothing, so the queues show the outcome of each record.
 #[tokio::test]
-async fn every_record_of_the_corpus_goes_through_against_another_emulator() {
+async fn every_record_of_the_corpus_is_handled_on_another_emulator() {
     let endpoint = &moto().endpoint;
     let function = simple_function(endpoint, "corpus").await;
     let queues = Queues::standard(endpoint, &[]).await;
@@ -488,7 +488,7 @@ async fn every_record_of_the_corpus_goes_through_against_another_emulator() {
         .await
         .unwrap();
 
-    // As if each had failed yesterday, so that its retry is due; but for two that are to be held.
+    // They failed yesterday, so their retries are due, except for two that must be held.
     let yesterday = Timestamp(clock::now().0 - 86_400_000);
     let cases = corpus(&function, yesterday);
     let held = corpus(&function, clock::now());
@@ -505,17 +505,17 @@ async fn every_record_of_the_corpus_goes_through_against_another_emulator() {
         kept.extend(response.batch_item_failures);
     }
 
-    // What has no time of its own has failed when its message was sent, just now.
+    // A record without a time counts from when its message was sent, just now.
     let has_time = |body: &str| body.contains(&rfc3339(yesterday));
     let timeless = cases
         .iter()
         .filter(|case| case.is_invoked && !has_time(&case.body));
     let waiting = held.len() + timeless.count();
     assert_eq!(kept.len(), waiting);
-    // The handler deletes what is done by itself: only what waits is left.
+    // The handler deletes finished messages itself, so only waiting ones are left.
     assert_eq!(queues.held().await, waiting);
     let dead = queues.take_dead().await;
-    // Lambda of this emulator takes an invocation of whatever there is not.
+    // This emulator accepts invocations of functions that do not exist.
     for case in cases.iter().filter(|case| !case.name.contains("gone")) {
         let letter = dead.get(&case.body);
         assert_eq!(letter.is_none(), case.is_invoked, "{}", case.name);
@@ -526,17 +526,18 @@ async fn every_record_of_the_corpus_goes_through_against_another_emulator() {
     }
 }
 
-/// A batch that is given up comes again only after the queue's visibility timeout, and what is due needs no dead-letter queue.
+/// An abandoned batch would be delivered again only after the visibility timeout, and due retries need no dead-letter queue.
 #[tokio::test]
-async fn a_cold_start_outlasts_a_refusal_and_waits_for_no_dead_letter_queue_that_hangs() {
+async fn a_cold_start_survives_a_failed_request_and_does_not_wait_for_a_hanging_dead_letter_queue()
+{
     let endpoint = &moto().endpoint;
     let function = simple_function(endpoint, "cold").await;
     let queues = Queues::standard(endpoint, &[]).await;
     queues.redrive_after(1_000).await;
-    let looks = AtomicU32::new(0);
+    let lookups = AtomicU32::new(0);
     let proxy = Proxy::start(endpoint, move |operation, _| match operation {
-        "GetQueueAttributes" if looks.fetch_add(1, Ordering::Relaxed) == 0 => Fault::ServerError,
-        // The dead-letter queue is found by the ARN in the redrive policy.
+        "GetQueueAttributes" if lookups.fetch_add(1, Ordering::Relaxed) == 0 => Fault::ServerError,
+        // The dead-letter queue is looked up by the ARN in the redrive policy.
         "GetQueueUrl" => Fault::Hanging,
         _ => Fault::None,
     })
@@ -573,7 +574,7 @@ async fn a_cold_start_outlasts_a_refusal_and_waits_for_no_dead_letter_queue_that
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_says_what_may_be_invoked_and_which_variables_are_not_heeded() {
+async fn a_start_logs_the_allowed_functions_and_unknown_variables() {
     for (functions, expected) in [
         ("", "every function that a record names is invoked"),
         ("orders,invoices", "orders, invoices"),
@@ -600,7 +601,7 @@ async fn a_start_says_what_may_be_invoked_and_which_variables_are_not_heeded() {
 }
 
 #[tokio::test]
-async fn variables_of_lambdas_that_are_wrong_are_told_without_a_panic() {
+async fn an_invalid_variable_of_lambda_is_an_error_and_no_panic() {
     let api = RuntimeApi::start().await;
     for (name, value) in [
         ("AWS_LAMBDA_RUNTIME_API", ""),
@@ -612,21 +613,21 @@ async fn variables_of_lambdas_that_are_wrong_are_told_without_a_panic() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(program("backstop-lambda"));
-        let ending = as_lambda_does(&mut command, folder.path(), &api)
+        let output = as_lambda_does(&mut command, folder.path(), &api)
             .env(name, value)
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
-        let ended = timeout(Duration::from_secs(60), ending).await;
-        let output = ended.expect("it ends by itself").unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8_lossy(&told);
-        assert_eq!(output.status.code(), Some(1), "{name}={value}: {told}");
+        let output = timeout(Duration::from_secs(60), output).await;
+        let output = output.expect("it ends by itself").unwrap();
+        let log = [output.stdout, output.stderr].concat();
+        let log = String::from_utf8_lossy(&log);
+        assert_eq!(output.status.code(), Some(1), "{name}={value}: {log}");
         assert!(
-            told.contains(&format!("{name} is `{value}`; expected")),
-            "{told}"
+            log.contains(&format!("{name} is `{value}`; expected")),
+            "{log}"
         );
-        assert!(!told.contains("panicked"), "{told}");
+        assert!(!log.contains("panicked"), "{log}");
     }
 }
 
@@ -648,7 +649,7 @@ async fn simple_function(endpoint: &str, name: &str) -> String {
         .body(format!("Action=CreateRole&Version=2010-05-08&RoleName=test&AssumeRolePolicyDocument={trust}"))
         .send()
         .await;
-    // Two tests make it.
+    // Two tests create it.
     let made = role.unwrap().status();
     assert!(made.is_success() || made == reqwest::StatusCode::CONFLICT);
     Function::python(ORDERS)

@@ -1,4 +1,4 @@
-//! The Lambda retry handler with the clock paused: days of retries in no time. The queue is the one in memory, the functions are simulated (`support/retry_world.rs`).
+//! The Lambda retry handler with the clock paused, so that days of retries take no time. The queue is local, the functions are simulated (`support/retry_world.rs`).
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -28,7 +28,7 @@ fn bounds(most: u32, oldest: u32) -> Bounds {
     }
 }
 
-/// A function that fails up to this attempt, and succeeds at it.
+/// A function that succeeds at this attempt and fails before.
 fn fails_until(attempt: u64) -> Box<Outcome> {
     Box::new(move |it| {
         if it.attempt() < attempt {
@@ -39,7 +39,7 @@ fn fails_until(attempt: u64) -> Box<Outcome> {
     })
 }
 
-/// Times of the invocations since `start`, in whole minutes.
+/// The times of the invocations since `start`, in whole minutes.
 fn minutes(world: &World, start: backstop::failure::Timestamp) -> Vec<u64> {
     let since = |at: backstop::failure::Timestamp| at.since(start).as_secs() / 60;
     world
@@ -70,7 +70,7 @@ async fn an_event_is_held_until_it_is_due_and_invoked_until_it_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_of_the_future_is_held_no_longer_than_one_of_now() {
+async fn a_record_from_the_future_is_held_no_longer_than_one_from_now() {
     let world = Plan::default().build();
     let start = world.queue.now();
     let year = Duration::from_secs(365 * 86_400);
@@ -81,9 +81,9 @@ async fn a_record_of_the_future_is_held_no_longer_than_one_of_now() {
     assert!(world.dead_letters.is_empty());
 }
 
-/// As Node writes it when a message was cut through an emoji.
+/// As Node writes an error message that was cut in the middle of an emoji.
 #[tokio::test(start_paused = true)]
-async fn a_permanent_error_with_half_of_a_surrogate_pair_is_not_retried_to_the_end() {
+async fn a_permanent_error_with_an_unpaired_surrogate_is_dead_lettered() {
     let world = Plan::default().build();
     let error = "ValidationException";
     let body = record(FUNCTION, "r-0", world.queue.now(), &json!("CUT"), error);
@@ -104,7 +104,7 @@ async fn a_permanent_error_with_half_of_a_surrogate_pair_is_not_retried_to_the_e
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_of_days_is_waited_for_in_steps_and_never_cut_short() {
+async fn a_delay_of_days_is_held_in_steps_and_never_shortened() {
     let world = Plan {
         settings: vec![("base", "30h"), ("cap", "14d")],
         outcome: fails_until(4),
@@ -114,7 +114,7 @@ async fn a_delay_of_days_is_waited_for_in_steps_and_never_cut_short() {
     let start = world.queue.now();
     world.fail("r-0", &json!(1), "Upstream").await;
     world.run().await;
-    // 30 h, 60 h and 90 h one after the other: the last is waited for in eight steps.
+    // After 30 h, 60 h and 90 h; the last delay takes eight steps.
     assert_eq!(
         minutes(&world, start),
         [30, 90, 180].map(|hours| hours * 60)
@@ -138,7 +138,7 @@ async fn retries_go_on_for_two_weeks_and_end_with_a_reason() {
     let dead = world.take_dead().await;
     let (reason, letter) = dead.first_key_value().unwrap();
     assert_eq!(reason, "the queue's max-age of 14d reached: Upstream");
-    // The record as it was, so that a redrive just works; and what it was at first.
+    // The record is unchanged, so that a redrive works.
     assert!(letter.body.contains("requestPayload"));
     assert_eq!(letter.attributes["BackstopAttempt"].to_text(), "14");
     assert_eq!(letter.attributes["BackstopMessageId"].to_text(), "r-0");
@@ -151,7 +151,7 @@ async fn retries_go_on_for_two_weeks_and_end_with_a_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_end_by_their_number_and_by_the_class() {
+async fn the_number_of_attempts_and_the_class_end_retries() {
     let world = Plan {
         bounds: bounds(3, u32::MAX),
         outcome: Box::new(|_| Err("Upstream")),
@@ -173,9 +173,9 @@ async fn attempts_end_by_their_number_and_by_the_class() {
     );
 }
 
-/// Visibility that can't be changed, as with an expired receipt handle: the message comes whenever it likes.
+/// With an expired receipt handle the visibility can't be changed, so the message may be delivered at any time.
 #[tokio::test(start_paused = true)]
-async fn a_message_that_comes_early_again_and_again_is_invoked_once_and_at_its_time() {
+async fn a_message_that_is_delivered_early_repeatedly_is_invoked_once_when_due() {
     let world = Plan::default().build();
     let start = world.queue.now();
     world.fail("r-0", &json!(1), "Upstream").await;
@@ -201,7 +201,7 @@ async fn a_message_that_comes_early_again_and_again_is_invoked_once_and_at_its_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_comes_twice_is_invoked_twice_under_one_idempotency_key() {
+async fn a_message_that_is_delivered_twice_is_invoked_twice_with_one_idempotency_key() {
     let world = Plan {
         settings: vec![("base", "1ms"), ("cap", "1ms")],
         ..Plan::default()
@@ -231,12 +231,12 @@ async fn a_policy_swapped_while_a_message_waits_decides_from_then_on() {
     let start = world.queue.now();
     world.fail("r-0", &json!(1), "Upstream").await;
     world.run_for(Duration::from_secs(60)).await;
-    // The message is hidden for an hour; its new time is earlier, and it goes when it comes.
+    // The message is invisible for an hour. Its new time is earlier, so it is invoked when it is delivered.
     std::fs::write(&path, waits(600_000)).unwrap();
     assert!(matches!(world.policy.reload(), Reload::Swapped { .. }));
     world.run().await;
     assert_eq!(minutes(&world, start), [60]);
-    // A later time holds it once more.
+    // With a later time it is held once more.
     world.fail("r-1", &json!(2), "Upstream").await;
     world.run_for(Duration::from_secs(60)).await;
     std::fs::write(&path, waits(7_200_000)).unwrap();
@@ -260,7 +260,7 @@ async fn a_retry_comes_before_the_queue_would_drop_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invocation_that_lambda_does_not_take_is_tried_again_soon() {
+async fn an_invocation_that_lambda_throttles_is_retried_soon() {
     let throttled = || Error {
         status: Some(429),
         ..Error::new("TooManyRequestsException", "rate exceeded")
@@ -280,7 +280,7 @@ async fn an_invocation_that_lambda_does_not_take_is_tried_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invocation_that_can_never_be_made_is_dead_lettered() {
+async fn an_event_whose_function_does_not_exist_is_dead_lettered() {
     let gone = || Error {
         status: Some(404),
         ..Error::new("ResourceNotFoundException", "function not found")
@@ -302,7 +302,7 @@ async fn an_invocation_that_can_never_be_made_is_dead_lettered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permission_that_is_missing_is_waited_for_and_not_for_ever() {
+async fn an_event_is_retried_for_a_limited_time_while_a_permission_is_missing() {
     let denied = || Error {
         status: Some(403),
         ..Error::new("AccessDeniedException", "not authorized")
@@ -320,7 +320,7 @@ async fn a_permission_that_is_missing_is_waited_for_and_not_for_ever() {
         let start = world.queue.now();
         world.fail("r-0", &json!(1), "Upstream").await;
         world.run().await;
-        // Due after an hour; then for twelve more, every five minutes at the latest.
+        // It is due after an hour, then retried for twelve more, every five minutes at the latest.
         let hours = world.queue.now().since(start).as_secs_f64() / 3_600.0;
         assert!(
             (0.0..0.1).contains(&(hours - f64::from(longest))),
@@ -341,9 +341,9 @@ async fn a_permission_that_is_missing_is_waited_for_and_not_for_ever() {
     }
 }
 
-/// Whoever may send to the retry queue may name any function.
+/// Everybody with permission to send to the retry queue can name any function.
 #[tokio::test(start_paused = true)]
-async fn no_function_is_invoked_that_is_not_on_the_list() {
+async fn only_functions_on_the_list_are_invoked() {
     let other = "arn:aws:lambda:eu-west-1:123456789012:function:transfer-money";
     let world = Plan {
         functions: vec!["orders".to_owned()],
@@ -355,7 +355,7 @@ async fn no_function_is_invoked_that_is_not_on_the_list() {
         .put(record(other, "r-0", now, &json!(1), "Upstream"))
         .await;
     world.fail("r-1", &json!(2), "Upstream").await;
-    // Nor by a message that seems to come back from the dead-letter queue.
+    // Not even by a message that seems to be redriven.
     let redriven = Outgoing {
         attributes: [("BackstopReason".to_owned(), Attribute::string("any"))].into(),
         ..Outgoing::new(record(other, "r-2", now, &json!(3), "Upstream"))
@@ -372,7 +372,7 @@ async fn no_function_is_invoked_that_is_not_on_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_throttled_until_the_retention_ends_is_dead_lettered_before() {
+async fn an_event_that_stays_throttled_is_dead_lettered_before_the_retention_ends() {
     let throttled = || Error::new("TooManyRequestsException", "rate exceeded");
     let world = Plan {
         retention: Duration::from_secs(2 * 3_600),
@@ -391,7 +391,7 @@ async fn what_is_throttled_until_the_retention_ends_is_dead_lettered_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_redrive_begins_anew_at_once() {
+async fn a_redriven_event_starts_over_at_once() {
     let world = Plan {
         bounds: bounds(3, 86_400_000),
         outcome: fails_until(6),
@@ -402,7 +402,7 @@ async fn a_redrive_begins_anew_at_once() {
     world.run().await;
     let letter = world.take_dead().await.into_values().next().unwrap();
     sleep(Duration::from_secs(10 * 86_400)).await;
-    // As a redrive does it: body and attributes as they are.
+    // A redrive keeps body and attributes.
     let start = world.queue.now();
     let moved = Outgoing {
         attributes: letter.attributes,
@@ -412,13 +412,13 @@ async fn a_redrive_begins_anew_at_once() {
     world.run().await;
     let attempts: Vec<_> = world.invocations().iter().map(|it| it.attempt()).collect();
     assert_eq!(attempts, [2, 3, 4, 5, 6]);
-    // At once, then after one hour and after two more, ten days after the bound of one day.
+    // At once, then after one hour and after two more, ten days after the limit of one day was reached.
     assert_eq!(minutes(&world, start)[2..], [0, 60, 180]);
     assert!(world.dead_letters.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_place_for_dead_letters_what_is_dead_stays_and_nothing_else_does() {
+async fn without_a_dead_letter_queue_only_dead_letters_stay() {
     let world = Plan {
         dead_letter_queue: Some("local:retries".to_owned()),
         ..Plan::default()
@@ -436,7 +436,7 @@ async fn without_a_place_for_dead_letters_what_is_dead_stays_and_nothing_else_do
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_redriven_event_is_not_sent_into_a_chain_that_is_cut_off() {
+async fn a_redriven_event_is_not_invoked_in_a_terminated_chain() {
     let world = Plan {
         settings: vec![("base", "1m")],
         detects_recursion: true,
@@ -488,7 +488,7 @@ async fn an_event_that_grows_too_large_is_dead_lettered_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chain_that_recursion_detection_would_cut_is_dead_lettered() {
+async fn a_chain_that_recursion_detection_would_terminate_is_dead_lettered() {
     for (detects_recursion, attempts) in [(true, 11), (false, 19)] {
         let world = Plan {
             settings: vec![("base", "1m")],
@@ -521,13 +521,13 @@ async fn a_policy_that_can_t_be_loaded_loses_nothing() {
     .build();
     world.fail("r-0", &json!(1), "ValidationException").await;
     world.run().await;
-    // The fallback never gives up by itself, not even on what its table calls permanent.
+    // The fallback never dead-letters, not even an error that its table classifies as permanent.
     assert_eq!(world.invocations().len(), 2);
     assert!(world.dead_letters.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_bad_message_fails_nothing_but_itself() {
+async fn an_invalid_message_fails_no_other() {
     let world = Plan {
         settings: vec![("base", "1ms"), ("cap", "1ms")],
         refusal: Box::new(|tried| if tried == 2 { panic!("a bug") } else { Ok(()) }),
@@ -550,7 +550,7 @@ async fn one_bad_message_fails_nothing_but_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_can_t_be_handled_is_refused_as_a_whole() {
+async fn a_batch_that_can_t_be_handled_fails_as_a_whole() {
     let world = Plan::default().build();
     world.fail("r-0", &json!(1), "Upstream").await;
     let messages = world.receive().await;
@@ -562,14 +562,14 @@ async fn a_batch_that_can_t_be_handled_is_refused_as_a_whole() {
             .to_string()
             .contains("Lambda delivers no on-failure records to one")
     );
-    // Without an id it can't be reported: an empty one would be taken for a failure of everything, or of nothing.
+    // A record without an id can't be reported: Lambda would take an empty one as a failure of the whole batch.
     for id in [None, Some(String::new())] {
         let mut unnamed = event("local:retries", &messages);
         unnamed.records[0].message_id = id;
         let refused = world.handler.handle(unnamed, end()).await.unwrap_err();
         assert!(matches!(refused, BatchError::Unnamed(1)));
     }
-    // What lacks a handle or a body is reported.
+    // A record without a handle or a body is reported.
     let mut lacking = event("local:retries", &messages);
     lacking.records[0].receipt_handle = None;
     let response = world.handler.handle(lacking, end()).await.unwrap();
@@ -586,7 +586,7 @@ async fn a_batch_that_can_t_be_handled_is_refused_as_a_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_when_time_runs_short_is_reported() {
+async fn messages_that_are_left_when_time_runs_out_are_reported() {
     let world = Plan {
         settings: vec![("base", "1ms"), ("cap", "1ms")],
         ..Plan::default()
@@ -618,7 +618,7 @@ async fn a_function_with_less_time_than_the_margin_still_works() {
 async fn every_record_of_the_corpus_is_invoked_or_dead_lettered_with_its_reason() {
     let world = Plan {
         settings: vec![("base", "1s")],
-        // The simulated Lambda knows no versions.
+        // The simulated Lambda has no versions.
         refusal: Box::new(|_| Ok(())),
         ..Plan::default()
     }

@@ -1,4 +1,4 @@
-//! Why a request to AWS got no answer, for people: one sentence that says what to do next, and a code of its own for each cause. All that asks AWS has its reasons from here.
+//! Explains why a request to AWS got no response: a code for the cause, and a sentence that says what to do. All requests to AWS use it.
 
 use std::error::Error;
 use std::io;
@@ -10,21 +10,21 @@ use backstop_core::text::chain;
 
 use crate::parse_endpoint;
 
-/// No credentials were found, or those that were named could not be had.
+/// No credentials were found, or the configured ones can't be loaded.
 pub const NO_CREDENTIALS: &str = "MissingCredentials";
 
 /// No region is set.
 pub const NO_REGION: &str = "MissingRegion";
 
-/// The endpoint is not one that can be connected to.
+/// The endpoint is not a valid URL.
 pub const BAD_ENDPOINT: &str = "InvalidEndpoint";
 
-/// Whether an error's code says that this host can't ask AWS for anything: no message is the cause, and no other request would do better.
-pub fn is_of_host(code: &str) -> bool {
+/// Whether a code means that this host can't send any request to AWS. No message is the cause, and every other request would fail too.
+pub fn is_configuration_error(code: &str) -> bool {
     [NO_CREDENTIALS, NO_REGION, BAD_ENDPOINT].contains(&code)
 }
 
-/// Where requests to a service go, as far as its settings say.
+/// The destination of requests to a service, as configured.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     service: &'static str,
@@ -32,17 +32,17 @@ pub struct Endpoint {
     region: Option<String>,
 }
 
-/// Why there was no answer.
+/// Why there was no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoAnswer {
-    /// One of the codes above; else as that of the `http` handler: `ENOTFOUND`, `ECONNREFUSED`, `ETIMEDOUT`, ….
+pub struct NoResponse {
+    /// One of the codes above, or a code of the `http` handler: `ENOTFOUND`, `ECONNREFUSED`, `ETIMEDOUT`, ….
     pub code: &'static str,
     /// What happened, and what to do about it.
     pub text: String,
 }
 
 impl Endpoint {
-    /// Where requests to `service` (`SQS`, `LAMBDA`, `S3`) go by this configuration and the environment.
+    /// The endpoint of `service` (`SQS`, `LAMBDA`, `S3`) in this configuration and the environment.
     pub fn of(service: &'static str, sdk: &SdkConfig) -> Self {
         let own = std::env::var(format!("AWS_ENDPOINT_URL_{service}")).ok();
         Self {
@@ -52,8 +52,8 @@ impl Endpoint {
         }
     }
 
-    /// What kept a request from being answered; none where a service answered.
-    pub fn no_answer<E, R>(&self, error: &SdkError<E, R>) -> Option<NoAnswer>
+    /// Why a request got no response; `None` if the service responded.
+    pub fn no_response<E, R>(&self, error: &SdkError<E, R>) -> Option<NoResponse>
     where
         E: Error + 'static,
         R: std::fmt::Debug,
@@ -62,15 +62,15 @@ impl Endpoint {
             return None;
         }
         let text = chain(error);
-        let (code, text) = match self.setting(&text) {
-            Some(found) => found,
-            None => self.network(error, text),
+        let (code, text) = match self.configuration_error(&text) {
+            Some(error) => error,
+            None => self.network_error(error, text),
         };
-        Some(NoAnswer { code, text })
+        Some(NoResponse { code, text })
     }
 
-    /// What of the settings is wrong, by what the SDK says: it has no types for it.
-    fn setting(&self, text: &str) -> Option<(&'static str, String)> {
+    /// The wrong setting behind an error. It is recognised by its text, since the SDK has no type for it.
+    fn configuration_error(&self, text: &str) -> Option<(&'static str, String)> {
         if text.contains("Missing Region") || text.contains("region must be set") {
             let advice = "no AWS region is set: set AWS_REGION, or a region in the profile that AWS_PROFILE names";
             return Some((NO_REGION, advice.to_owned()));
@@ -96,7 +96,7 @@ impl Endpoint {
             let url = rest.split(after).next().unwrap_or_default();
             let why = match parse_endpoint(url) {
                 Err(why) => why,
-                Ok(_) => format!("`{url}` is no endpoint"),
+                Ok(_) => format!("`{url}` is not an endpoint"),
             };
             return Some((
                 BAD_ENDPOINT,
@@ -118,8 +118,8 @@ impl Endpoint {
         })
     }
 
-    /// What of the network it was.
-    fn network<E, R>(&self, error: &SdkError<E, R>, text: String) -> (&'static str, String)
+    /// The network failure behind an error.
+    fn network_error<E, R>(&self, error: &SdkError<E, R>, text: String) -> (&'static str, String)
     where
         E: Error + 'static,
         R: std::fmt::Debug,
@@ -132,10 +132,10 @@ impl Endpoint {
         } else {
             matches!(error, SdkError::TimeoutError(_))
         };
-        let there = self.shown();
+        let endpoint = self.description();
         if let SdkError::ResponseError(_) = error {
             let advice = format!(
-                "what {there} answers can't be read ({text}): check {}",
+                "the response of {endpoint} can't be read ({text}): check {}",
                 self.setting_name()
             );
             return ("EPROTO", advice);
@@ -143,36 +143,36 @@ impl Endpoint {
         let check = format!("check {} and the network", self.setting_name());
         match io.map(io::Error::kind) {
             _ if text.contains("dns error") || text.contains("lookup") => {
-                let advice = format!("no host has the name of {there}: {check}");
+                let advice = format!("the host name of {endpoint} can't be resolved: {check}");
                 ("ENOTFOUND", advice)
             }
             _ if is_slow => (
                 "ETIMEDOUT",
-                format!("{there} did not answer in time: {check}"),
+                format!("{endpoint} did not respond in time: {check}"),
             ),
             Some(io::ErrorKind::ConnectionRefused) => {
-                let advice = format!("nothing listens at {there}: {check}");
+                let advice = format!("nothing listens at {endpoint}: {check}");
                 ("ECONNREFUSED", advice)
             }
             Some(io::ErrorKind::HostUnreachable) => (
                 "EHOSTUNREACH",
-                format!("there is no way to {there}: {check}"),
+                format!("there is no route to {endpoint}: {check}"),
             ),
             Some(io::ErrorKind::NetworkUnreachable) => (
                 "ENETUNREACH",
-                format!("there is no way to {there}: {check}"),
+                format!("there is no route to {endpoint}: {check}"),
             ),
             Some(io::ErrorKind::InvalidData) => {
                 let why = causes().last().map(ToString::to_string).unwrap_or_default();
-                let advice = format!("no TLS that can be trusted with {there} ({why}): {check}");
+                let advice = format!("no trusted TLS connection to {endpoint} ({why}): {check}");
                 ("EPROTO", advice)
             }
             _ => ("ECONNRESET", text),
         }
     }
 
-    /// Which endpoint it is.
-    fn shown(&self) -> String {
+    /// The endpoint, for an error.
+    fn description(&self) -> String {
         match (&self.url, &self.region) {
             (Some(url), _) => format!("the endpoint {url}"),
             (None, Some(region)) => format!("{} in the region {region}", self.name()),
@@ -180,7 +180,7 @@ impl Endpoint {
         }
     }
 
-    /// The setting that says so.
+    /// The setting that determines the endpoint.
     fn setting_name(&self) -> &'static str {
         match (&self.url, self.service) {
             (None, _) => "the region (AWS_REGION)",

@@ -1,9 +1,11 @@
-//! How Backstop speaks to AWS: every answer has a limit in bytes before anything reads it, and a request without an answer is explained to people.
+//! Access to AWS: a size limit for every response, and explanations for requests that got no response.
 
-mod answer_limit;
 mod endpoint;
+mod response_limit;
 mod url;
 
-pub use answer_limit::AnswerLimit;
-pub use endpoint::{BAD_ENDPOINT, Endpoint, NO_CREDENTIALS, NO_REGION, NoAnswer, is_of_host};
+pub use endpoint::{
+    BAD_ENDPOINT, Endpoint, NO_CREDENTIALS, NO_REGION, NoResponse, is_configuration_error,
+};
+pub use response_limit::ResponseLimit;
 pub use url::{http_url, parse_endpoint};

@@ -1,11 +1,12 @@
-//! URLs, told apart before anything is asked of them.
+//! Validates URLs before they are used.
 
 use url::Url;
 
-/// An endpoint in place of AWS's own: a scheme, a host and a port.
+/// Validates an endpoint that replaces AWS's own: a scheme, a host and a port.
 pub fn parse_endpoint(text: &str) -> Result<String, String> {
-    let url = http_url(text)
-        .map_err(|why| format!("`{text}` is no endpoint: {why}, such as http://127.0.0.1:4566"))?;
+    let url = http_url(text).map_err(|why| {
+        format!("`{text}` is not an endpoint: {why}, such as http://127.0.0.1:4566")
+    })?;
     let surplus = match (url.path(), url.query(), url.fragment()) {
         ("/" | "", None, None) if url.username().is_empty() && url.password().is_none() => {
             return Ok(text.to_owned());
@@ -15,11 +16,11 @@ pub fn parse_endpoint(text: &str) -> Result<String, String> {
         _ => "a path",
     };
     Err(format!(
-        "`{text}` is no endpoint: it has {surplus}, expected a scheme, a host and a port alone, such as http://127.0.0.1:4566"
+        "`{text}` is not an endpoint: it has {surplus}, expected a scheme, a host and a port alone, such as http://127.0.0.1:4566"
     ))
 }
 
-/// A URL that can be connected to; or why it is none.
+/// Parses a URL that can be connected to; the error says what is wrong with it.
 pub fn http_url(text: &str) -> Result<Url, String> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(format!("it has no scheme, expected http://{text}"));

@@ -1,6 +1,6 @@
 //! The control socket of a running host: how `backstop policy status` and `backstop policy rollback` reach it.
 //!
-//! A Unix socket in the private folder in which the host keeps its policies: who may write there may ask. One request, one answer, each a line of JSON.
+//! It is a Unix socket in the private cache directory of the host's policies, so that whoever may write to the directory may send requests. Each connection carries one request and one response, each a line of JSON.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -16,55 +16,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::{LivePolicy, RolledBack, Status, Store};
 
-/// For how long one side waits for the other. A version that has to be compiled first takes a while to come back.
+/// How long a client waits for a host. A rollback may have to compile the previous version first.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longer than any request.
-const REQUEST: u64 = 64 << 10;
+/// The largest size of a request, in bytes.
+const REQUEST_BYTES: u64 = 64 << 10;
 
-/// Longer than any answer.
-const ANSWER: u64 = 64 << 20;
+/// The largest size of a response, in bytes.
+const RESPONSE_BYTES: u64 = 64 << 20;
 
-/// What a running host is asked.
+/// A request to a running host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ask")]
 pub enum Request {
-    /// What its policies are.
+    /// Returns the status of its policies.
     Status,
-    /// To take the versions that decide back.
+    /// Rolls back its policies to their previous versions.
     RollBack {
-        /// Of these queues; of all where none is named.
+        /// The queues whose policies are rolled back; all if empty.
         queues: Vec<String>,
     },
 }
 
-/// What a running host says of one queue.
+/// A running host's status of one queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct QueueStatus {
     /// The queue's name in the configuration.
     pub queue: String,
-    /// Its policy, as it is now.
+    /// The status of its policy.
     pub policy: Status,
-    /// What was taken back, if that was asked: or why not.
+    /// The result of a rollback, if one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<Result<RolledBack, String>>,
 }
 
-/// What a running host says.
+/// A running host's response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Answer {
+pub struct Response {
     /// Its process id.
     pub process: u32,
-    /// The queues that were asked about.
+    /// The queues.
     pub queues: Vec<QueueStatus>,
 }
 
 /// The policy of each queue, by the queue's name.
 pub type Policies = Vec<(String, Arc<LivePolicy>)>;
 
-/// Answers until dropped.
+/// Serves the control socket until dropped.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
@@ -72,11 +72,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Answers for these policies on a socket in the store, on a thread of its own.
+    /// Serves requests for these policies on a socket in the store, on a separate thread.
     pub fn listen(store: &Store, policies: Policies) -> io::Result<Self> {
         let folder = store.running();
         remove_stale_sockets(&folder)?;
-        // Process ids are the same in every container.
+        // Containers that share the directory may have equal process ids.
         let mark = RandomState::new().hash_one(0) & 0xFFFF_FFFF;
         let path = folder.join(format!("{}-{mark:08x}", std::process::id()));
         let listener = UnixListener::bind(&path)?;
@@ -101,7 +101,7 @@ impl Drop for Control {
     }
 }
 
-/// Each on a thread of its own: a version that has to be compiled to go back to holds up nobody who asks for the status.
+/// Serves each connection on its own thread, so that a rollback that compiles a version does not delay a status request.
 fn serve(listener: &UnixListener, policies: &Arc<Policies>, ended: &AtomicBool) {
     for stream in listener.incoming() {
         if ended.load(Ordering::Relaxed) {
@@ -110,37 +110,37 @@ fn serve(listener: &UnixListener, policies: &Arc<Policies>, ended: &AtomicBool) 
         match stream {
             Ok(stream) => {
                 let policies = Arc::clone(policies);
-                let answering = thread::Builder::new().name("control".to_owned());
-                let started = answering.spawn(move || {
-                    if let Err(error) = answer(stream, &policies) {
-                        tracing::debug!(%error, "a request on the control socket was not answered");
+                let builder = thread::Builder::new().name("control".to_owned());
+                let started = builder.spawn(move || {
+                    if let Err(error) = respond(stream, &policies) {
+                        tracing::debug!(%error, "failed to respond to a request on the control socket");
                     }
                 });
                 if let Err(error) = started {
-                    tracing::debug!(%error, "a request on the control socket was not answered");
+                    tracing::debug!(%error, "can't start a thread for a request on the control socket");
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "a request on the control socket did not arrive");
-                // No descriptor is left, perhaps: it would fail again at once.
+                tracing::debug!(%error, "failed to accept a connection on the control socket");
+                // If the file descriptors are used up, the next accept would fail at once too.
                 thread::sleep(Duration::from_secs(1));
             }
         }
     }
 }
 
-fn answer(mut stream: UnixStream, policies: &Policies) -> io::Result<()> {
+fn respond(mut stream: UnixStream, policies: &Policies) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     stream.set_write_timeout(Some(Duration::from_secs(2)))?;
     let mut line = String::new();
-    BufReader::new((&stream).take(REQUEST)).read_line(&mut line)?;
+    BufReader::new((&stream).take(REQUEST_BYTES)).read_line(&mut line)?;
     let request: Request = serde_json::from_str(&line)?;
-    let mut answer = serde_json::to_vec(&carry_out(&request, policies))?;
-    answer.push(b'\n');
-    stream.write_all(&answer)
+    let mut response = serde_json::to_vec(&execute(&request, policies))?;
+    response.push(b'\n');
+    stream.write_all(&response)
 }
 
-fn carry_out(request: &Request, policies: &Policies) -> Answer {
+fn execute(request: &Request, policies: &Policies) -> Response {
     let mut done: Vec<(Arc<LivePolicy>, Result<RolledBack, String>)> = Vec::new();
     let queues = policies.iter().filter_map(|(queue, policy)| {
         let rolled_back = match request {
@@ -148,7 +148,7 @@ fn carry_out(request: &Request, policies: &Policies) -> Answer {
             Request::RollBack { queues } if !queues.is_empty() && !queues.contains(queue) => {
                 return None;
             }
-            // Queues that share a policy share its versions: once is enough.
+            // Queues that share a policy share its versions, so one rollback is enough.
             Request::RollBack { .. } => match done.iter().find(|(it, _)| Arc::ptr_eq(it, policy)) {
                 Some((_, result)) => Some(result.clone()),
                 None => {
@@ -164,24 +164,19 @@ fn carry_out(request: &Request, policies: &Policies) -> Answer {
             rolled_back,
         })
     });
-    Answer {
+    Response {
         process: std::process::id(),
         queues: queues.collect(),
     }
 }
 
 fn roll_back(queue: &str, policy: &LivePolicy) -> Result<RolledBack, String> {
-    let result = policy.roll_back("taken back by the operator");
+    let result = policy.roll_back("rolled back by the operator");
     match &result {
         Ok(RolledBack { from, to }) => {
-            tracing::warn!(
-                queue,
-                from,
-                to,
-                "the operator took a version of the policy back"
-            );
+            tracing::warn!(queue, from, to, "the operator rolled back a policy");
         }
-        Err(error) => tracing::warn!(queue, "the operator asked for the version before: {error}"),
+        Err(error) => tracing::warn!(queue, "a rollback by the operator failed: {error}"),
     }
     result.map_err(|error| error.to_string())
 }
@@ -198,36 +193,36 @@ fn remove_stale_sockets(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks every host that runs with its policies kept in this folder; what each says, or why it does not. A socket that a host left behind when it was killed is removed.
-pub fn request(kept: &Path, request: &Request) -> io::Result<Vec<io::Result<Answer>>> {
-    let entries = match Store::running_in(kept).read_dir() {
+/// Sends a request to every running host whose cache is this directory, and returns the response or the error of each. Removes the sockets of hosts that were killed.
+pub fn request(cache: &Path, request: &Request) -> io::Result<Vec<io::Result<Response>>> {
+    let entries = match Store::running_in(cache).read_dir() {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for entry in entries {
         let path = entry?.path();
         match UnixStream::connect(&path) {
-            Ok(stream) => answers.push(ask_one(stream, request)),
+            Ok(stream) => responses.push(send(stream, request)),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let _ = std::fs::remove_file(&path);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => answers.push(Err(error)),
+            Err(error) => responses.push(Err(error)),
         }
     }
-    answers.sort_by_key(|answer| answer.as_ref().map_or(0, |answer| answer.process));
-    Ok(answers)
+    responses.sort_by_key(|response| response.as_ref().map_or(0, |response| response.process));
+    Ok(responses)
 }
 
-fn ask_one(mut stream: UnixStream, request: &Request) -> io::Result<Answer> {
+fn send(mut stream: UnixStream, request: &Request) -> io::Result<Response> {
     stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line)?;
-    let mut answer = String::new();
-    BufReader::new(stream.take(ANSWER)).read_line(&mut answer)?;
-    Ok(serde_json::from_str(&answer)?)
+    let mut response = String::new();
+    BufReader::new(stream.take(RESPONSE_BYTES)).read_line(&mut response)?;
+    Ok(serde_json::from_str(&response)?)
 }

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Milliseconds};
 use crate::observers::{Observed, Observers};
 use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
 use crate::record::Observer;
-use crate::shadow::{SETTLING, Shadow};
+use crate::shadow::{SETTLE_TIMEOUT, Shadow};
 
 /// A policy that has read no more than this from the message is blamed for an error without another evaluation, in bytes.
 const SMALL_READ: usize = 4 << 10;
@@ -78,9 +78,9 @@ impl Decider {
         let Some(shadow) = self.shadow().cloned() else {
             return;
         };
-        let settling = tokio::task::spawn_blocking(move || shadow.settle(SETTLING));
+        let settling = tokio::task::spawn_blocking(move || shadow.settle(SETTLE_TIMEOUT));
         if let Err(error) = settling.await {
-            tracing::error!(%error, "the last decisions may not be recorded");
+            tracing::error!(%error, "the last decision records may be lost");
         }
     }
 

@@ -54,12 +54,12 @@ pub enum ExporterError {
         #[source]
         cause: io::Error,
     },
-    /// The program has installed a recorder of metrics of its own.
+    /// The program has already installed another metrics recorder.
     #[error("can't serve metrics: {0}")]
     Taken(String),
 }
 
-/// A listening socket, and the metrics to be served on it. Counts are recorded from its start on.
+/// A listening socket, and the metrics to serve on it. Metrics are recorded from its start on.
 pub(crate) struct Exporter {
     listener: TcpListener,
     metrics: PrometheusHandle,
@@ -74,10 +74,10 @@ impl fmt::Debug for Exporter {
 impl Exporter {
     /// Listens, and starts to record. Early requests wait for [`Exporter::serve`].
     pub(crate) async fn start(address: SocketAddr) -> Result<Self, ExporterError> {
-        let refused = |cause| ExporterError::Address { address, cause };
-        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let failed = |cause| ExporterError::Address { address, cause };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
         let metrics = recorder().map_err(ExporterError::Taken)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let address = listener.local_addr().map_err(failed)?;
         tracing::info!("serving metrics at http://{address}/metrics");
         Ok(Self { listener, metrics })
     }
@@ -202,7 +202,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n";
 
-    /// A server with a short answer and one that is larger than any socket buffer.
+    /// A server with a short response and one that is larger than any socket buffer.
     async fn start() -> (SocketAddr, JoinSet<()>) {
         let pages = |path: &str| match path {
             "/metrics" => Some("up 1\n".to_owned()),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn headers_without_end_are_not_read_to_their_end() {
+    async fn endless_headers_are_not_read_to_their_end() {
         let (address, _server) = start().await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let line = format!("x: {}\r\n", "x".repeat(8_000));
@@ -236,14 +236,14 @@ mod tests {
         let mut sent = 0;
         while stream.write_all(line.as_bytes()).await.is_ok() {
             sent += line.len();
-            // What the sockets of both sides hold, and more.
-            assert!(sent < 64 << 20, "nobody ends it");
+            // More than the socket buffers of both sides.
+            assert!(sent < 64 << 20, "the server does not close it");
         }
         assert!(scrape(address).await.contains("up 1"));
     }
 
     #[tokio::test]
-    async fn a_body_without_end_is_not_read() {
+    async fn an_endless_body_is_not_read() {
         let (address, _server) = start().await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = b"GET /metrics HTTP/1.1\r\nhost: here\r\ncontent-length: 99999999999\r\n\r\n";
@@ -251,12 +251,12 @@ mod tests {
         let mut sent = 0;
         while stream.write_all(&[b'x'; 8_000]).await.is_ok() {
             sent += 8_000;
-            assert!(sent < 64 << 20, "nobody ends it");
+            assert!(sent < 64 << 20, "the server does not close it");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn idle_connections_are_closed_and_keep_nobody_from_the_metrics() {
+    async fn idle_connections_are_closed_and_do_not_block_other_clients() {
         let (address, _server) = start().await;
         let mut idle = Vec::new();
         for number in 0..2 * CONNECTIONS {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_nobody_reads_ends_with_its_connection() {
+    async fn a_response_that_nobody_reads_ends_with_its_connection() {
         let (address, mut server) = start().await;
         let mut streams = Vec::new();
         for _ in 0..CONNECTIONS {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_paths_and_methods_are_refused() {
+    async fn other_paths_and_methods_are_rejected() {
         let (address, _server) = start().await;
         for (request, status) in [
             ("GET /", "404 Not Found"),

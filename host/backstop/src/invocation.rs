@@ -13,8 +13,8 @@ use aws_sdk_lambda::operation::invoke::InvokeError;
 use crate::failure::{Error, Milliseconds};
 use crate::retry_after::parse_retry_after;
 use crate::text::chain;
-use backstop_aws::AnswerLimit;
-use backstop_aws::{Endpoint, NoAnswer};
+use backstop_aws::ResponseLimit;
+use backstop_aws::{Endpoint, NoResponse};
 
 /// The longest that a connection may take to be made.
 pub(crate) const CONNECT: Duration = Duration::from_secs(3);
@@ -24,7 +24,7 @@ pub(crate) fn client(sdk: &SdkConfig, timeouts: TimeoutConfig) -> (Client, Endpo
     let config = aws_sdk_lambda::config::Builder::from(sdk)
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts)
-        .interceptor(AnswerLimit::LAMBDA)
+        .interceptor(ResponseLimit::LAMBDA)
         .build();
     (Client::from_conf(config), Endpoint::of("LAMBDA", sdk))
 }
@@ -34,7 +34,7 @@ pub(crate) fn invocation_error(
     endpoint: &Endpoint,
     error: &SdkError<InvokeError, HttpResponse>,
 ) -> Error {
-    if let Some(NoAnswer { code, text }) = endpoint.no_answer(error) {
+    if let Some(NoResponse { code, text }) = endpoint.no_response(error) {
         return Error::new(code, text);
     }
     let SdkError::ServiceError(service) = error else {

@@ -11,12 +11,12 @@ use backstop_versions::ROLLBACKS;
 
 use crate::decision::{Action, Decision, ErrorClass};
 
-/// One metric: its name and what is said of it.
+/// A metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Its name, with the unit as Prometheus has it.
+    /// Its name, with the unit as a suffix as in Prometheus.
     pub name: &'static str,
-    /// What kind it is.
+    /// Its kind.
     pub kind: Kind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
@@ -24,14 +24,14 @@ pub struct Metric {
     pub meaning: &'static str,
 }
 
-/// What kind a metric is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// A number of things, which only grows.
+    /// A number that only grows.
     Counter,
-    /// A number as it is now.
+    /// A current value.
     Gauge,
-    /// How often spans of time were how long, in seconds, with these upper bounds.
+    /// A distribution of durations in seconds, with these upper bounds.
     Histogram(&'static [f64]),
 }
 
@@ -53,14 +53,14 @@ const SHADOW_COMPARISONS: &str = "backstop_shadow_comparisons_total";
 const SHADOW_DIFFERENCES: &str = "backstop_shadow_differences_total";
 const SHADOW_SECONDS: &str = "backstop_shadow_decision_seconds";
 
-/// From what a small component takes to the default limit of time.
-const DECIDING: Kind = Kind::Histogram(&[
+/// From the evaluation time of a small component to above the default time limit.
+const EVALUATION_TIMES: Kind = Kind::Histogram(&[
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5,
 ]);
 
-/// From a second to the 14 days of the longest answer.
-const WAITING: Kind = Kind::Histogram(&[
+/// From a second to the longest delay of 14 days.
+const DELAYS: Kind = Kind::Histogram(&[
     0.0,
     1.0,
     2.0,
@@ -77,7 +77,7 @@ const WAITING: Kind = Kind::Histogram(&[
     1_209_600.0,
 ]);
 
-/// All metrics, in the order of the document.
+/// All metrics, in the order of the documentation.
 pub const METRICS: &[Metric] = &[
     Metric {
         name: RECEIVED,
@@ -129,13 +129,13 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: DECISION_SECONDS,
-        kind: DECIDING,
+        kind: EVALUATION_TIMES,
         labels: &["queue"],
         meaning: "evaluation time of the policy",
     },
     Metric {
         name: DELAY_SECONDS,
-        kind: WAITING,
+        kind: DELAYS,
         labels: &["queue"],
         meaning: "delays of retries",
     },
@@ -183,13 +183,13 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: SHADOW_SECONDS,
-        kind: DECIDING,
+        kind: EVALUATION_TIMES,
         labels: &["queue"],
         meaning: "evaluation time of the shadow",
     },
 ];
 
-/// Tells the exporter what each metric means.
+/// Registers the description of each metric with the exporter.
 pub(crate) fn describe() {
     for &Metric {
         name,
@@ -206,7 +206,7 @@ pub(crate) fn describe() {
     }
 }
 
-/// The name of a queue, as a label that many metrics share.
+/// The `queue` label, which many metrics share.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue(Arc<str>);
 
@@ -219,12 +219,12 @@ impl Queue {
         SharedString::from_shared(Arc::clone(&self.0))
     }
 
-    /// Counts receives of messages.
+    /// Counts received messages.
     pub(crate) fn received(&self) -> Counter {
         counter!(RECEIVED, "queue" => self.label())
     }
 
-    /// Counts receives that failed.
+    /// Counts failed receives.
     pub(crate) fn receive_errors(&self) -> Counter {
         counter!(RECEIVE_ERRORS, "queue" => self.label())
     }
@@ -239,12 +239,12 @@ impl Queue {
         counter!(MESSAGES, "queue" => self.label(), "outcome" => outcome)
     }
 
-    /// Counts sends that the dead-letter queue refused.
+    /// Counts messages that the dead-letter queue rejected.
     pub(crate) fn dead_letters_refused(&self) -> Counter {
         counter!(DEAD_LETTERS_REFUSED, "queue" => self.label())
     }
 
-    /// The messages that wait for the dead-letter queue to take them.
+    /// The dead letters that the dead-letter queue has not accepted yet.
     pub(crate) fn dead_letters_waiting(&self) -> Gauge {
         gauge!(DEAD_LETTERS_WAITING, "queue" => self.label())
     }
@@ -259,18 +259,18 @@ impl Queue {
         counter!(SHADOW_COMPARISONS, "queue" => self.label(), "result" => result)
     }
 
-    /// Counts differences in this.
+    /// Counts differences in this part of a decision.
     pub(crate) fn differences(&self, part: &'static str) -> Counter {
         counter!(SHADOW_DIFFERENCES, "queue" => self.label(), "in" => part)
     }
 
-    /// Measures the shadow's decisions.
+    /// Measures the evaluation time of the shadow.
     pub(crate) fn shadow_seconds(&self) -> Histogram {
         histogram!(SHADOW_SECONDS, "queue" => self.label())
     }
 }
 
-/// A class as a label.
+/// The values of the `class` label.
 const TRANSIENT: &str = "transient";
 const THROTTLED: &str = "throttled";
 const PERMANENT: &str = "permanent";
@@ -278,8 +278,8 @@ const OTHER: &str = "other";
 
 const CLASSES: [&str; 4] = [TRANSIENT, THROTTLED, PERMANENT, OTHER];
 
-/// Who may decide what.
-const POSSIBLE: &[(&str, &[&str])] = &[
+/// The verdicts that each value of `by` can have.
+const VERDICTS: &[(&str, &[&str])] = &[
     ("policy", &["retry", "dead-letter", "discard"]),
     ("shortened", &["retry"]),
     ("bound", &["dead-letter"]),
@@ -295,7 +295,7 @@ pub(crate) struct Decisions {
 }
 
 impl Decisions {
-    /// Those of this queue; each combination of labels that there can be is there from now on, at 0.
+    /// The decisions of this queue. Creates the counter of every possible combination of labels at 0.
     pub(crate) fn of(queue: &str) -> Self {
         let queue = Queue::named(queue);
         let decisions = Self {
@@ -303,7 +303,7 @@ impl Decisions {
             delays: histogram!(DELAY_SECONDS, "queue" => queue.label()),
             queue,
         };
-        for (by, verdicts) in POSSIBLE {
+        for (by, verdicts) in VERDICTS {
             for verdict in *verdicts {
                 for class in CLASSES {
                     decisions.count(by, verdict, class).increment(0);
@@ -317,11 +317,11 @@ impl Decisions {
         counter!(DECISIONS, "queue" => self.queue.label(), "by" => by, "verdict" => verdict, "class" => class)
     }
 
-    /// One decision, and how long asking took.
+    /// Adds a decision and the evaluation time of the policy.
     pub(crate) fn add(&self, decision: &Decision, took: Duration) {
         let by = decision.decided_by.as_str();
         let verdict = decision.action.verdict().as_str();
-        // Names that a policy makes up are as many as it likes: no labels.
+        // A policy may define any number of classes, so their names are no labels.
         let class = match decision.class {
             ErrorClass::Transient => TRANSIENT,
             ErrorClass::Throttled => THROTTLED,
@@ -336,29 +336,29 @@ impl Decisions {
     }
 }
 
-/// Creates the counters of the policy of this name at 0: an alert on an increase would miss a first one that begins at 1.
+/// Creates the counters of the policy with this name at 0. An alert on an increase would miss a counter that starts at 1.
 pub(crate) fn create_policy_counters(policy: &str) {
     for name in [SWAPS, REFUSALS, ROLLBACKS] {
         counter!(name, "policy" => policy.to_owned()).increment(0);
     }
 }
 
-/// Counts a new version of the policy of this name that was activated.
+/// Counts an activated version of the policy with this name.
 pub(crate) fn swapped(policy: &str) {
     counter!(SWAPS, "policy" => policy.to_owned()).increment(1);
 }
 
-/// Counts a new version of the policy of this name that was rejected.
+/// Counts a rejected version of the policy with this name.
 pub(crate) fn refused(policy: &str) {
     counter!(REFUSALS, "policy" => policy.to_owned()).increment(1);
 }
 
-/// Whether the source of the policy of this name is unreachable.
+/// Whether the source of the policy with this name is unreachable.
 pub(crate) fn source_unreachable(policy: String) -> Gauge {
     gauge!(UNREACHABLE, "policy" => policy)
 }
 
-/// Whether a queue has this version of a policy; `role` is `live` or `shadow`.
+/// Whether this version of a policy is active on a queue; `role` is `live` or `shadow`.
 pub(crate) fn policy_info(
     queue: String,
     role: &'static str,

@@ -1,10 +1,10 @@
-//! How long the host waits before it repeats a request of its own. Policies decide about messages, not about these requests.
+//! The delay before the host repeats one of its own requests. Policies decide about messages, not about these requests.
 
 use std::time::Duration;
 
 use backstop_backoff::jitter;
 
-/// Exponential backoff with equal jitter: the wait after `n` failures is uniform from half of `min(longest, first * 2^(n-1))` to all of it.
+/// Exponential backoff with equal jitter: after `n` failures, the delay is uniform between half of `min(longest, first * 2^(n-1))` and all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     first: u32,
@@ -12,12 +12,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// From the longest wait after the first failure to the longest wait of all, both in milliseconds.
+    /// The largest delay after the first failure, and the largest delay of all, both in milliseconds.
     pub const fn milliseconds(first: u32, longest: u32) -> Self {
         Self { first, longest }
     }
 
-    /// The wait after this many failures. `random` is in [0, 1).
+    /// The delay after this many failures. `random` is in [0, 1).
     pub fn wait(self, failures: u32, random: f64) -> Duration {
         let ceiling = jitter::exponential(self.first, self.longest, failures);
         Duration::from_millis(jitter::equal(ceiling, random).into())

@@ -1,4 +1,4 @@
-//! A tower layer around a Lambda function's handler: takes the envelope off, and tells the handler which attempt it is.
+//! A tower layer around a Lambda function's handler. It unwraps the envelope and provides the attempt as a [`RetryContext`].
 
 use std::num::NonZeroU32;
 use std::task::{Context, Poll};
@@ -14,14 +14,14 @@ tokio::task_local! {
     static CURRENT: RetryContext;
 }
 
-/// Which attempt at which event an invocation is.
+/// The event and the attempt of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryContext {
-    /// 1 for the first attempt.
+    /// The attempt; 1 for the first.
     pub attempt: NonZeroU32,
-    /// When the first attempt failed, to the second; none in the first attempt.
+    /// When the first attempt failed, to the second; `None` in the first attempt.
     pub first_seen: Option<SystemTime>,
-    /// The same for every attempt at one event: with `attempt`, an idempotency key for the attempt.
+    /// Identifies the event; the same in all of its attempts. Together with `attempt` it is an idempotency key for the attempt.
     pub id: String,
 }
 
@@ -36,15 +36,15 @@ impl Default for RetryContext {
 }
 
 impl RetryContext {
-    /// That of the invocation which is being handled; none outside of a handler within an [`UnwrapLayer`], tasks that it spawned included.
+    /// The context of the current invocation. `None` outside of a handler within an [`UnwrapLayer`], and in the tasks that the handler spawns.
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// The context of an event and, where it is an envelope, the original payload.
+    /// The context of an event and, if the event is an envelope, the original payload.
     fn of(event: &[u8], request_id: &str) -> (Self, Option<Vec<u8>>) {
-        let opened = str::from_utf8(event).ok().and_then(Envelope::open);
-        match opened {
+        let envelope = str::from_utf8(event).ok().and_then(Envelope::open);
+        match envelope {
             Some(Envelope { metadata, payload }) => {
                 let first_seen = Duration::from_secs(metadata.initial_timestamp);
                 let context = Self {
@@ -65,7 +65,7 @@ impl RetryContext {
     }
 }
 
-/// Makes an [`Unwrap`] of a service: `Runtime::new(handler).layer(UnwrapLayer)`.
+/// Wraps a service in an [`Unwrap`]: `Runtime::new(handler).layer(UnwrapLayer)`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnwrapLayer;
 
@@ -77,7 +77,7 @@ impl<S> Layer<S> for UnwrapLayer {
     }
 }
 
-/// Hands the original payload of each event to the service within.
+/// Passes the original payload of each event to the inner service.
 #[derive(Debug, Clone)]
 pub struct Unwrap<S>(S);
 
@@ -95,7 +95,7 @@ impl<S: Service<LambdaInvocation>> Service<LambdaInvocation> for Unwrap<S> {
         if let Some(payload) = payload {
             invocation.body = payload.into();
         }
-        // A handler may ask before its first await, too.
+        // A handler may read the context before its first await too.
         let future = CURRENT.sync_scope(context.clone(), || self.0.call(invocation));
         CURRENT.scope(context, future)
     }
@@ -106,9 +106,9 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// The table that the retry handler and the functions in Python and Node.js are tested by too.
+    /// The retry handler and the functions in Python and Node.js are tested with the same table.
     #[test]
-    fn each_event_of_the_table_is_taken_for_what_it_is() {
+    fn each_event_of_the_table_is_unwrapped_as_expected() {
         let table = include_str!("../envelopes.json");
         let cases: Vec<Value> = serde_json::from_str(table).unwrap();
         for case in cases {

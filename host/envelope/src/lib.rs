@@ -1,6 +1,6 @@
-//! The envelope that a retried event comes to a Lambda function in, and the tower layer that takes it off.
+//! The envelope in which a Lambda function receives a retried event, and the tower layer that unwraps it.
 //!
-//! A retried event is `{"_retry_metadata": {"attempt": 2, "initial_timestamp": 1767225600, …}, "_original_payload": …}`. The first attempt is the event itself. A function that puts [`UnwrapLayer`] around its handler sees the original payload each time, and asks [`RetryContext::current`] which attempt it is:
+//! A retried event is `{"_retry_metadata": {"attempt": 2, "initial_timestamp": 1767225600, …}, "_original_payload": …}`. The first attempt receives the event itself. With [`UnwrapLayer`] around its handler, a function sees the original payload each time, and [`RetryContext::current`] returns the attempt:
 //!
 //! ```no_run
 //! use backstop_envelope::{RetryContext, UnwrapLayer};
@@ -34,17 +34,17 @@ pub use metadata::{LARGEST_ATTEMPT, LONGEST_ID, LastError, Metadata, Redriven, i
 const METADATA: &str = "_retry_metadata";
 const PAYLOAD: &str = "_original_payload";
 
-/// An envelope, opened.
+/// A parsed envelope.
 #[derive(Debug)]
 pub struct Envelope<'a> {
-    /// What is written on it.
+    /// The retry metadata.
     pub metadata: Metadata,
-    /// The event as it was at first: its text, byte for byte.
+    /// The JSON text of the original event, byte for byte.
     pub payload: &'a RawValue,
 }
 
 impl<'a> Envelope<'a> {
-    /// Opens an event that is an envelope, by the rule of `host/docs/lambda.md`: an object of the two keys and no other, whose metadata are an object with a whole `attempt` and an `initial_timestamp`, both in range. Everything else is an event of the sender's own, whatever keys it has.
+    /// Parses an event that is an envelope as `host/docs/lambda.md` defines it: an object with exactly the two keys, whose metadata is an object with an integer `attempt` and an `initial_timestamp`, both in range. Anything else is the sender's own event, whatever keys it has.
     pub fn open(event: &'a str) -> Option<Self> {
         let event = Object::parse(event).ok().filter(|it| it.len() == 2)?;
         let payload = event.get(PAYLOAD)?;
@@ -53,7 +53,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The event in an envelope. `payload` is JSON text, and stays as it is to the byte.
+/// Wraps an event in an envelope. `payload` is JSON text and is kept byte for byte.
 pub fn wrap(metadata: &Metadata, payload: &str) -> String {
     format!(
         "{{\"{METADATA}\":{},\"{PAYLOAD}\":{payload}}}",
@@ -74,21 +74,21 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_on_it_stays() {
+    fn unknown_metadata_is_kept() {
         let event = r#"{"_retry_metadata": {"attempt": 2, "initial_timestamp": 5, "tenant": {"n": 1.0}, "id": 5}, "_original_payload": null}"#;
         let opened = Envelope::open(event).unwrap();
         assert_eq!(opened.metadata.id, None);
         assert_eq!(opened.payload.get(), "null");
-        let again = wrap(&opened.metadata, opened.payload.get());
+        let wrapped = wrap(&opened.metadata, opened.payload.get());
         assert_eq!(
-            again,
+            wrapped,
             r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":5,"tenant":{"n": 1.0}},"_original_payload":null}"#
         );
     }
 
     proptest! {
         #[test]
-        fn what_is_wrapped_comes_out_to_the_byte(
+        fn wrapping_keeps_the_payload_byte_for_byte(
             payload in r#"(\{"a": ?("[a-z\u{e9}]{0,9}"|1e400|12345678901234567890|\[ ?\])\}|null|"x"|\[1, 2\]|-0\.0)"#, attempt in 1..100_u32,
         ) {
             let wrapped = wrap(&metadata(attempt), &payload);

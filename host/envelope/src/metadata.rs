@@ -1,25 +1,25 @@
-//! What is written on an envelope. Fields of somebody else's survive, and ours are left out where they say nothing.
+//! The metadata of an envelope. Unknown fields are kept, and empty fields of ours are omitted.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use backstop_json::{Object, number, text, whole};
+use backstop_json::{Object, integer, number, text};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// A number of seconds above this is one of milliseconds: it would be in the year 5138.
+/// A timestamp above this is in milliseconds: in seconds it would be in the year 5138.
 const SECONDS: f64 = 1e11;
 
 /// The latest time, in milliseconds: the end of the year 9999.
 const LATEST: f64 = 253_402_300_799_999.0;
 
-/// The largest `attempt` of an envelope: whatever language a function is in, it and the next number are whole ones there.
+/// The largest `attempt` of an envelope. Every language has an integer type for it and its successor.
 pub const LARGEST_ATTEMPT: u32 = i32::MAX as u32;
 
 /// The longest `id`, in bytes.
 pub const LONGEST_ID: usize = 128;
 
-/// Whether a text can be an event's id: 1 to [`LONGEST_ID`] characters of ASCII that can be seen, as a request id is. It may stand in a header, a key and a log.
+/// Whether a text is a valid event id: 1 to [`LONGEST_ID`] visible ASCII characters, like a request id. Such an id is safe in a header, a key and a log.
 pub fn is_id(text: &str) -> bool {
     (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -31,20 +31,20 @@ pub struct Metadata {
     pub attempt: NonZeroU32,
     /// When the first attempt failed, in whole seconds since 1970.
     pub initial_timestamp: u64,
-    /// Identifies the event through all of its attempts: the request id of the first. None in an envelope that is not ours.
+    /// Identifies the event in all of its attempts: the request id of the first. `None` in an envelope from another implementation.
     pub id: Option<String>,
-    /// How long this attempt was put off, in milliseconds.
+    /// The delay before this attempt, in milliseconds.
     pub previous_delay_ms: Option<u32>,
-    /// Why the attempt before failed.
+    /// Why the previous attempt failed.
     pub last_error: Option<LastError>,
     /// The digests of the policy that decided on this attempt.
     pub policy: Option<String>,
-    /// Set when the event came back from the dead-letter queue.
+    /// Set if the event was moved back from the dead-letter queue.
     pub redriven: Option<Redriven>,
     others: BTreeMap<String, Box<RawValue>>,
 }
 
-/// An error, in short.
+/// A short form of an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LastError {
     /// Its type or code.
@@ -70,7 +70,7 @@ impl PartialEq for Metadata {
 }
 
 impl Metadata {
-    /// With these two and nothing else.
+    /// Metadata with only these two fields.
     pub fn new(attempt: NonZeroU32, initial_timestamp: u64) -> Self {
         Self {
             attempt,
@@ -84,7 +84,7 @@ impl Metadata {
         }
     }
 
-    /// The ordinal of the invocation that carries the envelope. One without an `id` is of the pattern that counts retries: 1 for the first of them, which is the second attempt.
+    /// The ordinal of the invocation that carries the envelope. An envelope without an `id` follows the pattern that counts retries: its 1 is the first retry, which is the second attempt.
     pub fn ordinal(&self) -> NonZeroU32 {
         match self.id {
             Some(_) => self.attempt,
@@ -92,9 +92,9 @@ impl Metadata {
         }
     }
 
-    /// The metadata of an envelope; none of anything else. A field of ours that can't be what it says it is counts as one that is not there.
+    /// The metadata of an envelope; `None` if this is something else. An optional field with an invalid value counts as missing.
     pub(crate) fn of(mut fields: Object<'_>) -> Option<Self> {
-        let attempt = NonZeroU32::new(whole(fields.take("attempt")?, LARGEST_ATTEMPT)?)?;
+        let attempt = NonZeroU32::new(integer(fields.take("attempt")?, LARGEST_ATTEMPT)?)?;
         let initial_timestamp = seconds(fields.take("initial_timestamp")?)?;
         let id = fields.take("id").and_then(text).filter(|id| is_id(id));
         let delay = fields.take("previous_delay_ms");
@@ -104,7 +104,7 @@ impl Metadata {
             attempt,
             initial_timestamp,
             id,
-            previous_delay_ms: delay.and_then(|delay| whole(delay, u32::MAX)),
+            previous_delay_ms: delay.and_then(|delay| integer(delay, u32::MAX)),
             last_error: last_error.and_then(|error| LastError::of(&error)),
             policy: fields.take("policy").and_then(text),
             redriven: redriven.and_then(|redriven| Redriven::of(&redriven)),
@@ -149,23 +149,23 @@ impl LastError {
 impl Redriven {
     fn of(fields: &Object<'_>) -> Option<Self> {
         Some(Self {
-            attempts: fields.whole("attempts", LARGEST_ATTEMPT)?,
+            attempts: fields.integer("attempts", LARGEST_ATTEMPT)?,
             timestamp: seconds(fields.get("timestamp")?)?,
         })
     }
 }
 
-/// A time in whole seconds since 1970, of a number of seconds or milliseconds. None before 1970 and none after the year 9999.
+/// Converts a number of seconds or milliseconds since 1970 to whole seconds. `None` before 1970 and after the year 9999.
 fn seconds(value: &RawValue) -> Option<u64> {
     let given = number(value).filter(|given| (0.0..=LATEST).contains(given))?;
     let seconds = if given > SECONDS { given / 1e3 } else { given };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "not negative, and cut to whole seconds on purpose"
+        reason = "not negative, and truncated to whole seconds on purpose"
     )]
-    let whole = seconds as u64;
-    Some(whole)
+    let truncated = seconds as u64;
+    Some(truncated)
 }
 
 fn json<T: Serialize>(value: Option<&T>) -> Option<String> {

@@ -1,11 +1,11 @@
-//! Files that are written whole or not at all.
+//! Writes a file completely or not at all.
 
 use std::fs::Permissions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Writes a file under another name first, has it reach the disk, and puts it in the place of what was there. `mode` is that of Unix.
+/// Writes a temporary file next to `path`, syncs it to disk, and renames it to `path`. `mode` is its Unix mode.
 pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -20,14 +20,14 @@ pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Marks a file as used now.
+/// Sets a file's modification time to now. It marks the file as recently used.
 pub fn touch(path: &Path) {
     let now = std::fs::FileTimes::new().set_modified(backstop_core::clock::system());
-    let touched = std::fs::File::options()
+    let result = std::fs::File::options()
         .append(true)
         .open(path)
         .and_then(|file| file.set_times(now));
-    if let Err(error) = touched {
-        tracing::debug!(path = %path.display(), %error, "can't be marked as used");
+    if let Err(error) = result {
+        tracing::debug!(path = %path.display(), %error, "can't set the file's modification time");
     }
 }

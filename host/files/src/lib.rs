@@ -1,4 +1,4 @@
-//! Files that people write and files that Backstop writes: reads with a limit, atomic writes, and what is wrong with a file, explained where it is.
+//! Reading and writing files: reads with a size limit, atomic writes, and errors in TOML that point at the line.
 
 pub mod atomic_write;
 pub mod mistake;

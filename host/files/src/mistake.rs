@@ -1,11 +1,11 @@
-//! A mistake in a TOML file, told to the person who wrote it: the line, the key, what was found there and what would be right, in the words of TOML.
+//! A mistake in a TOML file, explained to its author: the line, the key, the value found and the value expected, in TOML's terms.
 
 use std::fmt;
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-/// A place in a text, and what is wrong there.
+/// A location in a text, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     line: usize,
@@ -16,7 +16,7 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    /// What is wrong with the bytes `span` of `text`.
+    /// A mistake in the bytes `span` of `text`.
     pub fn new(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
         let start = text.floor_char_boundary(span.start);
         let before = text.get(..start).unwrap_or_default();
@@ -38,7 +38,7 @@ impl Mistake {
         }
     }
 
-    /// What kept `text` from being read.
+    /// The mistake in `text` that caused a deserialization error.
     pub fn of(text: &str, error: &toml::de::Error) -> Self {
         let span = error.span().unwrap_or_default();
         let (file, _) = DeTable::parse_recoverable(text);
@@ -53,7 +53,7 @@ impl Mistake {
     }
 }
 
-/// The line that a byte stands in, from 1.
+/// The number of the line that contains a byte, from 1.
 pub fn line_of(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().iter().take(byte);
     before.filter(|byte| **byte == b'\n').count() + 1
@@ -76,7 +76,7 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The keys that lead to this byte, and the value there; of a key that is itself meant, the keys before it. Within a list of tables they are counted from its table.
+/// The keys that lead to this byte, and the value there. If the byte is within a key, the result has the keys before it and no value. In a list of tables, the keys start at the list's table.
 fn find<'a>(table: &'a DeTable<'a>, byte: usize) -> Option<(Vec<String>, Option<&'a DeValue<'a>>)> {
     for (key, value) in table {
         if key.span().contains(&byte) {
@@ -108,9 +108,9 @@ fn find<'a>(table: &'a DeTable<'a>, byte: usize) -> Option<(Vec<String>, Option<
     None
 }
 
-/// A message of the deserialiser's, which speaks of its own types, in TOML's words.
+/// A message of the deserializer in TOML's terms. The original names Rust's types.
 fn in_words(message: &str, is_date: bool) -> String {
-    // Of a value that is one of a few.
+    // The message for an enum.
     if message == "wanted string or table" {
         return "expected a text in quotes".to_owned();
     }
@@ -135,8 +135,8 @@ fn in_words(message: &str, is_date: bool) -> String {
             } else {
                 found_in_words(found)
             };
-            match most(wanted).filter(|most| is_above(&found, *most)) {
-                Some(most) => format!("expected at most {most}, not {found}"),
+            match largest(wanted).filter(|largest| is_above(&found, *largest)) {
+                Some(largest) => format!("expected at most {largest}, not {found}"),
                 None => format!("expected {}, not {found}", wanted_in_words(wanted)),
             }
         }
@@ -144,8 +144,8 @@ fn in_words(message: &str, is_date: bool) -> String {
     }
 }
 
-/// The largest whole number of a kind, where that is not beyond what TOML has.
-fn most(wanted: &str) -> Option<u32> {
+/// The largest value of an integer type, if TOML has larger numbers.
+fn largest(wanted: &str) -> Option<u32> {
     match wanted {
         "u8" => Some(u8::MAX.into()),
         "u16" => Some(u16::MAX.into()),
@@ -154,16 +154,16 @@ fn most(wanted: &str) -> Option<u32> {
     }
 }
 
-fn is_above(found: &str, most: u32) -> bool {
+fn is_above(found: &str, largest: u32) -> bool {
     let number = found.strip_prefix("the number ");
     number
         .and_then(|number| number.parse::<i128>().ok())
-        .is_some_and(|number| number > most.into())
+        .is_some_and(|number| number > largest.into())
 }
 
-/// What the deserialiser found.
+/// The value that the deserializer found, in TOML's terms.
 fn found_in_words(found: &str) -> String {
-    // `5`, and `5` as i128 where that is a large one.
+    // A small number is `5`, a large one is `5` as i128.
     let bare = |rest: &str| {
         let rest = rest.trim_start_matches('`');
         rest.split('`').next().unwrap_or(rest).to_owned()
@@ -186,7 +186,7 @@ fn found_in_words(found: &str) -> String {
     }
 }
 
-/// What the deserialiser wants; what our own types say of themselves stays as it is.
+/// The type that the deserializer expects, in TOML's terms. The descriptions of our own types stay as they are.
 fn wanted_in_words(wanted: &str) -> &str {
     match wanted {
         "a string" | "a borrowed string" | "str" | "string" | "a character" => "a text in quotes",
@@ -207,10 +207,10 @@ fn wanted_in_words(wanted: &str) -> &str {
     }
 }
 
-/// Panics where a message holds what no person who writes TOML should have to read: for tests.
+/// Panics if a message names one of Rust's types, which means nothing to an author of TOML. For tests.
 #[doc(hidden)]
-pub fn names_no_type(told: &str) {
-    let odd = [
+pub fn names_no_type(message: &str) {
+    let type_names = [
         "wanted ",
         "struct ",
         "enum ",
@@ -238,8 +238,8 @@ pub fn names_no_type(told: &str) {
         "boolean",
         "expected a string",
     ];
-    for odd in odd {
-        assert!(!told.contains(odd), "{odd:?} is in: {told}");
+    for name in type_names {
+        assert!(!message.contains(name), "{name:?} is in: {message}");
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_is_shown_with_its_line() {
+    fn the_location_is_shown_with_its_line() {
         let text = "a = 1\né = \"zwei\"\nlast = 3";
         let start = text.find('"').unwrap();
         for (span, expected) in [
@@ -272,7 +272,7 @@ mod tests {
 
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "read and never looked at")]
+    #[expect(dead_code, reason = "deserialized and not used")]
     struct Sample {
         number: Option<u32>,
         from_1: Option<std::num::NonZeroU32>,
@@ -287,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_by_its_key_and_in_the_words_of_toml() {
-        for (text, told) in [
+    fn a_mistake_is_explained_by_its_key_and_in_tomls_terms() {
+        for (text, expected) in [
             (
                 "number = \"5\"",
                 "number: expected a whole number from 0, not the text \"5\"",
@@ -357,7 +357,7 @@ mod tests {
             let error = toml::from_str::<Sample>(text).unwrap_err();
             let mistake = Mistake::of(text, &error);
             assert!(
-                mistake.message.starts_with(told),
+                mistake.message.starts_with(expected),
                 "{text}: {}",
                 mistake.message
             );

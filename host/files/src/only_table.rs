@@ -1,8 +1,8 @@
-//! Structs that are made of a table of TOML, and of nothing else.
+//! Structs that deserialize from a TOML table and from nothing else.
 
-/// Reads each of these structs from a table alone; `expected` is what a mistake says would be right. A derived `Deserialize` takes a list for it too, its items in the order of the fields.
+/// Implements `Deserialize` for each of these structs, from a table only. `expected` describes the struct in an error. A derived `Deserialize` also accepts a list of the fields' values in order.
 ///
-/// The struct derives `Deserialize` with `#[serde(remote = "Self")]`, which makes a function of it in place of the trait.
+/// The struct derives `Deserialize` with `#[serde(remote = "Self")]`, which generates a function instead of the trait implementation.
 #[macro_export]
 macro_rules! only_tables {
     ($($type:ident: $expected:literal;)*) => {$(

@@ -1,4 +1,4 @@
-//! Reads files that someone has named: no more of one than it may have, and where it matters regular files only, so that neither a device nor a pipe keeps the reader waiting.
+//! Reads files whose paths come from users. Every read has a size limit. Where waiting would be a problem, only regular files are read, because a device or a pipe may block the reader.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -7,15 +7,15 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// The most that a file written by a person may have: a configuration, a manifest, scenarios.
+/// The largest size of a file that people write, in bytes: a configuration, a manifest, scenarios.
 pub const WRITTEN: usize = 16 << 20;
 
-/// The most of a failure, a decision record or a message's body that a command is given.
+/// The largest size of a failure, a decision record or a message body as the input of a command, in bytes.
 pub const GIVEN: usize = 128 << 20;
 
-/// The whole file. One that is not regular is refused, and so is one with more than `most` bytes, as [`io::ErrorKind::FileTooLarge`]. Never waits for another program.
+/// Reads a regular file of at most `most` bytes; a larger one is an [`io::ErrorKind::FileTooLarge`]. Never waits for another program.
 pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    // Without this flag, to open a pipe waits until somebody writes to it.
+    // Without NONBLOCK, opening a pipe blocks until another process opens it for writing.
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = OpenOptions::new()
         .read(true)
@@ -35,17 +35,17 @@ pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     capped(file, most)
 }
 
-/// The same, as text.
+/// Like [`read`], but returns text.
 pub fn read_text(path: &Path, most: usize) -> io::Result<String> {
     text(read(path, most)?)
 }
 
-/// Text of any file, a pipe such as a shell's `<(…)` too, which may keep the reader waiting. Refuses more than `most` bytes.
+/// Reads text of at most `most` bytes from any file. Blocks on a pipe such as a shell's `<(…)`.
 pub fn read_text_of_any(path: &Path, most: usize) -> io::Result<String> {
     text(capped(File::open(path)?, most)?)
 }
 
-/// All that there is to read, at most `most` bytes.
+/// Reads to the end, and fails if there are more than `most` bytes.
 pub fn capped(reader: impl Read, most: usize) -> io::Result<Vec<u8>> {
     let limit = u64::try_from(most).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
@@ -59,7 +59,7 @@ pub fn capped(reader: impl Read, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Text of bytes.
+/// Converts UTF-8 bytes to text.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| {
         let reason = "it is not text: expected UTF-8";
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_whole_or_refused() {
+    fn a_file_is_read_completely_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "four").unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_without_waiting() {
+    fn a_file_that_is_not_regular_is_rejected_without_blocking() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         let mode = rustix::fs::Mode::RWXU;
@@ -98,8 +98,8 @@ mod tests {
             (folder.path(), "a folder"),
             (Path::new("/dev/zero"), "a device"),
         ] {
-            let refused = read(path, 4).unwrap_err().to_string();
-            assert_eq!(refused, format!("it is {what}; expected a regular file"));
+            let error = read(path, 4).unwrap_err().to_string();
+            assert_eq!(error, format!("it is {what}; expected a regular file"));
         }
         let endless = read_text_of_any(Path::new("/dev/zero"), 1 << 20).unwrap_err();
         assert_eq!(endless.kind(), io::ErrorKind::FileTooLarge);

@@ -1,4 +1,4 @@
-//! The kinds of values in the configuration, each read from the text that people write.
+//! The types of values in the configuration, parsed from the text that people write.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,24 +13,24 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 #[derive(Debug, Clone, Copy)]
 pub struct Span(pub Duration);
 
-/// The duration that `text` says.
+/// Parses a duration with its unit.
 pub fn parse_span(text: &str) -> Result<Duration, backstop_backoff::ParseDurationError> {
     parse_duration(text).map(Duration::from_millis)
 }
 
-/// A number of bytes: `"64MiB"`, or a whole number.
+/// A number of bytes: `"64MiB"`, or an integer.
 #[derive(Debug, Clone, Copy)]
 pub struct Bytes(pub usize);
 
-/// A program and its arguments: a list, or one text without arguments.
+/// A program and its arguments: a list, or a string without arguments.
 #[derive(Debug, Clone)]
 pub struct Command(pub Vec<String>);
 
-/// A policy's settings: a table of texts, numbers and switches, which reach the policy as text.
+/// A policy's settings: a table of strings, numbers and booleans. The policy receives them as text.
 #[derive(Debug, Clone, Default)]
 pub struct SettingsTable(pub Settings);
 
-/// A whole number, as flags give it: from 1 where that is the least that the type holds.
+/// Parses the integer of a flag. It starts at 1 if the type does not hold 0.
 pub fn parse_number<T: FromStr>(text: &str) -> Result<T, String> {
     let least = if "0".parse::<T>().is_ok() { 0 } else { 1 };
     let number = text.trim().parse();

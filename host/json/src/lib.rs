@@ -1,6 +1,6 @@
-//! JSON that others wrote, read so that one odd field costs nothing but itself.
+//! Reads JSON that other programs wrote. A field that can't be read does not affect the others.
 //!
-//! `serde`'s derived structs take arrays for objects, fail as a whole when one field can't be read, and refuse text with half of a surrogate pair in it, which Node writes whenever a text is cut through an emoji. [`Object`] keeps each field as the text that it was written as, and reads it when it is asked for; [`object`] is for structs that may only be made of objects.
+//! `serde`'s derived structs accept arrays in place of objects, fail if a single field can't be read, and reject text with an unpaired surrogate, which Node writes when it cuts a string in the middle of an emoji. [`Object`] keeps each field as its JSON text and parses it on access. [`object`] deserializes a struct from an object only.
 
 mod only;
 mod text;
@@ -14,27 +14,27 @@ use serde_json::value::RawValue;
 pub use only::{object, only_object};
 use text::Text;
 
-/// The fields of a JSON object, each as the text that it was written as, however large its numbers and however deep it is. Of a name that is there twice the last counts, as in JavaScript and Python.
+/// The fields of a JSON object, each as its JSON text, however large its numbers and however deep it is. If a name occurs twice, the last value counts, as in JavaScript and Python.
 #[derive(Debug, Clone, Default)]
 pub struct Object<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'a> Object<'a> {
-    /// Reads the text of an object. Everything else is an error, an array too.
+    /// Parses the text of an object. Anything else is an error, including an array.
     pub fn parse(text: &'a str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
 
-    /// The fields of a value that is an object.
+    /// The fields of `value`, if it is an object.
     pub fn of(value: &'a RawValue) -> Option<Self> {
         Self::parse(value.get()).ok()
     }
 
-    /// How many fields there are, by different names.
+    /// The number of fields. Duplicate names count once.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no field.
+    /// Whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -44,24 +44,24 @@ impl<'a> Object<'a> {
         self.0.get(name).copied()
     }
 
-    /// Takes a field out, `null` included.
+    /// Removes a field and returns its value, `null` included.
     pub fn take(&mut self, name: &str) -> Option<&'a RawValue> {
         self.0.remove(name)
     }
 
-    /// The value of a field that is a string.
+    /// The value of a field, if it is a string.
     pub fn text(&self, name: &str) -> Option<String> {
         text(self.get(name)?)
     }
 
-    /// The value of a field that is an object.
+    /// The value of a field, if it is an object.
     pub fn object(&self, name: &str) -> Option<Self> {
         Self::of(self.get(name)?)
     }
 
-    /// The value of a field that is a whole number from 0 to `most`.
-    pub fn whole(&self, name: &str, most: u32) -> Option<u32> {
-        whole(self.get(name)?, most)
+    /// The value of a field, if it is an integer from 0 to `most`.
+    pub fn integer(&self, name: &str, most: u32) -> Option<u32> {
+        integer(self.get(name)?, most)
     }
 }
 
@@ -98,13 +98,13 @@ impl<'de> Deserialize<'de> for Object<'de> {
     }
 }
 
-/// The text of a value that is a string. Half of a surrogate pair becomes U+FFFD.
+/// The text of a value, if it is a string. An unpaired surrogate becomes U+FFFD.
 pub fn text(value: &RawValue) -> Option<String> {
     let Text(text) = serde_json::from_str(value.get()).ok()?;
     Some(text)
 }
 
-/// What there is of a value to show: a string as its text, nothing of `null`, anything else as its JSON text.
+/// A value for display: a string as its text, `null` as the empty string, anything else as its JSON text.
 pub fn shown(value: &RawValue) -> String {
     match value.get() {
         "null" => String::new(),
@@ -112,21 +112,21 @@ pub fn shown(value: &RawValue) -> String {
     }
 }
 
-/// A value that is a number; infinite beyond what a double holds, as in JavaScript and Python.
+/// A value, if it is a number. A number outside a double's range is infinite, as in JavaScript and Python.
 pub fn number(value: &RawValue) -> Option<f64> {
-    // A JSON number, and no other word that `f64` knows: `RawValue` has only checked that it is JSON.
+    // `f64` also parses words such as `inf`; `RawValue` guarantees only that this is JSON.
     let json = value.get();
     json.starts_with(|first: char| first == '-' || first.is_ascii_digit())
         .then(|| json.parse().ok())?
 }
 
-/// A value that is a whole number from 0 to `most`, in whatever way it is written: `2`, `2.0`, `2e0`.
-pub fn whole(value: &RawValue, most: u32) -> Option<u32> {
+/// A value, if it is an integer from 0 to `most` in any notation: `2`, `2.0`, `2e0`.
+pub fn integer(value: &RawValue, most: u32) -> Option<u32> {
     let number = number(value).filter(|number| number.fract() == 0.0)?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "whole, and within 0 to a u32"
+        reason = "an integer in the range of u32"
     )]
     (0.0..=f64::from(most))
         .contains(&number)
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_field_is_the_text_that_was_written() {
+    fn each_field_keeps_its_json_text() {
         let deep = "[".repeat(1_000) + &"]".repeat(1_000);
         let json = format!(
             r#" {{"a": 1e400, "b": {deep}, "c": "x\ud83d", "c\ud83d": 1.10, "n": null, "d": 1, "d": 2}} "#
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_an_object() {
+    fn only_an_object_is_parsed() {
         for json in [
             "",
             "{",
@@ -174,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_count_by_their_value() {
-        let of = |json: &str| whole(&RawValue::from_string(json.to_owned()).unwrap(), u32::MAX);
+    fn an_integer_is_recognised_in_any_notation() {
+        let of = |json: &str| integer(&RawValue::from_string(json.to_owned()).unwrap(), u32::MAX);
         for (json, expected) in [
             ("2", Some(2)),
             ("2.0", Some(2)),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_value_is_its_text() {
+    fn a_string_is_shown_as_its_text_and_anything_else_as_json() {
         for (json, expected) in [
             (r#""a\n\ud83d\ude00""#, "a\n😀"),
             ("null", ""),

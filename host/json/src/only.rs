@@ -1,4 +1,4 @@
-//! Structs that are made of objects, and of nothing else.
+//! Deserializes structs from objects and from nothing else.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// Reads a struct from the text of an object. A derived `Deserialize` alone takes an array for it too, its items in the order of the fields.
+/// Deserializes a struct from the text of an object. A derived `Deserialize` alone also accepts an array of the fields' values in order.
 pub fn object<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<T> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = only_object(&mut deserializer)?;
@@ -14,7 +14,7 @@ pub fn object<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<T>
     Ok(value)
 }
 
-/// The same for a field: `#[serde(deserialize_with = "backstop_json::only_object")]`.
+/// Like [`object`], for a field: `#[serde(deserialize_with = "backstop_json::only_object")]`.
 pub fn only_object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -53,9 +53,9 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_is_made_of_an_object_and_not_of_an_array() {
-        let made = object::<Outer>(r#" {"inner": {"a": 1}} "#).unwrap();
-        assert_eq!(made.inner, Inner { a: 1 });
+    fn a_struct_is_read_from_an_object_and_not_from_an_array() {
+        let outer = object::<Outer>(r#" {"inner": {"a": 1}} "#).unwrap();
+        assert_eq!(outer.inner, Inner { a: 1 });
         for json in [
             r#"[{"a": 1}]"#,
             r#"{"inner": [1]}"#,
@@ -65,7 +65,7 @@ mod tests {
         ] {
             assert!(object::<Outer>(json).is_err(), "{json}");
         }
-        // What a derived struct makes of it alone.
+        // The derived implementation alone accepts it.
         assert!(serde_json::from_str::<Inner>("[1]").is_ok());
     }
 }

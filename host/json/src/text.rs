@@ -1,4 +1,4 @@
-//! A JSON string as text, even where it is no Unicode: half of a surrogate pair becomes U+FFFD.
+//! A JSON string as text, even if it is not valid Unicode: an unpaired surrogate becomes U+FFFD.
 
 use std::fmt;
 
@@ -28,12 +28,12 @@ impl<'de> Deserialize<'de> for Text {
             }
         }
 
-        // For bytes serde_json decodes half of a surrogate pair too, as three bytes that are no UTF-8 (WTF-8).
+        // For bytes, serde_json also decodes an unpaired surrogate, to three bytes of WTF-8 that are not valid UTF-8.
         deserializer.deserialize_bytes(Bytes)
     }
 }
 
-/// The text of WTF-8: one U+FFFD for each half of a surrogate pair.
+/// Converts WTF-8 to text: each unpaired surrogate becomes one U+FFFD.
 fn decoded(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     let mut chunks = bytes.utf8_chunks().peekable();
@@ -43,7 +43,7 @@ fn decoded(bytes: &[u8]) -> String {
             continue;
         }
         text.push(char::REPLACEMENT_CHARACTER);
-        // The first of the three bytes ends a chunk, and each of the other two is one of its own.
+        // The first of the three bytes ends a chunk, and each of the other two has its own chunk.
         if chunk.invalid().first() == Some(&0xED) {
             for _ in 0..2 {
                 chunks.next_if(|next| next.valid().is_empty() && is_continuation(next.invalid()));
@@ -62,16 +62,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_a_surrogate_pair_costs_one_character() {
-        let halves = "\u{fffd}\u{fffd}";
+    fn an_unpaired_surrogate_becomes_one_character() {
+        let two = "\u{fffd}\u{fffd}";
         for (json, expected) in [
             (r#""""#, String::new()),
             (r#""plain é \u00e9 \n""#, "plain é é \n".to_owned()),
             (r#""\ud83d\ude00""#, "😀".to_owned()),
             (r#""cut \ud83d""#, "cut \u{fffd}".to_owned()),
             (r#""\ude00 cut""#, "\u{fffd} cut".to_owned()),
-            (r#""\ud83d\ud83d""#, halves.to_owned()),
-            (r#""\ude00\ud83d""#, halves.to_owned()),
+            (r#""\ud83d\ud83d""#, two.to_owned()),
+            (r#""\ude00\ud83d""#, two.to_owned()),
             (r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀".to_owned()),
             (r#""\ud83dx\u0000""#, "\u{fffd}x\0".to_owned()),
         ] {

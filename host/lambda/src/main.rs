@@ -1,4 +1,4 @@
-//! The Lambda retry handler as a `provided.al2023` function: `make lambda` packs it.
+//! The Lambda retry handler as a `provided.al2023` function: `make lambda` packages it.
 
 use std::env;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
     for name in unknown_variables(names) {
         tracing::warn!(
             variable = name,
-            "no such setting: it is not heeded; see host/docs/lambda.md for those that there are"
+            "unknown setting: the variable is ignored; host/docs/lambda.md lists the settings"
         );
     }
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
@@ -70,7 +70,7 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
         let (started, log) = (Arc::clone(&started), log.clone());
         async move {
             let handled = handle(started, event).await;
-            // Lambda freezes the process once the batch is answered.
+            // Lambda freezes the process after the response.
             let flushing = tokio::task::spawn_blocking(move || log.flush(FLUSH_TIMEOUT));
             let _ = flushing.await;
             handled
@@ -82,7 +82,7 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
         .map_err(anyhow::Error::from_boxed)
 }
 
-/// Lambda's own variables are as `lambda_runtime` needs them: it panics over one that is not.
+/// Checks the variables that Lambda sets, because `lambda_runtime` panics on an invalid one.
 fn check_environment() -> anyhow::Result<()> {
     let value = |name: &str| {
         env::var(name).with_context(|| format!("{name} is missing or not text: Lambda sets it"))
@@ -122,11 +122,11 @@ async fn handle(
     started.refresh.end(deadline).await;
     if started.recorder.is_some() || started.shadow.is_some() {
         let flushing = tokio::task::spawn_blocking(move || {
-            // Within what the margin leaves: a reader that has stopped must not cost the batch.
+            // Half of the time that is left: a reader that has stopped must not fail the batch.
             started.flush(deadline.saturating_duration_since(Instant::now()) / 2);
         });
         if let Err(error) = flushing.await {
-            tracing::error!(%error, "the last decision records may not be written");
+            tracing::error!(%error, "the last decision records may be lost");
         }
     }
     handled.map_err(|error| {
@@ -138,12 +138,12 @@ async fn handle(
     })
 }
 
-/// Log lines as Lambda's advanced logging controls want them: JSON or text, from the level that they say. Written by a thread of their own, so that no message waits for a reader that has stopped.
+/// Sets up logging in the format and from the level of Lambda's advanced logging controls. A separate thread writes the lines, so that no message waits for a reader that has stopped.
 fn log() -> std::io::Result<BackgroundWriter> {
     let writer = BackgroundWriter::to(std::io::stdout(), |lines| {
         tracing::warn!(
             lines,
-            "log lines were lost: standard output could not be written"
+            "log lines were lost: standard output can't be written"
         );
     })?;
     let level = env::var("AWS_LAMBDA_LOG_LEVEL").unwrap_or_else(|_| "INFO".to_owned());

@@ -1,6 +1,6 @@
-//! Lines that a thread of its own writes to a stream. Whoever has a line to write never waits for the reader, and never fails.
+//! Writes lines to a stream on a separate thread. Callers never wait for the reader and never get an error.
 //!
-//! A log is written so: a reader that has stopped, a full disk or a closed pipe costs log lines and nothing else.
+//! The log uses it: if its reader stops, the disk is full or the pipe is closed, only log lines are lost.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,38 +12,38 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How many bytes may wait to be written. What comes on top of them is dropped and counted.
+/// The size of the buffer, in bytes. Further lines are dropped and counted.
 const WAITING_BYTES: usize = 4 << 20;
 
-/// Hands lines to the thread that writes them. Cheap to clone. The thread lives as long as the process.
+/// Passes lines to the thread that writes them. Cheap to clone. The thread lives as long as the process.
 #[derive(Debug, Clone)]
 pub struct BackgroundWriter(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A line has come.
+    /// A line was added.
     filled: Condvar,
-    /// Every line is written, or lost.
+    /// Every line is written or lost.
     emptied: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     lines: VecDeque<Vec<u8>>,
-    /// Of the lines that wait, and of the one that is being written.
+    /// The bytes of the buffered lines and of the line that is being written.
     bytes: usize,
-    /// Lines that were not written since the last one that was.
+    /// Lines that were dropped since the last successful write.
     dropped: u64,
 }
 
 impl BackgroundWriter {
-    /// Writes to standard error or standard output. The stream's own lock is not taken, so that nobody else waits for a reader that has stopped.
+    /// Writes to standard error or standard output, without taking the stream's lock, so that other users of the stream are not blocked if the reader stops.
     ///
-    /// `report` is called with the number of lines that were dropped as soon as a line can be written again.
+    /// As soon as a line can be written again, `report` is called with the number of dropped lines.
     pub fn to(stream: impl AsFd, report: impl Fn(u64) + Send + 'static) -> io::Result<Self> {
-        let own = File::from(stream.as_fd().try_clone_to_owned()?);
-        Self::start(own, report)
+        let file = File::from(stream.as_fd().try_clone_to_owned()?);
+        Self::start(file, report)
     }
 
     fn start(
@@ -51,14 +51,14 @@ impl BackgroundWriter {
         report: impl Fn(u64) + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let writing = Arc::clone(&shared);
+        let worker = Arc::clone(&shared);
         thread::Builder::new()
             .name("lines".to_owned())
-            .spawn(move || writing.write_all(writer, &report))?;
+            .spawn(move || worker.write_all(writer, &report))?;
         Ok(Self(shared))
     }
 
-    /// Hands over one line, its newline included. Dropped where too much is waiting already.
+    /// Adds one line, its newline included. The line is dropped if the buffer is full.
     pub fn write(&self, line: &[u8]) {
         let mut state = self.0.lock();
         if state.bytes + line.len() > WAITING_BYTES {
@@ -70,12 +70,12 @@ impl BackgroundWriter {
         self.0.filled.notify_one();
     }
 
-    /// Waits until all lines so far are written, for at most so long. Whether they are. Blocks.
-    pub fn flush(&self, within: Duration) -> bool {
+    /// Waits until all lines so far are written, for at most `timeout`, and returns whether they are. Blocks.
+    pub fn flush(&self, timeout: Duration) -> bool {
         let waited = self
             .0
             .emptied
-            .wait_timeout_while(self.0.lock(), within, |state| state.bytes > 0);
+            .wait_timeout_while(self.0.lock(), timeout, |state| state.bytes > 0);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.bytes == 0
     }
@@ -94,12 +94,12 @@ impl Shared {
         state.lines.pop_front().unwrap_or_default()
     }
 
-    /// The thread. Its lock is never held while it writes.
+    /// The thread's loop. It never holds the lock while it writes.
     fn write_all(&self, mut writer: impl Write, report: &impl Fn(u64)) {
         let mut torn = false;
         loop {
             let line = self.next();
-            // A line that a full disk cut short spoils no other.
+            // A line break ends a line that a full disk cut off.
             let end: &[u8] = if torn { b"\n" } else { b"" };
             let written = writer
                 .write_all(end)
@@ -117,7 +117,7 @@ impl Shared {
             };
             drop(state);
             if dropped > 0 {
-                // May be a line of this writer's.
+                // The report may itself be a line of this writer.
                 report(dropped);
             }
             if self.lock().bytes == 0 {
@@ -127,7 +127,7 @@ impl Shared {
     }
 }
 
-/// One line after another. Never fails.
+/// Each write adds a line. Never fails.
 impl Write for &BackgroundWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         BackgroundWriter::write(self, line);
@@ -152,15 +152,15 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// A reader that takes a line whenever it is allowed one, or refuses it.
-    struct Allowed {
-        allowances: Receiver<bool>,
+    /// A stream that accepts or rejects each line as the test says.
+    struct Scripted {
+        results: Receiver<bool>,
         written: Sender<String>,
     }
 
-    impl Write for Allowed {
+    impl Write for Scripted {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            if !self.allowances.recv().unwrap_or(false) {
+            if !self.results.recv().unwrap_or(false) {
                 return Err(io::Error::from(io::ErrorKind::BrokenPipe));
             }
             let _ = self
@@ -182,12 +182,12 @@ mod tests {
     }
 
     fn trial() -> Trial {
-        let (allow, allowances) = channel();
-        let (sent, written) = channel();
+        let (allow, results) = channel();
+        let (lines, written) = channel();
         let (report, dropped) = channel();
-        let stream = Allowed {
-            allowances,
-            written: sent,
+        let stream = Scripted {
+            results,
+            written: lines,
         };
         let writer = BackgroundWriter::start(stream, move |lines| {
             let _ = report.send(lines);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_stopped_costs_lines_and_the_number_of_them_is_reported() {
+    fn lines_are_dropped_and_counted_while_nobody_reads() {
         let trial = trial();
         let line = vec![b'x'; 1 << 20];
         for _ in 0..10 {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_refused_is_dropped_and_the_next_begins_anew() {
+    fn a_line_that_fails_is_dropped_and_the_next_starts_a_new_line() {
         let trial = trial();
         trial.allow.send(false).unwrap();
         trial.writer.write(b"lost\n");

@@ -1,4 +1,4 @@
-//! How log lines are written as text: one line for each event, whatever is in its fields.
+//! Formats log events as text: one line per event, whatever its fields contain.
 
 use std::fmt::{self, Debug, Formatter, Write};
 
@@ -9,9 +9,9 @@ use tracing_subscriber::fmt::format::{DefaultVisitor, Writer};
 
 use backstop_core::text::Escaping;
 
-/// The fields of an event or a span as text, with everything escaped that would begin another line or that a terminal would obey: what comes from messages, policies and workers can't forge a log line.
+/// Formats the fields of an event or a span as text. Line breaks and terminal control characters are escaped, so that text from messages, policies and workers can't forge a log line.
 ///
-/// JSON lines don't need it: JSON has escapes of its own.
+/// JSON lines don't need it, because JSON has its own escapes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EscapedFields;
 
@@ -23,7 +23,7 @@ impl<'writer> FormatFields<'writer> for EscapedFields {
     }
 }
 
-/// Hands every value on escaped; names and colours are the other visitor's.
+/// Escapes every value; the inner visitor adds names and colours.
 struct EscapingVisitor<'writer>(DefaultVisitor<'writer>);
 
 impl Visit for EscapingVisitor<'_> {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn no_field_begins_a_line_or_reaches_a_terminal_as_it_is() {
+    fn line_breaks_and_control_characters_in_fields_are_escaped() {
         let lines = Lines::default();
         let written = lines.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -78,10 +78,10 @@ mod tests {
             .without_time()
             .with_writer(move || written.clone())
             .finish();
-        let odd = "E\r\n  INFO all is well\u{1b}[2J\u{9b}0m\u{202e}\u{2028}";
+        let hostile = "E\r\n  INFO all is well\u{1b}[2J\u{9b}0m\u{202e}\u{2028}";
         tracing::subscriber::with_default(subscriber, || {
-            let _span = tracing::info_span!("message", id = odd, shown = %odd).entered();
-            tracing::warn!(error = %odd, class = odd, debugged = ?odd, count = 3, "{odd}");
+            let _span = tracing::info_span!("message", id = hostile, shown = %hostile).entered();
+            tracing::warn!(error = %hostile, class = hostile, debugged = ?hostile, count = 3, "{hostile}");
         });
         let lines = lines.0.lock().unwrap();
         let text = std::str::from_utf8(&lines).unwrap();

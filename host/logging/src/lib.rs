@@ -1,4 +1,4 @@
-//! Log lines that never hold up a message and that nobody can forge: see [`BackgroundWriter`] and [`EscapedFields`].
+//! Logging that never delays a message ([`BackgroundWriter`]) and lines that nobody can forge ([`EscapedFields`]).
 
 mod background_writer;
 mod escaped_fields;

@@ -1,4 +1,4 @@
-//! Starts that are stopped, and hosts that end while they load a version.
+//! Signals during the startup, and hosts that crash while they load a version.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -12,11 +12,11 @@ use backstop_tests::policies::{Rule, waits};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Child;
 
-/// `backstop run` that has not started yet, and heeds signals.
+/// `backstop run` during its startup, as soon as it handles signals.
 async fn starting(arguments: &[&str], cache: &Path) -> Child {
     let child = backstop::command(&[&["run"], arguments].concat())
         .env("BACKSTOP_CACHE", cache)
-        // As on one processor: what blocks a thread blocks the start.
+        // One thread, so that a blocked thread blocks the startup.
         .env("TOKIO_WORKER_THREADS", "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -24,7 +24,7 @@ async fn starting(arguments: &[&str], cache: &Path) -> Child {
         .spawn()
         .unwrap();
     let path = format!("/proc/{}/status", child.id().unwrap());
-    eventually("signals are heeded", || async {
+    eventually("signals are handled", || async {
         let status = std::fs::read_to_string(&path).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
@@ -34,12 +34,12 @@ async fn starting(arguments: &[&str], cache: &Path) -> Child {
     child
 }
 
-/// Ends it with SIGTERM, long before what it waits for would end; its exit code and its output.
-async fn ended(child: Child) -> (i32, String) {
+/// Sends SIGTERM, and returns the exit code and the log. The process must not wait for what it does.
+async fn terminated(child: Child) -> (i32, String) {
     let id = i32::try_from(child.id().unwrap()).unwrap();
     kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait_with_output());
-    let output = ended.await.expect("it ends").unwrap();
+    let output = tokio::time::timeout(Duration::from_secs(20), child.wait_with_output());
+    let output = output.await.expect("it ends").unwrap();
     (
         output.status.code().unwrap(),
         backstop::text(&output.stderr),
@@ -47,12 +47,12 @@ async fn ended(child: Child) -> (i32, String) {
 }
 
 #[tokio::test]
-async fn a_start_can_be_stopped_whatever_it_waits_for() {
+async fn a_signal_stops_a_start_whatever_it_waits_for() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("kept");
-    let stopped = |(code, said): (i32, String)| {
-        assert_eq!(code, 0, "{said}");
-        assert!(said.contains("stopped during startup"), "{said}");
+    let stopped = |(code, log): (i32, String)| {
+        assert_eq!(code, 0, "{log}");
+        assert!(log.contains("stopped during startup"), "{log}");
     };
     let here = ["--queue-url", "local:try", "--exec", "true"];
 
@@ -62,13 +62,13 @@ async fn a_start_can_be_stopped_whatever_it_waits_for() {
     let policy = ["--policy", policy.to_str().unwrap()];
     let start = starting(&[&here[..], &policy].concat(), &cache).await;
     let held = Held::of(start.id().unwrap());
-    stopped(ended(start).await);
+    stopped(terminated(start).await);
     held.gone();
     for left in ["loading", "refused"] {
         assert_eq!(cache.join(left).read_dir().unwrap().count(), 0, "{left}");
     }
 
-    // S3, and SQS, which take a connection and say nothing.
+    // S3 and SQS that accept a connection and never respond.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let at = ["--endpoint-url", &endpoint];
@@ -77,18 +77,18 @@ async fn a_start_can_be_stopped_whatever_it_waits_for() {
     let sqs = [&["--queue-url", &url, "--exec", "true"], &at[..]].concat();
     for arguments in [s3, sqs] {
         let start = starting(&arguments, &cache).await;
-        let _asked = silent.accept().unwrap();
-        stopped(ended(start).await);
+        let _connection = silent.accept().unwrap();
+        stopped(terminated(start).await);
     }
 
-    // Messages that are still being typed.
+    // Messages from standard input.
     let start = starting(&[&here[..], &["--messages", "-"]].concat(), &cache).await;
-    stopped(ended(start).await);
+    stopped(terminated(start).await);
 }
 
-/// Its probe goes on for as long as its limits let it.
+/// The probe of this version runs until its limits are reached.
 #[tokio::test]
-async fn a_version_that_a_host_died_of_is_not_loaded_again_and_a_stop_is_no_death() {
+async fn a_version_that_crashed_a_host_is_not_loaded_again_and_a_signal_is_no_crash() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let config = at("backstop.toml");
@@ -126,11 +126,11 @@ async fn a_version_that_a_host_died_of_is_not_loaded_again_and_a_stop_is_no_deat
     std::fs::write(at("policy.wat"), waits(1)).unwrap();
     serves().await.stop().await;
 
-    // A stop is the end of the host's own will.
+    // A signal is no crash.
     endless(1);
     let stopped = start().await;
     loads().await;
-    assert_eq!(ended(stopped).await.0, 0);
+    assert_eq!(terminated(stopped).await.0, 0);
     assert_eq!(marks(), 0);
 
     let mut killed = start().await;
@@ -149,7 +149,7 @@ async fn a_version_that_a_host_died_of_is_not_loaded_again_and_a_stop_is_no_deat
     }
     assert_eq!(marks(), 0);
 
-    // Another version is another matter; and where there is none to go on with, it is tried again.
+    // Another version is loaded as usual. If the cache has no other version, the rejected one is tried again.
     endless(2);
     let mut killed = start().await;
     loads().await;
@@ -161,6 +161,6 @@ async fn a_version_that_a_host_died_of_is_not_loaded_again_and_a_stop_is_no_deat
     })
     .await;
     loads().await;
-    let (_, said) = ended(again).await;
-    assert!(said.contains("it is tried again"), "{said}");
+    let (_, log) = terminated(again).await;
+    assert!(log.contains("it is tried again"), "{log}");
 }

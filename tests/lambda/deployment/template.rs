@@ -1,10 +1,10 @@
-//! A CloudFormation template, read for what a deployment is judged by: references resolved, permissions and settings as plain values.
+//! Reads a CloudFormation template: resolves references, and returns permissions and settings as plain values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// A CloudFormation template whose resources are known by what they are for, whatever their logical ids.
+/// A CloudFormation template whose resources have names by their role, independent of their logical ids.
 pub(super) struct Template {
     pub(super) resources: Map<String, Value>,
     pub(super) parameters: Value,
@@ -12,7 +12,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// What is for what follows from the mapping and the on-failure destination.
+    /// Finds the role of each resource through the mapping and the on-failure destination.
     pub(super) fn of(template: &Value) -> Self {
         let mut this = Self {
             resources: template["Resources"].as_object().unwrap().clone(),
@@ -71,11 +71,11 @@ impl Template {
             | Value::Bool(_)
             | Value::Number(_)
             | Value::Array(_)
-            | Value::Object(_)) => panic!("{other} is no text"),
+            | Value::Object(_)) => panic!("{other} is not text"),
         }
     }
 
-    /// A value with references by name, and whatever is in it as text: a parameter may be text where a property is a number.
+    /// A value with references by name and every scalar as text, because a parameter may be text where a property is a number.
     pub(super) fn plain(&self, value: &Value) -> Value {
         if let Some(text) = self.call(value) {
             return Value::String(text);
@@ -91,7 +91,7 @@ impl Template {
         }
     }
 
-    /// The result of one of CloudFormation's functions; none of anything else.
+    /// The result of an intrinsic function; `None` for any other value.
     pub(super) fn call(&self, value: &Value) -> Option<String> {
         let call = value.as_object().filter(|fields| fields.len() == 1)?;
         let (name, argument) = call.iter().next()?;
@@ -136,7 +136,7 @@ impl Template {
         text
     }
 
-    /// Who may do what on which resource, by every policy that there is. Managed ones are none of ours.
+    /// The permissions of every policy: role, action and resource. Managed policies are not allowed.
     pub(super) fn permissions(&self) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         for (id, resource) in &self.resources {
@@ -173,7 +173,7 @@ impl Template {
         allowed
     }
 
-    /// What each alarm watches, and from where on it is raised.
+    /// The metric and the threshold of each alarm.
     pub(super) fn alarms(&self) -> BTreeSet<String> {
         self.of_kind("AWS::CloudWatch::Alarm")
             .into_iter()
@@ -196,7 +196,7 @@ impl Template {
             .collect()
     }
 
-    /// The settings of everything but roles and alarms, without what differs by nature: where the code is, and what the queues are called.
+    /// The settings of all resources except roles and alarms, without those that must differ: the location of the code and the names of the queues.
     pub(super) fn settings(&self) -> BTreeMap<String, Value> {
         let mut all = BTreeMap::new();
         for (id, resource) in &self.resources {
@@ -215,7 +215,7 @@ impl Template {
     }
 }
 
-/// The logical id that a reference leads to.
+/// The logical id of a reference.
 pub(super) fn id(reference: &Value) -> String {
     reference["Ref"]
         .as_str()
@@ -224,7 +224,7 @@ pub(super) fn id(reference: &Value) -> String {
         .to_owned()
 }
 
-/// The items of a list, or the one that stands for itself.
+/// The items of a list, or a single value as its only item.
 pub(super) fn many(value: &Value) -> Vec<&Value> {
     value
         .as_array()

@@ -78,7 +78,7 @@ impl Cache {
             (Err(error), Self::User | Self::Off) => {
                 let error = chain(&error);
                 tracing::warn!(
-                    "the cache of policies is off, since its directory can't be used: {error}"
+                    "the policy cache is disabled, because its directory can't be used: {error}"
                 );
                 Ok(None)
             }

@@ -12,7 +12,7 @@ use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, 
 use crate::decider::Decided;
 use crate::decision::{Action, DecidedBy};
 use crate::failure::{Failure, Milliseconds};
-use crate::queue::{Batched, GaveUp, Message, Outgoing, Requests, VisibilityTimeout};
+use crate::queue::{Batched, Message, Outgoing, Requests, SubmitError, VisibilityTimeout};
 
 /// How long each request is retried. The heartbeat keeps the message invisible meanwhile.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -83,10 +83,10 @@ impl Applier {
         is_removed
     }
 
-    /// Hides a message until its next attempt.
+    /// Delays a message until its next attempt.
     async fn retry(&self, message: &Message, delay: Milliseconds) {
         let timeout = VisibilityTimeout::rounded_up(delay.as_duration());
-        match self.hide(message, timeout).await {
+        match self.change_visibility(message, timeout).await {
             Ok(()) => self.stats.retried.add(1),
             Err(error) => {
                 self.stats.unsettled.add(1);
@@ -138,9 +138,9 @@ impl Applier {
         &self,
         message: &Message,
         letter: Outgoing,
-    ) -> Result<(), GaveUp> {
+    ) -> Result<(), SubmitError> {
         let Some(queue) = &self.dead_letter_queue else {
-            return Err(GaveUp::Ended);
+            return Err(SubmitError::Ended);
         };
         let until = Instant::now() + APPLY_TIMEOUT;
         if let Err(error) = queue.send(letter, until).await {
@@ -164,33 +164,37 @@ impl Applier {
         }
     }
 
-    /// Hides a message without an outcome.
+    /// Delays a message without an outcome.
     ///
     /// Returns whether it may still be this consumer's. It is not if SQS rejects its receipt handle: the message was deleted, or received by another consumer.
     pub(super) async fn postpone(&self, message: &Message, timeout: VisibilityTimeout) -> bool {
-        let Err(error) = self.hide(message, timeout).await else {
+        let Err(error) = self.change_visibility(message, timeout).await else {
             return true;
         };
-        tracing::warn!(%error, "a message could not be hidden: it is delivered again when its visibility timeout ends");
-        !matches!(error, GaveUp::Entry(error) if !error.retryable)
+        tracing::warn!(%error, "a message could not be delayed: it is delivered again when its visibility timeout ends");
+        !matches!(error, SubmitError::Entry(error) if !error.retryable)
     }
 
-    async fn hide(&self, message: &Message, timeout: VisibilityTimeout) -> Result<(), GaveUp> {
+    async fn change_visibility(
+        &self,
+        message: &Message,
+        timeout: VisibilityTimeout,
+    ) -> Result<(), SubmitError> {
         let until = Instant::now() + APPLY_TIMEOUT;
         self.requests
-            .hide(&message.receipt_handle, timeout, until)
+            .change_visibility(&message.receipt_handle, timeout, until)
             .await
     }
 
-    /// Hides a message for this long from now, or makes it visible if `timeout` is zero. Does not wait to share a request: for heartbeats and returned messages.
-    pub(super) async fn hide_now(
+    /// Makes a message invisible for this long from now, or visible if `timeout` is zero. Does not wait to share a request: for heartbeats and returned messages.
+    pub(super) async fn change_visibility_now(
         &self,
         message: &Message,
         timeout: VisibilityTimeout,
         until: Instant,
-    ) -> Result<(), GaveUp> {
+    ) -> Result<(), SubmitError> {
         self.requests
-            .hide_now(&message.receipt_handle, timeout, until)
+            .change_visibility_now(&message.receipt_handle, timeout, until)
             .await
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
-use crate::queue::{GaveUp, Message, VisibilityTimeout};
+use crate::queue::{Message, SubmitError, VisibilityTimeout};
 
 /// How long one renewal is retried. The next one follows soon.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -70,11 +70,11 @@ async fn renew(shared: &Shared, messages: &[Arc<Message>]) {
         if timeout == VisibilityTimeout::ZERO {
             return;
         }
-        match shared.applier.hide_now(message, timeout, until).await {
+        match shared.applier.change_visibility_now(message, timeout, until).await {
             Ok(()) => {}
             // Deleted in the meantime, or received by another consumer.
-            Err(GaveUp::Entry(error)) if !error.retryable => {
-                tracing::debug!(id = message.id, %error, "the message is no longer this consumer's");
+            Err(SubmitError::Entry(error)) if !error.retryable => {
+                tracing::debug!(id = message.id, %error, "the message no longer belongs to this consumer");
             }
             Err(error) => tracing::warn!(
                 id = message.id,

@@ -95,14 +95,14 @@ impl HeldLetter {
             let hidden = wait + SLACK;
             if hidden > self.message.max_delay().as_duration() {
                 tracing::warn!(
-                    "SQS hides a message for at most 12 hours: it is delivered and attempted again"
+                    "a message can be invisible for at most 12 hours: it is delivered and attempted again"
                 );
                 return;
             }
             let hidden = VisibilityTimeout::rounded_up(hidden);
             if !shared.applier.postpone(&self.message, hidden).await {
                 tracing::warn!(
-                    "the message is no longer this consumer's: its dead letter is not sent"
+                    "the message no longer belongs to this consumer: its dead letter is not sent"
                 );
                 return;
             }

@@ -95,7 +95,7 @@ pub(super) async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item 
         shared.history.handed_back(&message);
         shared.stats.handed_back.add(1);
         let visible = VisibilityTimeout::ZERO;
-        if let Err(error) = shared.applier.hide_now(&message, visible, until).await {
+        if let Err(error) = shared.applier.change_visibility_now(&message, visible, until).await {
             tracing::warn!(id = message.id, %error, "a message could not be returned to the queue: it is delivered again when its visibility timeout ends");
         }
     });

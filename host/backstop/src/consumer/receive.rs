@@ -167,7 +167,7 @@ impl Pollers {
         shared.stats.receive_errors.add(1);
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
         if failures == 1 {
-            tracing::error!(queue = shared.name, %error, "can't receive: retrying until it works");
+            tracing::error!(queue = shared.name, %error, "can't receive messages: retrying until it works");
         }
         if self.retire() {
             return false;

@@ -73,20 +73,20 @@ impl Stats {
     /// The counts of the queue with this name and of its shadow, exported as metrics too.
     pub(super) fn of(queue: &str, shadow: Option<Arc<Counts>>) -> Self {
         let queue = telemetry::Queue::named(queue);
-        let messages = |outcome| Count::shown_as(queue.messages(outcome));
+        let messages = |outcome| Count::exported_as(queue.messages(outcome));
         Self {
-            received: Count::shown_as(queue.received()),
+            received: Count::exported_as(queue.received()),
             succeeded: messages("succeeded"),
             retried: messages("retried"),
             dead_lettered: messages("dead-lettered"),
-            dead_letters_refused: Count::shown_as(queue.dead_letters_refused()),
+            dead_letters_refused: Count::exported_as(queue.dead_letters_refused()),
             discarded: messages("discarded"),
             handed_back: messages("handed-back"),
             unsettled: messages("unsettled"),
             // Exported with the decisions, labelled by who decided.
             fallbacks: Count::default(),
-            receive_requests: Count::shown_as(queue.requests("receive")),
-            receive_errors: Count::shown_as(queue.receive_errors()),
+            receive_requests: Count::exported_as(queue.requests("receive")),
+            receive_errors: Count::exported_as(queue.receive_errors()),
             requests: Arc::new(Requests::of(&queue)),
             shadow,
         }

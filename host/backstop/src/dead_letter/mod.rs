@@ -65,7 +65,7 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
         )),
         of_decision(|_, decided| Attribute::string(text(&decided.policy))),
     ];
-    // Its other attributes from then are out of date.
+    // The other attributes of the earlier dead letter are out of date.
     let attributes: BTreeMap<_, _> = message
         .attributes
         .iter()

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Cause, dead_letter};
 use crate::queue::{
-    BatchedSends, Description, GaveUp, Message, Outgoing, Queue, Requests, VisibilityTimeout,
+    BatchedSends, Description, Message, Outgoing, Queue, Requests, SubmitError, VisibilityTimeout,
 };
 
 /// When to try again to dead-letter a message that stays in its queue.
@@ -19,18 +19,18 @@ pub(crate) struct DeadLetterQueue {
     sends: BatchedSends,
 }
 
-/// What became of a dead letter.
+/// The result of sending a dead letter.
 pub(crate) enum Delivery {
-    /// The dead-letter queue has it. The message may be deleted.
+    /// The dead-letter queue has accepted it. The message may be deleted.
     Accepted,
-    /// There is no dead-letter queue. The message has to stay in its queue.
+    /// There is no dead-letter queue. The message must stay in its queue.
     NoQueue,
-    /// The dead-letter queue did not accept this letter in time. The message has to stay in its queue.
+    /// The dead-letter queue did not accept this letter in time. The message must stay in its queue.
     Refused(Outgoing),
 }
 
 impl DeadLetterQueue {
-    /// Sends to this queue. A letter waits for at most `linger` to share a request with others.
+    /// Starts sending to this queue. A letter waits for at most `linger` for others to share its batch.
     pub(crate) fn start(
         queue: &Arc<dyn Queue>,
         description: Description,
@@ -44,7 +44,7 @@ impl DeadLetterQueue {
     }
 
     /// Sends a letter, with retries until `until`.
-    pub(crate) async fn send(&self, letter: Outgoing, until: Instant) -> Result<(), GaveUp> {
+    pub(crate) async fn send(&self, letter: Outgoing, until: Instant) -> Result<(), SubmitError> {
         self.sends.send(letter, until).await
     }
 }

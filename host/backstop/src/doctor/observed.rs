@@ -162,7 +162,7 @@ impl LambdaClient {
     where
         E: std::error::Error + ProvideErrorMetadata + 'static,
     {
-        if let Some(unanswered) = self.endpoint.no_answer(error) {
+        if let Some(unanswered) = self.endpoint.no_response(error) {
             return unanswered.text;
         }
         let code = error.code().unwrap_or("UnknownError");

@@ -1,10 +1,10 @@
-//! Errors in the shape that Lambda functions report them in, wherever they turn up: an HTTP body, a command's output, a function's payload.
+//! Errors in the format of Lambda functions, in an HTTP body, a command's output or a function's payload.
 
 use backstop_json::{Object, shown};
 
 use crate::failure::Error;
 
-/// The error that a text describes, if it is `{"errorType": "...", "errorMessage": "...", "requestId": "..."}`: an object whose `errorType` is text. Other fields (`stackTrace`, Node's `trace`) are left aside.
+/// The error that a text describes, if it is `{"errorType": "...", "errorMessage": "...", "requestId": "..."}`: an object whose `errorType` is a string. Other fields (`stackTrace`, Node's `trace`) are ignored.
 pub(super) fn error(text: &str) -> Option<Error> {
     let fields = Object::parse(text).ok()?;
     let message = fields.get("errorMessage").map_or_else(String::new, shown);
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_lambdas_shape_is_recognised() {
+    fn an_error_in_lambdas_format_is_recognised() {
         let found = error(r#" {"errorType": "OutOfStock", "errorMessage": "none left", "requestId": "r-1", "trace": ["at x"]} "#).unwrap();
         assert_eq!(
             (found.code.as_str(), found.message.as_str()),
@@ -34,7 +34,7 @@ mod tests {
                 .message,
             ""
         );
-        // Half of a surrogate pair, as Node writes a text that was cut; a number that no double holds; a field of another kind.
+        // An unpaired surrogate, as Node writes a truncated string; a number that no double can hold; a field of another type.
         let odd =
             r#"{"errorType": "Odd", "errorMessage": "cut \ud83d", "order": 1e400, "requestId": 5}"#;
         let odd = error(odd).unwrap();

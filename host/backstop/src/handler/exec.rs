@@ -1,4 +1,4 @@
-//! A command for each message: the body on its standard input, what there is to know of the message in its environment. Exit 0 is success.
+//! Runs a command for each message: the body on its standard input, the message's other properties in its environment. Exit 0 is success.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -20,19 +20,19 @@ use crate::failure::{Error, MESSAGE_BYTES};
 use crate::queue::Message;
 use crate::text::tail;
 
-/// How much of the end of a command's output is kept.
+/// How many bytes at the end of a command's output are kept.
 const OUTPUT_BYTES: usize = 64 << 10;
 
-/// For how long the output of a command that has ended is still read.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the output is still read after the command has ended.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the next start waits after one for which this machine lacked something.
+/// How long to wait after a start that failed for a lack of resources.
 const START_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The variable of a command's environment that marks whose it is.
+/// The environment variable that identifies the host which started a command.
 pub const HOST: &str = "BACKSTOP_HOST";
 
-/// This process's mark: another for each process. All that its commands start bears it, too, unless they clear their environment.
+/// The mark of this process; unique for each process. Whatever its commands start inherits it, unless they clear their environment.
 pub fn host_mark() -> &'static str {
     static MARK: OnceLock<String> = OnceLock::new();
     MARK.get_or_init(|| uuid::Uuid::new_v4().to_string())
@@ -43,33 +43,36 @@ pub fn host_mark() -> &'static str {
 pub struct Exec {
     program: String,
     arguments: Vec<String>,
-    /// The last start failed for want of something that this machine lacks.
-    is_short: AtomicBool,
+    /// The last start failed for a lack of resources.
+    lacks_resources: AtomicBool,
 }
 
 impl Exec {
-    /// A handler that runs `program`, found on the `PATH` unless it is a path itself.
+    /// A handler that runs `program`, a path or a name to look up on the `PATH`.
     pub fn new(program: impl Into<String>, arguments: impl IntoIterator<Item = String>) -> Self {
         Self {
             program: program.into(),
             arguments: arguments.into_iter().collect(),
-            is_short: AtomicBool::new(false),
+            lacks_resources: AtomicBool::new(false),
         }
     }
 
-    /// Starts the command. While this machine lacks what it takes, that is tried again and again: the message can't help it, so that is no failure of the attempt, which is only over with its time.
+    /// Starts the command. A lack of resources on this machine is not the message's fault, so it does not fail the attempt: the start is repeated until the attempt times out.
     async fn start(&self, message: &Message) -> Result<Child, Error> {
         loop {
             match self.spawn(message) {
                 Ok(child) => {
-                    if self.is_short.swap(false, Ordering::Relaxed) {
-                        tracing::info!(program = self.program, "the command can be started again");
+                    if self.lacks_resources.swap(false, Ordering::Relaxed) {
+                        tracing::info!(
+                            program = self.program,
+                            "the command could be started again"
+                        );
                     }
                     return Ok(child);
                 }
-                Err(error) if is_of_machine(&error) => {
-                    if !self.is_short.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(program = self.program, %error, "this machine can't start the command now: tried again every second, with no attempt counted");
+                Err(error) if is_lack_of_resources(&error) => {
+                    if !self.lacks_resources.swap(true, Ordering::Relaxed) {
+                        tracing::warn!(program = self.program, %error, "the command can't be started now: retrying every second, without counting an attempt");
                     }
                     sleep(START_RETRY_DELAY).await;
                 }
@@ -92,7 +95,7 @@ impl Exec {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own, so that what the command starts ends with it.
+            // The command has its own process group, so that everything it starts ends with it.
             .process_group(0)
             .kill_on_drop(true);
         if let Some(group) = &message.group {
@@ -115,7 +118,7 @@ impl Handler for Exec {
         let body = message.body.clone();
         let write = async move {
             if let Some(mut stdin) = stdin {
-                // A command that does not read its input is no failure.
+                // A command may ignore its input.
                 let _ = stdin.write_all(body.as_bytes()).await;
             }
         };
@@ -134,8 +137,8 @@ impl Handler for Exec {
             tokio::pin!(streams, ended);
             tokio::select! {
                 status = &mut ended => {
-                    // Something that left its group may hold the output open for ever.
-                    let _ = timeout(LAST_WORDS, streams).await;
+                    // A process that left the group may keep the output open forever.
+                    let _ = timeout(OUTPUT_TIMEOUT, streams).await;
                     status
                 }
                 _ = &mut streams => ended.await,
@@ -155,7 +158,7 @@ impl Handler for Exec {
         }
     }
 
-    /// The program is there and may be run.
+    /// The program exists and is executable.
     async fn check(&self) -> Result<(), Error> {
         let found = if self.program.contains('/') {
             is_executable(self.program.as_ref())
@@ -176,8 +179,8 @@ impl Handler for Exec {
     }
 }
 
-/// Whether a command did not start for a reason of this machine's that will pass: no file descriptors, processes or memory left, or the program is being written.
-fn is_of_machine(error: &io::Error) -> bool {
+/// Whether a command did not start for a temporary lack of resources: file descriptors, processes or memory are used up, or the program is being written.
+fn is_lack_of_resources(error: &io::Error) -> bool {
     [
         Errno::MFILE,
         Errno::NFILE,
@@ -186,7 +189,7 @@ fn is_of_machine(error: &io::Error) -> bool {
         Errno::TXTBSY,
     ]
     .iter()
-    .any(|lacking| error.raw_os_error() == Some(lacking.raw_os_error()))
+    .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn is_executable(path: &std::path::Path) -> bool {
@@ -195,7 +198,7 @@ fn is_executable(path: &std::path::Path) -> bool {
         .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The command's process group, ended when dropped: what the command starts ends with it, and both end when the attempt is cut short.
+/// The command's process group, killed when dropped. Whatever the command started ends with it, even if the attempt is cancelled.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -213,7 +216,7 @@ impl Drop for Group {
     }
 }
 
-/// Reads to the end and keeps the last part.
+/// Reads to the end and keeps the last [`OUTPUT_BYTES`].
 async fn end_of(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
     let Some(mut stream) = stream else { return };
     let mut chunk = vec![0; 8 << 10];
@@ -226,7 +229,7 @@ async fn end_of(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
     }
 }
 
-/// The last line of the output where it is an error of Lambda's shape; else the exit code or signal with the end of stderr.
+/// The error in the last line of the output, if it has Lambda's format; otherwise the exit code or signal with the end of stderr.
 fn failure(status: ExitStatus, stdout: &str, stderr: &str) -> Error {
     let last_line = stdout.trim_end().lines().next_back().unwrap_or_default();
     if let Some(error) = error_payload::error(last_line) {
@@ -245,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_machine_lacks_for_a_while_is_no_failure_of_an_attempt() {
+    fn only_a_temporary_lack_of_resources_does_not_fail_an_attempt() {
         for (errno, expected) in [
             (Errno::MFILE, true),
             (Errno::NFILE, true),
@@ -258,12 +261,12 @@ mod tests {
             (Errno::NOEXEC, false),
         ] {
             let error = io::Error::from_raw_os_error(errno.raw_os_error());
-            assert_eq!(is_of_machine(&error), expected, "{error}");
+            assert_eq!(is_lack_of_resources(&error), expected, "{error}");
         }
     }
 
     #[test]
-    fn a_failed_command_is_its_exit_code_and_the_end_of_its_errors() {
+    fn a_failed_command_is_described_by_its_exit_code_and_the_end_of_stderr() {
         let exit = |code: i32| ExitStatus::from_raw(code << 8);
         assert_eq!(
             failure(exit(3), "working\n", "first\nlast\n"),
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_of_lambdas_shape_names_the_error() {
+    fn a_last_line_in_lambdas_format_is_the_error() {
         let output = "working\n{\"errorType\": \"OutOfStock\", \"errorMessage\": \"none left\"}\n";
         assert_eq!(
             failure(ExitStatus::from_raw(1 << 8), output, "noise"),

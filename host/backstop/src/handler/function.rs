@@ -13,7 +13,7 @@ use crate::queue::Message;
 /// See [`function`].
 pub struct Function<F>(F);
 
-/// A handler that is an async function of the message.
+/// A handler that calls an async function with the message.
 ///
 /// ```
 /// use backstop::failure::Error;

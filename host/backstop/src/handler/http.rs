@@ -1,4 +1,4 @@
-//! The sidecar: each message is a POST to a URL, with the headers of the Elastic Beanstalk worker daemon. 2xx is success.
+//! Posts each message to a URL, with the headers of the Elastic Beanstalk worker daemon. 2xx is success.
 
 use std::time::Duration;
 
@@ -12,9 +12,11 @@ use crate::failure::{Error, MESSAGE_BYTES, Milliseconds};
 use crate::queue::{Message, short_name};
 use crate::retry_after::parse_retry_after;
 
-/// How much of an error's body is read, and for how long: the status and the headers say that the attempt failed, and a body that does not end must not make a timeout of it.
+/// The most bytes that are read of an error's body.
 const BODY_BYTES: usize = 64 << 10;
-const BODY_TIME: Duration = Duration::from_secs(1);
+
+/// How long an error's body is read. The status already says that the attempt failed; an endless body must not turn that into a timeout.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Posts messages to a URL.
 #[derive(Debug)]
@@ -25,42 +27,40 @@ pub struct Http {
     queue: String,
 }
 
-/// The URL can't be posted to.
+/// The handler can't be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Not a URL.
-    #[error(
-        "`{url}` is not a URL that can be posted to: expected one such as http://127.0.0.1:8080/"
-    )]
+    /// The worker's URL is not an HTTP URL.
+    #[error("`{url}` is not an HTTP URL: expected one such as http://127.0.0.1:8080/")]
     Url {
-        /// What was given.
+        /// The configured text.
         url: String,
     },
-    /// Not the URL of a proxy.
+    /// The proxy's URL is not an HTTP URL.
     #[error("`{url}` is not the URL of a proxy: expected one such as http://proxy.internal:3128")]
     Proxy {
-        /// What was given.
+        /// The configured text.
         url: String,
     },
-    /// No HTTP client to be had.
+    /// The HTTP client could not be created.
     #[error("can't set up an HTTP client")]
     Client(#[source] reqwest::Error),
 }
 
 impl Http {
-    /// A handler that posts the messages of `queue` to `url`, through `proxy` where one is given.
+    /// A handler that posts the messages of `queue` to `url`, through `proxy` if there is one.
     ///
-    /// A proxy of the environment is not taken: one that answers for the worker, even with a page of its own, would have messages deleted that nobody has handled.
+    /// Proxy settings in the environment are ignored. A proxy that responds in place of the worker, such as with an error page, would cause unhandled messages to be deleted.
     pub fn new(url: &str, proxy: Option<&str>, queue: &str) -> Result<Self, HttpError> {
         let url = web_url(url).ok_or_else(|| HttpError::Url {
             url: url.to_owned(),
         })?;
         let proxy = proxy
-            .map(|given| {
-                let no_proxy = || HttpError::Proxy {
-                    url: given.to_owned(),
+            .map(|proxy| {
+                let invalid = || HttpError::Proxy {
+                    url: proxy.to_owned(),
                 };
-                Proxy::all(web_url(given).ok_or_else(no_proxy)?).map_err(|_| no_proxy())
+                Proxy::all(web_url(proxy).ok_or_else(invalid)?).map_err(|_| invalid())
             })
             .transpose()?;
         let client = client(proxy.as_ref()).build().map_err(HttpError::Client)?;
@@ -73,7 +73,7 @@ impl Http {
     }
 }
 
-/// A URL of the web, with a host.
+/// Parses an HTTP URL with a host.
 fn web_url(url: &str) -> Option<Url> {
     Url::parse(url)
         .ok()
@@ -98,15 +98,15 @@ impl Handler for Http {
         Err(status_error(response).await)
     }
 
-    /// A connection can be made, with TLS where the URL has it.
-    async fn answers(&self) -> Result<(), Error> {
+    /// The worker accepts connections, with TLS for `https`.
+    async fn is_reachable(&self) -> Result<(), Error> {
         reach::reach(client(self.proxy.as_ref()), &self.url)
             .await
             .map_err(|error| connection_error(&error))
     }
 }
 
-/// How the worker is connected to: straight, or through this proxy.
+/// The client, which connects directly or through this proxy.
 fn client(proxy: Option<&Proxy>) -> ClientBuilder {
     let client = Client::builder().no_proxy();
     let client = match proxy {
@@ -119,7 +119,7 @@ fn client(proxy: Option<&Proxy>) -> ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
 }
 
-/// `X-Aws-Sqsd-*` as the worker daemon sends them. A value that no header can carry is left out.
+/// The `X-Aws-Sqsd-*` headers of the worker daemon. A value that is not valid in a header is omitted.
 fn headers(queue: &str, message: &Message) -> HeaderMap {
     let first_received =
         jiff::Timestamp::from_millisecond(i64::try_from(message.first_received.0).unwrap_or(0))
@@ -166,7 +166,7 @@ fn headers(queue: &str, message: &Message) -> HeaderMap {
         .collect()
 }
 
-/// The error of an answer that is not 2xx: its status, its headers, and its body as the text or as an error of Lambda's shape.
+/// The error of a response that is not 2xx: its status, its headers, and its body as text or as an error in Lambda's format.
 async fn status_error(response: Response) -> Error {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
@@ -182,15 +182,15 @@ async fn status_error(response: Response) -> Error {
     error
 }
 
-/// What there is of the body within [`BODY_BYTES`] and [`BODY_TIME`].
+/// The start of the body, limited by [`BODY_BYTES`] and [`BODY_TIMEOUT`].
 async fn start_of_body(mut response: Response) -> String {
     let mut body = Vec::new();
-    let until = Instant::now() + BODY_TIME;
+    let until = Instant::now() + BODY_TIMEOUT;
     while body.len() < BODY_BYTES {
         match timeout_at(until, response.chunk()).await {
             Ok(Ok(Some(chunk))) => {
-                let room = BODY_BYTES - body.len();
-                body.extend(chunk.iter().take(room));
+                let bytes_left = BODY_BYTES - body.len();
+                body.extend(chunk.iter().take(bytes_left));
             }
             Ok(Ok(None) | Err(_)) | Err(_) => break,
         }
@@ -214,7 +214,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Milliseconds> {
     parse_retry_after(text("retry-after")?)
 }
 
-/// An error on the way: the code is that of Node's errno where the operating system gives the reason, and `EPROTO` where what came is not HTTP, or not TLS that can be trusted.
+/// The error of a request without a response. Its code is the name of the errno, as in Node, or `EPROTO` if the other side does not speak HTTP or trusted TLS.
 fn connection_error(error: &reqwest::Error) -> Error {
     let causes = || std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     let io = causes().find_map(|cause| cause.downcast_ref::<std::io::Error>());
@@ -240,15 +240,15 @@ fn connection_error(error: &reqwest::Error) -> Error {
     Error::new(code, text)
 }
 
-/// Whether this says that the other side speaks another language: an answer that hyper can't read, a handshake that rustls refuses.
+/// Whether the other side does not speak the protocol: hyper can't parse its response, or rustls rejects its handshake.
 fn is_malformed(cause: &(dyn std::error::Error + 'static)) -> bool {
     if let Some(hyper) = cause.downcast_ref::<hyper::Error>() {
         return hyper.is_parse();
     }
     cause.downcast_ref::<std::io::Error>().is_some_and(|io| {
-        // One error of I/O in another is none of its sources.
-        let within = io.get_ref().is_some_and(|inner| is_malformed(inner));
-        io.kind() == std::io::ErrorKind::InvalidData || within
+        // `source` skips an I/O error that is wrapped in another.
+        let is_inner_malformed = io.get_ref().is_some_and(|inner| is_malformed(inner));
+        io.kind() == std::io::ErrorKind::InvalidData || is_inner_malformed
     })
 }
 
@@ -259,15 +259,15 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of an attempt whose request is answered with these bytes, on a connection that then stays open or is closed.
-    async fn answered(scheme: &str, answer: &'static [u8], stays_open: bool) -> Result<(), Error> {
+    /// The result of an attempt whose request gets these bytes as the response, on a connection that then stays open or is closed.
+    async fn attempt(scheme: &str, response: &'static [u8], stays_open: bool) -> Result<(), Error> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("{scheme}://{}/", listener.local_addr().unwrap());
         let worker = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = [0; 4_096];
             let _ = stream.read(&mut request).await.unwrap();
-            stream.write_all(answer).await.unwrap();
+            stream.write_all(response).await.unwrap();
             if stays_open {
                 std::future::pending::<()>().await;
             }
@@ -295,9 +295,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_answer_whose_body_does_not_end_keeps_its_status_and_headers() {
-        let answer = b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 1000\r\n\r\nbusy";
-        let error = answered("http", answer, true).await.unwrap_err();
+    async fn an_error_with_an_endless_body_keeps_its_status_and_headers() {
+        let response = b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 1000\r\n\r\nbusy";
+        let error = attempt("http", response, true).await.unwrap_err();
         assert_eq!(
             (error.code.as_str(), error.message.as_str()),
             ("HTTP 503", "busy")
@@ -306,19 +306,19 @@ mod tests {
             (error.status, error.retry_after),
             (Some(503), Some(Milliseconds(7_000)))
         );
-        // Nor does one that ends too soon, or is none of the encoding that it says it is.
-        for answer in [
+        // The same goes for a body that is cut off or wrongly encoded.
+        for response in [
             &b"HTTP/1.1 400 Bad\r\ncontent-length: 1000\r\n\r\nno"[..],
             b"HTTP/1.1 400 Bad\r\ntransfer-encoding: chunked\r\n\r\n2\r\nno\r\nzz\r\n",
         ] {
-            let error = answered("http", answer, false).await.unwrap_err();
+            let error = attempt("http", response, false).await.unwrap_err();
             assert_eq!((error.status, error.message.as_str()), (Some(400), "no"));
         }
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_not_http_is_not_called_a_reset_connection() {
-        for (scheme, answer, code) in [
+    async fn a_response_that_is_not_http_is_a_protocol_error() {
+        for (scheme, response, code) in [
             ("http", &b"hello\r\n\r\n"[..], "EPROTO"),
             ("http", b"HTTP/1.1 abc\r\n\r\n", "EPROTO"),
             ("http", b"HTTP/1.1 200 OK\r\nno header\r\n\r\n", "EPROTO"),
@@ -326,14 +326,14 @@ mod tests {
             ("http", b"", "ECONNRESET"),
             ("http", b"HTTP/1.1 200 OK\r\n", "ECONNRESET"),
         ] {
-            let error = answered(scheme, answer, false).await.unwrap_err();
-            let text = String::from_utf8_lossy(answer);
+            let error = attempt(scheme, response, false).await.unwrap_err();
+            let text = String::from_utf8_lossy(response);
             assert_eq!(error.code, code, "{text:?}: {error}");
         }
     }
 
     #[test]
-    fn amazons_retry_after_in_milliseconds_comes_first() {
+    fn amazons_retry_after_in_milliseconds_takes_precedence() {
         let mut headers = HeaderMap::new();
         assert_eq!(retry_after(&headers), None);
         headers.insert("retry-after", HeaderValue::from_static("2"));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_web_url_can_be_posted_to() {
+    fn only_an_http_url_is_accepted() {
         let to = "http://127.0.0.1:8080/work";
         assert!(Http::new(to, None, "q").is_ok());
         assert!(Http::new(to, Some("http://user:secret@127.0.0.1:3128"), "q").is_ok());

@@ -1,4 +1,4 @@
-//! A function for each message: a synchronous invocation with the body as its payload.
+//! Invokes a Lambda function for each message, synchronously and with the body as the payload.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::invocation::{self, invocation_error};
 use crate::queue::Message;
 use backstop_aws::Endpoint;
 
-/// The longest that a dry run may take.
-const CHECK: Duration = Duration::from_secs(30);
+/// How long a dry run may take.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Invokes a function.
+/// Invokes a function for each message.
 #[derive(Debug)]
 pub struct Lambda {
     client: Client,
@@ -28,9 +28,9 @@ pub struct Lambda {
 }
 
 impl Lambda {
-    /// A handler that invokes `function`: a name or an ARN, with a version or an alias or without.
+    /// A handler that invokes `function`: a name or an ARN, optionally with a version or an alias.
     pub fn new(config: &SdkConfig, function: impl Into<String>) -> Self {
-        // No timeout but the attempt's: a function may take 15 minutes.
+        // Only the attempt's timeout applies: a function may take 15 minutes.
         let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
         let (client, endpoint) = invocation::client(config, timeouts.build());
         Self {
@@ -61,15 +61,15 @@ impl Handler for Lambda {
         Err(error_payload::error(&text).unwrap_or_else(|| Error::new(kind, text)))
     }
 
-    /// A dry run: the function is there and may be invoked.
+    /// A dry run: the function exists and the caller has permission to invoke it.
     async fn check(&self) -> Result<(), Error> {
         let dry_run = self
             .client
             .invoke()
             .function_name(&self.function)
             .invocation_type(InvocationType::DryRun);
-        let checked = timeout(CHECK, dry_run.send()).await.map_err(|_| {
-            let text = format!("no answer within {} s", CHECK.as_secs());
+        let checked = timeout(CHECK_TIMEOUT, dry_run.send()).await.map_err(|_| {
+            let text = format!("no answer within {} s", CHECK_TIMEOUT.as_secs());
             Error::new("ETIMEDOUT", text)
         })?;
         checked
@@ -78,7 +78,7 @@ impl Handler for Lambda {
     }
 }
 
-/// The body where it is JSON, which is all that Lambda takes; else the body as a JSON string.
+/// The body if it is JSON, the only format that Lambda accepts; otherwise the body as a JSON string.
 fn payload(body: &str) -> Blob {
     match serde_json::from_str::<serde::de::IgnoredAny>(body) {
         Ok(_) => Blob::new(body),
@@ -90,9 +90,9 @@ fn payload(body: &str) -> Blob {
 mod tests {
     use super::*;
 
-    /// A service that takes a connection and says nothing. The clock is paused.
+    /// The service accepts a connection and never responds. The clock is paused.
     #[tokio::test(start_paused = true)]
-    async fn a_dry_run_that_is_not_answered_ends_after_thirty_seconds() {
+    async fn a_dry_run_without_a_response_ends_after_thirty_seconds() {
         use aws_sdk_lambda::config::{Credentials, Region};
 
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -103,10 +103,10 @@ mod tests {
             .endpoint_url(endpoint)
             .load()
             .await;
-        let began = tokio::time::Instant::now();
+        let started = tokio::time::Instant::now();
         let error = Lambda::new(&sdk, "orders").check().await.unwrap_err();
         assert_eq!(error.to_string(), "ETIMEDOUT: no answer within 30 s");
-        assert!((CHECK..CHECK * 2).contains(&began.elapsed()));
+        assert!((CHECK_TIMEOUT..CHECK_TIMEOUT * 2).contains(&started.elapsed()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The work itself: what is done with a message, and how its failure becomes an [`Error`].
+//! Handlers do the work for a message, and turn a failed attempt into an [`Error`].
 
 mod error_payload;
 mod exec;
@@ -17,26 +17,26 @@ pub use lambda::Lambda;
 use crate::failure::Error;
 use crate::queue::Message;
 
-/// Does the work for one message. `Ok` deletes the message, an [`Error`] is put before the policy.
+/// Does the work for one message. `Ok` deletes the message; an [`Error`] goes to the policy.
 ///
-/// The future is dropped when the attempt's time is over: a handler ends its work when that happens.
+/// The future is dropped when the attempt times out. The handler must then stop its work.
 #[async_trait]
 pub trait Handler: std::fmt::Debug + Send + Sync {
-    /// One attempt.
+    /// Makes one attempt.
     async fn handle(&self, message: &Message) -> Result<(), Error>;
 
-    /// Whether the handler can work at all, asked once before the first message.
+    /// Checks that the handler can work at all. Called once before the first message.
     async fn check(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Whether it answers now, asked once before the first message, without giving it anything to do.
-    async fn answers(&self) -> Result<(), Error> {
+    /// Checks that the worker is reachable now, without giving it work. Called once before the first message.
+    async fn is_reachable(&self) -> Result<(), Error> {
         Ok(())
     }
 }
 
-/// The code of an attempt that took longer than it may.
+/// The code of an attempt that timed out.
 pub const TIMEOUT: &str = "Timeout";
 
 /// The code of an attempt in which the handler itself panicked.

@@ -1,4 +1,4 @@
-//! Whether an HTTP server can be connected to, without a request: what it does with one is nobody's business before the first message.
+//! Checks that an HTTP server accepts connections, without sending a request, because a request might make it do work.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use reqwest::{ClientBuilder, Url};
 use tower::BoxError;
 use tower::util::MapResultLayer;
 
-/// The longest that a connection may take to be made.
+/// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Ends a request once there is a connection to send it on.
+/// Aborts a request as soon as its connection is established.
 #[derive(Debug, thiserror::Error)]
 #[error("connected")]
 struct Connected;
 
-/// Connects as the client would for a request to `url`: name, address, and TLS where the URL has it. Nothing is sent.
+/// Connects as the client would for a request to `url`: resolves the name, connects, and sets up TLS for `https`. Sends no request.
 pub(super) async fn reach(client: ClientBuilder, url: &Url) -> Result<(), reqwest::Error> {
     let client = client
         .timeout(CONNECT_TIMEOUT)
@@ -23,7 +23,7 @@ pub(super) async fn reach(client: ClientBuilder, url: &Url) -> Result<(), reqwes
         .build()?;
     match client.head(url.clone()).send().await {
         Err(error) if is_connected(&error) => Ok(()),
-        ended => ended.map(drop),
+        result => result.map(drop),
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_is_reached_and_sent_nothing() {
+    async fn a_listener_is_reached_and_receives_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         reached("http", port).await.unwrap();
@@ -67,8 +67,8 @@ mod tests {
         stream.read_to_end(&mut sent).unwrap();
         assert_eq!(sent, b"");
         drop((listener, stream));
-        let refused = reached("http", port).await.unwrap_err();
-        assert!(refused.is_connect(), "{refused:?}");
+        let error = reached("http", port).await.unwrap_err();
+        assert!(error.is_connect(), "{error:?}");
     }
 
     #[tokio::test]
@@ -79,8 +79,8 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         });
-        let refused = reached("https", port).await.unwrap_err();
-        assert!(refused.is_connect(), "{refused:?}");
+        let error = reached("https", port).await.unwrap_err();
+        assert!(error.is_connect(), "{error:?}");
         plain.join().unwrap();
     }
 }

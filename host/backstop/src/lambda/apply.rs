@@ -11,7 +11,7 @@ use super::retry_queue::RetryQueue;
 use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, Delivery};
 use crate::decider::Decided;
 use crate::failure::Failure;
-use crate::queue::{GaveUp, Message, VisibilityTimeout};
+use crate::queue::{Message, SubmitError, VisibilityTimeout};
 
 /// How long the requests of one message are retried.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -70,16 +70,21 @@ impl<'a> Delivered<'a> {
         }
     }
 
-    /// Hides the message. If that fails it is delivered early, which is harmless.
-    pub(super) async fn hide(&self, timeout: VisibilityTimeout) {
+    /// Delays the message. If that fails, the message is delivered early, which is harmless.
+    pub(super) async fn postpone(&self, timeout: VisibilityTimeout) {
         let handle = &self.message.receipt_handle;
-        match self.queue.requests.hide(handle, timeout, self.until).await {
+        match self
+            .queue
+            .requests
+            .change_visibility(handle, timeout, self.until)
+            .await
+        {
             Ok(()) => {}
-            Err(GaveUp::Entry(error)) if error.message.contains("beyond the limit") => {
+            Err(SubmitError::Entry(error)) if error.message.contains("beyond the limit") => {
                 tracing::debug!(%error, "the message is delivered early");
             }
             Err(error) => {
-                tracing::warn!(%error, "a message could not be hidden: it is delivered early")
+                tracing::warn!(%error, "a message could not be delayed: it is delivered early")
             }
         }
     }
@@ -105,13 +110,15 @@ impl<'a> Delivered<'a> {
         let Ok(Ok(queue)) = timeout_at(self.until, self.queue.dead_letter_queue()).await else {
             tracing::warn!(
                 reason = cause.reason,
-                "the dead-letter queue can't be reached: the message stays and is tried again soon"
+                "the dead-letter queue can't be reached: the message stays in the retry queue and is tried again later"
             );
-            return self.hide(DEAD_LETTER_RETRY_DELAY).await;
+            return self.postpone(DEAD_LETTER_RETRY_DELAY).await;
         };
         match dead_letter::deliver(queue.as_deref(), self.message, cause, self.until).await {
             Delivery::Accepted => self.done().await,
-            Delivery::NoQueue | Delivery::Refused(_) => self.hide(DEAD_LETTER_RETRY_DELAY).await,
+            Delivery::NoQueue | Delivery::Refused(_) => {
+                self.postpone(DEAD_LETTER_RETRY_DELAY).await
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::failure::{Error, Milliseconds};
 use crate::function_name::unqualified;
 use crate::invocation::{self, invocation_error};
 use crate::text::chain;
-use backstop_aws::{Endpoint, is_of_host};
+use backstop_aws::{Endpoint, is_configuration_error};
 
 /// The timeout of one request. An asynchronous invocation is only queued.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -107,7 +107,7 @@ impl Functions for LambdaApi {
             .send()
             .await
             .map_err(|error| {
-                let text = match self.endpoint.no_answer(&error) {
+                let text = match self.endpoint.no_response(&error) {
                     Some(unanswered) => unanswered.text,
                     None => chain(&error),
                 };
@@ -133,7 +133,7 @@ pub(super) fn refused(error: &Error, tries: u32, random: f64) -> Refused {
     let code = error.code.as_str();
     let is_denied = code.ends_with("AccessDenied")
         || code.ends_with("AccessDeniedException")
-        || is_of_host(code);
+        || is_configuration_error(code);
     let is_slow = is_denied || SLOW.contains(&code);
     let backoff = if is_slow { SLOW_BACKOFF } else { BACKOFF };
     let delay = Milliseconds::from_duration(backoff.wait(tries, random));

@@ -179,7 +179,7 @@ impl RetryHandler {
             tracing::warn!(
                 queue = arn,
                 messages = work.len(),
-                "time is short: unfinished messages are delivered again"
+                "the invocation is about to time out: unfinished messages are delivered again"
             );
         }
         let handled: Vec<bool> = handled.iter().map(Handled::is_set).collect();
@@ -222,7 +222,9 @@ impl RetryHandler {
             let one = async move {
                 let _permit = permits.acquire_owned().await;
                 if Instant::now() >= start_until {
-                    tracing::warn!("time is short: the message is delivered again");
+                    tracing::warn!(
+                        "the invocation is about to time out: the message is delivered again"
+                    );
                     return;
                 }
                 match message::message(given, queue.queue.now()) {

@@ -81,7 +81,7 @@ impl Record {
         let shape = Shape {
             request_id: context.text("requestId").unwrap_or_default(),
             condition: context.text("condition").unwrap_or_default(),
-            invoke_count: context.whole("approximateInvokeCount", u32::MAX),
+            invoke_count: context.integer("approximateInvokeCount", u32::MAX),
             response_context: fields.object("responseContext").unwrap_or_default(),
             response: fields
                 .get("responsePayload")
@@ -161,7 +161,7 @@ impl Shape<'_> {
     /// The HTTP status, where it says more than that the function was run: Lambda writes 200 for a function that failed.
     fn status(&self) -> Option<u16> {
         let status = |fields: &Object<'_>| {
-            let status = fields.whole("statusCode", u16::MAX.into())?;
+            let status = fields.integer("statusCode", u16::MAX.into())?;
             u16::try_from(status).ok()
         };
         let of_delivery = self.delivery_error.as_ref().and_then(status);

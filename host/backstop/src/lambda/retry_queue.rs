@@ -144,7 +144,7 @@ impl RetryQueues {
             if !error.retryable || Instant::now() + wait >= end {
                 return Err(error);
             }
-            tracing::warn!(queue = arn, %error, "the retry queue can't be reached: retried");
+            tracing::warn!(queue = arn, %error, "the retry queue can't be reached: the request is retried");
             sleep(wait).await;
         }
     }
@@ -179,7 +179,7 @@ async fn in_time<T>(lookup: BoxFuture<'_, Result<T, QueueError>>) -> Result<T, Q
 async fn described(queue: &dyn Queue, arn: &str) -> Result<Description, QueueError> {
     match queue.describe().await {
         Err(error) if error.is_access_denied() => {
-            tracing::warn!(queue = arn, %error, "allow sqs:GetQueueAttributes: a retention of 4 days and messages of up to 1 MiB are assumed");
+            tracing::warn!(queue = arn, %error, "can't read the retry queue's attributes, so a retention of 4 days and messages of up to 1 MiB are assumed: allow sqs:GetQueueAttributes");
             Ok(Description {
                 arn: arn.to_owned(),
                 fifo: arn.ends_with(".fifo"),

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::function_name::unqualified;
 use crate::policy::Payload;
 use crate::queue::{BATCH_BYTES, Message, VisibilityTimeout};
-use backstop_aws::is_of_host;
+use backstop_aws::is_configuration_error;
 
 /// The longest time for which a message is hidden at once. SQS allows 12 hours from the poller's receive; a batch window of 5 minutes and the function's 15 minutes may have passed since.
 pub(crate) const STEP: Duration = Duration::from_secs(42_000);
@@ -111,7 +111,7 @@ impl RetryHandler {
                     let wait = due.since(now);
                     tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, %delay, left = %Milliseconds::from_duration(wait), "hold");
                     delivered
-                        .hide(VisibilityTimeout::rounded_up(wait.min(STEP)))
+                        .postpone(VisibilityTimeout::rounded_up(wait.min(STEP)))
                         .await;
                     return;
                 }
@@ -187,24 +187,24 @@ impl RetryHandler {
         let wait = match invoke::refused(&error, tries, rand::random()) {
             Refused::Transient(wait) => wait,
             Refused::Denied(wait) if now < due.max(delivered.message.sent).plus(DENIED) => {
-                tracing::error!(event = event.id, function, %error, "the function may not be invoked: {}; retried for 12 hours", if is_of_host(&error.code) { "correct the settings of this handler" } else { "allow lambda:InvokeFunction on it" });
+                tracing::error!(event = event.id, function, %error, "the handler can't invoke the function: {}; the event is retried for 12 hours", if is_configuration_error(&error.code) { "correct the settings of this handler" } else { "allow lambda:InvokeFunction on it" });
                 wait
             }
             Refused::Denied(_) | Refused::Permanent => {
-                tracing::warn!(event = event.id, function, %error, "the function can't be invoked: dead-letter");
+                tracing::warn!(event = event.id, function, %error, "the function can't be invoked: the event is dead-lettered");
                 let reason = format!("{} can't be invoked: {error}", unqualified(function));
                 return delivered.dead_letter_event(event, &reason, decided).await;
             }
         };
         if now.plus(wait.as_duration()) >= delivered.queue.expires(delivered.message) {
-            tracing::warn!(event = event.id, function, %error, "not invoked before the retry queue's retention is over: dead-letter");
+            tracing::warn!(event = event.id, function, %error, "no invocation succeeded before the end of the retry queue's retention: the event is dead-lettered");
             let reason =
                 format!("not invoked before the retry queue's retention was over: {error}");
             return delivered.dead_letter_event(event, &reason, decided).await;
         }
-        tracing::warn!(event = event.id, function, %error, %wait, "not invoked: retried");
+        tracing::warn!(event = event.id, function, %error, %wait, "the invocation failed: it is retried");
         delivered
-            .hide(VisibilityTimeout::rounded_up(wait.as_duration().min(STEP)))
+            .postpone(VisibilityTimeout::rounded_up(wait.as_duration().min(STEP)))
             .await;
     }
 }

@@ -13,7 +13,7 @@ use crate::config::{Config, LambdaConfig, UNHINDERED_ATTEMPTS};
 use crate::policy::Compiled;
 use crate::queue::Connections;
 use crate::record::Recorder;
-use crate::shadow::{SETTLING, Shadow};
+use crate::shadow::{SETTLE_TIMEOUT, Shadow};
 use backstop_versions::scenario::ScenarioError;
 
 /// Why the retry handler does not start.
@@ -60,7 +60,7 @@ impl Started {
     pub fn flush(&self, timeout: Duration) {
         let started = clock::instant();
         if let Some(shadow) = &self.shadow {
-            shadow.settle(timeout.min(SETTLING));
+            shadow.settle(timeout.min(SETTLE_TIMEOUT));
         }
         if let Some(recorder) = &self.recorder {
             recorder.flush(timeout.saturating_sub(started.elapsed()));

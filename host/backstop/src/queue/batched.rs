@@ -1,4 +1,4 @@
-//! Deletes, changes of visibility and sends of single messages, made into few requests: ten entries each, every entry of the answer read, and what may still succeed tried again.
+//! Combines deletes, visibility changes and sends of single messages into batch requests of ten entries. Each entry gets its own result, and entries that may still succeed are retried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use metrics::Counter;
 use tokio::time::Instant;
 
-use super::batcher::{Batcher, Entry, GaveUp, Request};
+use super::batcher::{Batcher, Entry, Request, SubmitError};
 use super::{Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
 use crate::telemetry;
 
-/// How long a request waits for those that are made at the same moment.
+/// How long an urgent request waits for others to share its batch.
 const PROMPT: Duration = Duration::from_millis(10);
 
-/// One number that only grows.
+/// A counter.
 #[derive(Debug)]
 pub struct Count {
     number: AtomicU64,
@@ -23,13 +23,13 @@ pub struct Count {
 
 impl Default for Count {
     fn default() -> Self {
-        Self::shown_as(Counter::noop())
+        Self::exported_as(Counter::noop())
     }
 }
 
 impl Count {
-    /// One that a metric shows too.
-    pub(crate) fn shown_as(metric: Counter) -> Self {
+    /// A counter that is exported as this metric too.
+    pub(crate) fn exported_as(metric: Counter) -> Self {
         Self {
             number: AtomicU64::new(0),
             metric,
@@ -41,7 +41,7 @@ impl Count {
         self.metric.increment(more);
     }
 
-    /// The number now.
+    /// The current number.
     pub fn get(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
@@ -59,12 +59,12 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Those of a queue, which its metrics show too.
+    /// The requests to a queue, exported as its metrics too.
     pub(crate) fn of(queue: &telemetry::Queue) -> Self {
         Self {
-            deletes: Count::shown_as(queue.requests("delete")),
-            changes: Count::shown_as(queue.requests("change-visibility")),
-            sends: Count::shown_as(queue.requests("send")),
+            deletes: Count::exported_as(queue.requests("delete")),
+            changes: Count::exported_as(queue.requests("change-visibility")),
+            sends: Count::exported_as(queue.requests("send")),
         }
     }
 }
@@ -87,7 +87,7 @@ impl Entry for Outgoing {
     }
 }
 
-/// Deletes and changes of visibility of one queue, in batches.
+/// Batches the deletes and visibility changes of one queue.
 pub(crate) struct Batched {
     deletes: Batcher<ReceiptHandle>,
     changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
@@ -95,7 +95,7 @@ pub(crate) struct Batched {
 }
 
 impl Batched {
-    /// A request waits for at most `linger` for others to go with it.
+    /// Starts the batchers. A request waits for at most `linger` for others to share its batch.
     pub(crate) fn start(
         queue: &Arc<dyn Queue>,
         linger: Duration,
@@ -111,42 +111,42 @@ impl Batched {
         }
     }
 
-    /// Removes a message for good. Tried until `until`, as the others are.
+    /// Deletes a message, with retries until `until`.
     pub(crate) async fn delete(
         &self,
         handle: &ReceiptHandle,
         until: Instant,
-    ) -> Result<(), GaveUp> {
+    ) -> Result<(), SubmitError> {
         self.deletes.submit(handle.clone(), until).await
     }
 
-    /// Makes a message visible again after another time, counted from now.
-    pub(crate) async fn hide(
+    /// Changes when a message becomes visible again, counted from now. Retries until `until`.
+    pub(crate) async fn change_visibility(
         &self,
         handle: &ReceiptHandle,
         timeout: VisibilityTimeout,
         until: Instant,
-    ) -> Result<(), GaveUp> {
+    ) -> Result<(), SubmitError> {
         self.changes.submit((handle.clone(), timeout), until).await
     }
 
-    /// The same, with those only that come at the same moment.
-    pub(crate) async fn hide_now(
+    /// Like [`Batched::change_visibility`], but waits for only 10 ms for others to share its batch.
+    pub(crate) async fn change_visibility_now(
         &self,
         handle: &ReceiptHandle,
         timeout: VisibilityTimeout,
         until: Instant,
-    ) -> Result<(), GaveUp> {
+    ) -> Result<(), SubmitError> {
         let change = (handle.clone(), timeout);
         self.prompt_changes.submit(change, until).await
     }
 }
 
-/// Sends to one queue, in batches.
+/// Batches the sends to one queue.
 pub(crate) struct BatchedSends(Batcher<Outgoing>);
 
 impl BatchedSends {
-    /// A message waits for at most `linger` to share a request with others.
+    /// Starts the batcher. A message waits for at most `linger` for others to share its batch.
     pub(crate) fn start(
         queue: &Arc<dyn Queue>,
         linger: Duration,
@@ -159,7 +159,7 @@ impl BatchedSends {
     }
 
     /// Sends a message, with retries until `until`.
-    pub(crate) async fn send(&self, message: Outgoing, until: Instant) -> Result<(), GaveUp> {
+    pub(crate) async fn send(&self, message: Outgoing, until: Instant) -> Result<(), SubmitError> {
         self.0.submit(message, until).await
     }
 }

@@ -1,4 +1,4 @@
-//! Collects single requests into batches of ten: waits a little for more, reads every entry of the answer, and tries again what may still succeed.
+//! Collects single entries into batches of ten: waits briefly for more, reads the result of every entry, and retries those that may still succeed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,37 +12,37 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
 
-/// Batches under way at once.
+/// The most batches in flight at once.
 const CONCURRENT: usize = 16;
 
-/// The waits before another try.
+/// The delays between retries.
 const BACKOFF: Backoff = Backoff::milliseconds(50, 5_000);
 
-/// Why an entry was given up.
+/// Why an entry failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GaveUp {
-    /// The queue refused the entry for good, or its time ran out.
+pub enum SubmitError {
+    /// The queue rejected the entry, or its deadline passed.
     #[error(transparent)]
     Entry(#[from] EntryError),
-    /// The whole request failed for good, or its time ran out.
+    /// The request failed, or its deadline passed.
     #[error(transparent)]
     Request(#[from] QueueError),
-    /// Whoever sends the batches has ended.
-    #[error("the program is ending")]
+    /// The task that sends the batches has ended.
+    #[error("the program is shutting down")]
     Ended,
 }
 
-/// What a batch is made of.
+/// An entry of a batch.
 pub(super) trait Entry: Clone + Send + 'static {
-    /// What it adds to the size of a request.
+    /// The bytes that it adds to the size of a request.
     fn size(&self) -> usize;
 }
 
-/// The request for a batch of entries.
+/// Sends the request for a batch of entries.
 pub(super) type Request<E> =
     Arc<dyn Fn(Vec<E>) -> Pin<Box<dyn Future<Output = BatchResult> + Send>> + Send + Sync>;
 
-/// Hands entries to the task that sends them. Cheap to clone; the task ends with the last of its clones.
+/// Passes entries to the task that sends them. Cheap to clone; the task ends with the last clone.
 pub(super) struct Batcher<E> {
     entries: mpsc::Sender<Pending<E>>,
 }
@@ -58,42 +58,42 @@ impl<E> Clone for Batcher<E> {
 struct Pending<E> {
     entry: E,
     until: Instant,
-    done: oneshot::Sender<Result<(), GaveUp>>,
+    done: oneshot::Sender<Result<(), SubmitError>>,
 }
 
 impl<E: Entry> Batcher<E> {
     /// Starts the task. An entry waits for at most `linger` until its batch is sent.
     pub(super) fn start(linger: Duration, request: Request<E>) -> Self {
-        let (entries, waiting) = mpsc::channel(1_000);
-        tokio::spawn(collect(waiting, linger, request));
+        let (entries, pending) = mpsc::channel(1_000);
+        tokio::spawn(collect(pending, linger, request));
         Self { entries }
     }
 
-    /// Sends the entry with others, again and again until it succeeds, is refused, or `until` has come.
-    pub(super) async fn submit(&self, entry: E, until: Instant) -> Result<(), GaveUp> {
+    /// Sends the entry in a batch, with retries until it succeeds, is rejected, or `until` has passed.
+    pub(super) async fn submit(&self, entry: E, until: Instant) -> Result<(), SubmitError> {
         let (done, outcome) = oneshot::channel();
         let pending = Pending { entry, until, done };
         self.entries
             .send(pending)
             .await
-            .map_err(|_| GaveUp::Ended)?;
-        outcome.await.unwrap_or(Err(GaveUp::Ended))
+            .map_err(|_| SubmitError::Ended)?;
+        outcome.await.unwrap_or(Err(SubmitError::Ended))
     }
 }
 
 async fn collect<E: Entry>(
-    mut waiting: mpsc::Receiver<Pending<E>>,
+    mut entries: mpsc::Receiver<Pending<E>>,
     linger: Duration,
     request: Request<E>,
 ) {
-    let places = Arc::new(Semaphore::new(CONCURRENT));
-    let mut next = waiting.recv().await;
+    let permits = Arc::new(Semaphore::new(CONCURRENT));
+    let mut next = entries.recv().await;
     while let Some(first) = next.take() {
         let until = Instant::now() + linger;
         let mut size = first.entry.size();
         let mut batch = vec![first];
         while batch.len() < BATCH_ENTRIES {
-            let Ok(Some(pending)) = timeout_at(until, waiting.recv()).await else {
+            let Ok(Some(pending)) = timeout_at(until, entries.recv()).await else {
                 break;
             };
             size += pending.entry.size();
@@ -103,26 +103,27 @@ async fn collect<E: Entry>(
             }
             batch.push(pending);
         }
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
             return;
         };
         let request = Arc::clone(&request);
         tokio::spawn(async move {
             deliver(batch, request).await;
-            drop(place);
+            drop(permit);
         });
         if next.is_none() {
-            next = waiting.recv().await;
+            next = entries.recv().await;
         }
     }
 }
 
-/// Sends a batch, and what failed of it again with a backoff in between, until nothing is left to be tried.
+/// Sends a batch, and sends its failed entries again with backoff, until every entry has its result.
 async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
     let mut tries = 0;
-    // What nobody waits for any more is not sent: whoever gave up on it has said so elsewhere.
-    let wanted = |batch: &mut Vec<Pending<E>>| batch.retain(|pending| !pending.done.is_closed());
-    wanted(&mut batch);
+    // An entry whose caller has given up is not sent: the caller has already reported its failure.
+    let drop_abandoned =
+        |batch: &mut Vec<Pending<E>>| batch.retain(|pending| !pending.done.is_closed());
+    drop_abandoned(&mut batch);
     while !batch.is_empty() {
         let entries = batch.iter().map(|pending| pending.entry.clone()).collect();
         let outcomes = match request(entries).await {
@@ -130,19 +131,19 @@ async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
                 .into_iter()
                 .map(|outcome| outcome.map_err(Fault::Entry))
                 .collect(),
-            // One of them may be what the queue does not take.
-            Err(error) if batch.len() > 1 && error.may_be_of_an_entry() => {
-                let singly = batch
+            // One entry may be the reason: each is sent by itself.
+            Err(error) if batch.len() > 1 && error.may_concern_one_entry() => {
+                let deliveries = batch
                     .into_iter()
                     .map(|pending| Box::pin(deliver(vec![pending], Arc::clone(&request))));
-                join_all(singly).await;
+                join_all(deliveries).await;
                 return;
             }
             Err(error) => vec![Err(Fault::Request(error)); batch.len()],
         };
         let now = Instant::now();
         let outcomes = outcomes.into_iter().chain(std::iter::repeat_with(|| {
-            Err(Fault::Entry(EntryError::unanswered()))
+            Err(Fault::Entry(EntryError::missing()))
         }));
         batch = batch
             .into_iter()
@@ -152,7 +153,7 @@ async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
         if !batch.is_empty() {
             tries += 1;
             sleep(BACKOFF.wait(tries, rand::random())).await;
-            wanted(&mut batch);
+            drop_abandoned(&mut batch);
         }
     }
 }
@@ -164,20 +165,20 @@ enum Fault {
 }
 
 impl<E> Pending<E> {
-    /// Tells the outcome to whoever waits for it, or gives the entry back for another try.
+    /// Reports the result to the caller, or returns the entry for another try.
     fn settle(self, outcome: Result<(), Fault>, now: Instant) -> Option<Self> {
-        let (retryable, gave_up) = match outcome {
+        let (retryable, error) = match outcome {
             Ok(()) => {
                 let _ = self.done.send(Ok(()));
                 return None;
             }
-            Err(Fault::Entry(error)) => (error.retryable, GaveUp::Entry(error)),
-            Err(Fault::Request(error)) => (error.retryable, GaveUp::Request(error)),
+            Err(Fault::Entry(error)) => (error.retryable, SubmitError::Entry(error)),
+            Err(Fault::Request(error)) => (error.retryable, SubmitError::Request(error)),
         };
         if retryable && now < self.until {
             return Some(self);
         }
-        let _ = self.done.send(Err(gave_up));
+        let _ = self.done.send(Err(error));
         None
     }
 }
@@ -198,30 +199,33 @@ mod tests {
 
     type Seen = Arc<Mutex<Vec<Vec<u32>>>>;
 
-    /// A request that answers as `answer` says for each entry and its number of earlier tries, and notes every batch.
+    /// A request whose results come from `answer`, by entry and number of earlier tries. It records every batch.
     fn scripted(
         answer: impl Fn(u32, usize) -> Result<(), EntryError> + Send + Sync + 'static,
     ) -> (Seen, Request<Sized>) {
         let seen = Seen::default();
-        let noted = Arc::clone(&seen);
+        let log = Arc::clone(&seen);
         let request: Request<Sized> = Arc::new(move |entries| {
-            let mut noted = noted.lock().unwrap();
+            let mut log = log.lock().unwrap();
             let results = entries
                 .iter()
                 .map(|entry| {
                     answer(
                         entry.0,
-                        noted.iter().flatten().filter(|id| **id == entry.0).count(),
+                        log.iter().flatten().filter(|id| **id == entry.0).count(),
                     )
                 })
                 .collect();
-            noted.push(entries.iter().map(|entry| entry.0).collect());
+            log.push(entries.iter().map(|entry| entry.0).collect());
             Box::pin(async move { Ok(results) })
         });
         (seen, request)
     }
 
-    async fn submit_all(batcher: &Batcher<Sized>, entries: Vec<Sized>) -> Vec<Result<(), GaveUp>> {
+    async fn submit_all(
+        batcher: &Batcher<Sized>,
+        entries: Vec<Sized>,
+    ) -> Vec<Result<(), SubmitError>> {
         let until = Instant::now() + Duration::from_secs(60);
         let submitted = entries
             .into_iter()
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_batch_is_never_larger_than_a_request_may_be() {
+    async fn a_batch_never_exceeds_the_size_limit_of_a_request() {
         let (seen, request) = scripted(|_, _| Ok(()));
         let batcher = Batcher::start(Duration::from_millis(100), request);
         let half = BATCH_BYTES / 2;
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_what_failed_and_may_succeed_is_tried_again() {
+    async fn only_retryable_failures_are_sent_again() {
         let (seen, request) = scripted(|id, tries| match (id, tries) {
             (1, 0..=1) => Err(EntryError::new("InternalError", "", false)),
             (2, _) => Err(EntryError::new("ReceiptHandleIsInvalid", "", true)),
@@ -266,18 +270,18 @@ mod tests {
         });
         let batcher = Batcher::start(Duration::from_millis(10), request);
         let outcomes = submit_all(&batcher, (0..4).map(|id| Sized(id, 1)).collect()).await;
-        let refused = GaveUp::Entry(EntryError::new("ReceiptHandleIsInvalid", "", true));
-        assert_eq!(outcomes, [Ok(()), Ok(()), Err(refused), Ok(())]);
+        let rejected = SubmitError::Entry(EntryError::new("ReceiptHandleIsInvalid", "", true));
+        assert_eq!(outcomes, [Ok(()), Ok(()), Err(rejected), Ok(())]);
         assert_eq!(*seen.lock().unwrap(), [vec![0, 1, 2, 3], vec![1], vec![1]]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_entry_that_breaks_its_batch_holds_up_no_other() {
+    async fn an_entry_that_fails_its_batch_does_not_fail_the_others() {
         let seen = Seen::default();
-        let noted = Arc::clone(&seen);
+        let log = Arc::clone(&seen);
         let request: Request<Sized> = Arc::new(move |entries| {
             let ids: Vec<_> = entries.iter().map(|entry| entry.0).collect();
-            noted.lock().unwrap().push(ids.clone());
+            log.lock().unwrap().push(ids.clone());
             let code = "AWS.SimpleQueueService.BatchRequestTooLong";
             let result = match ids.contains(&1) {
                 true => Err(QueueError::new("SendMessageBatch", code, "")),
@@ -287,33 +291,37 @@ mod tests {
         });
         let batcher = Batcher::start(Duration::from_millis(10), request);
         let outcomes = submit_all(&batcher, (0..3).map(|id| Sized(id, 1)).collect()).await;
-        let good: Vec<_> = outcomes.iter().map(Result::is_ok).collect();
-        assert_eq!(good, [true, false, true]);
-        let singly = [vec![0, 1, 2], vec![0], vec![1], vec![2]];
-        assert_eq!(*seen.lock().unwrap(), singly);
+        let succeeded: Vec<_> = outcomes.iter().map(Result::is_ok).collect();
+        assert_eq!(succeeded, [true, false, true]);
+        let batches = [vec![0, 1, 2], vec![0], vec![1], vec![2]];
+        assert_eq!(*seen.lock().unwrap(), batches);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_waits_for_any_more_is_not_sent() {
+    async fn an_entry_whose_caller_has_given_up_is_not_sent() {
         let (seen, request) = scripted(|_, _| Ok(()));
         let batcher = Batcher::start(Duration::from_millis(100), request);
         let until = Instant::now() + Duration::from_secs(60);
-        let soon = Duration::from_millis(10);
-        let given_up = tokio::time::timeout(soon, batcher.submit(Sized(0, 1), until)).await;
-        assert!(given_up.is_err());
+        let timeout = Duration::from_millis(10);
+        let abandoned = tokio::time::timeout(timeout, batcher.submit(Sized(0, 1), until)).await;
+        assert!(abandoned.is_err());
         assert_eq!(batcher.submit(Sized(1, 1), until).await, Ok(()));
         assert_eq!(*seen.lock().unwrap(), [vec![1]]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_entry_is_given_up_when_its_time_is_over() {
+    async fn an_entry_fails_when_its_deadline_has_passed() {
         let (seen, request) = scripted(|_, _| Err(EntryError::new("InternalError", "", false)));
         let batcher = Batcher::start(Duration::ZERO, request);
         let until = Instant::now() + Duration::from_secs(20);
         let outcome = batcher.submit(Sized(0, 1), until).await;
         assert_eq!(
             outcome,
-            Err(GaveUp::Entry(EntryError::new("InternalError", "", false)))
+            Err(SubmitError::Entry(EntryError::new(
+                "InternalError",
+                "",
+                false
+            )))
         );
         assert!(Instant::now() >= until && seen.lock().unwrap().len() > 3);
     }

@@ -1,4 +1,4 @@
-//! From the URL or ARN of a queue to the queue: SQS, or a local one.
+//! Opens a queue by its URL or ARN: in SQS, or a local one.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use tokio::sync::OnceCell;
 
 use super::{LocalQueues, Queue, QueueError, Sqs};
 
-/// The queues that can be reached. The SDK's configuration is loaded when the first queue of SQS is asked for, so that local queues need no credentials.
+/// Opens queues. The SDK's configuration is loaded with the first SQS queue, so local queues need no credentials.
 #[derive(Debug, Default)]
 pub struct Connections {
     endpoint: Option<String>,
     sdk: OnceCell<aws_config::SdkConfig>,
-    /// The local ones, by name.
+    /// The local queues.
     pub local: LocalQueues,
 }
 
 impl Connections {
-    /// SQS at `endpoint` in place of the region's own, if one is given.
+    /// Uses `endpoint`, if there is one, in place of the region's own.
     pub fn new(endpoint: Option<String>) -> Self {
         Self {
             endpoint,
@@ -24,7 +24,7 @@ impl Connections {
         }
     }
 
-    /// With a configuration of the SDK's that was made already.
+    /// Uses an existing SDK configuration.
     pub fn with_sdk(sdk: aws_config::SdkConfig) -> Self {
         Self {
             sdk: OnceCell::new_with(Some(sdk)),
@@ -32,7 +32,7 @@ impl Connections {
         }
     }
 
-    /// Credentials, region and endpoint by the SDK's usual environment and profiles.
+    /// The SDK configuration, with credentials, region and endpoint from the usual environment and profiles.
     pub async fn sdk(&self) -> &aws_config::SdkConfig {
         self.sdk
             .get_or_init(|| async {

@@ -1,25 +1,25 @@
-//! What goes wrong with a request to a queue, and whether to try it again.
+//! Errors of requests to a queue, and whether they can be retried.
 
 use backstop_backoff::{Class, classify};
 
-use backstop_aws::is_of_host;
+use backstop_aws::is_configuration_error;
 
-/// A whole request failed.
+/// A request failed as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} failed: {code}{}{message}", if message.is_empty() { "" } else { ": " })]
 pub struct QueueError {
     /// The API's name of the operation.
     pub operation: &'static str,
-    /// The error code of SQS, or what happened on the way to it (`ENOTFOUND`, `ETIMEDOUT`, `MissingCredentials`).
+    /// The error code of SQS, or of a request that did not reach it (`ENOTFOUND`, `ETIMEDOUT`, `MissingCredentials`).
     pub code: String,
-    /// The text.
+    /// The error text.
     pub message: String,
     /// Whether the same request may succeed later.
     pub retryable: bool,
 }
 
 impl QueueError {
-    /// An error by its code: retryable unless the default classification calls it permanent.
+    /// An error with this code. It is retryable unless the default classification says permanent.
     pub fn new(operation: &'static str, code: &str, message: impl Into<String>) -> Self {
         let retryable = classify(code, None) != Class::Permanent;
         Self {
@@ -30,8 +30,8 @@ impl QueueError {
         }
     }
 
-    /// A request that no service answered, `text` says why and what to do about it. The same one may succeed later: a name is found again, and so are credentials.
-    pub(crate) fn unanswered(operation: &'static str, code: &str, text: String) -> Self {
+    /// The error of a request without a response. `text` says why and what to do. The same request may succeed later, when the network or the credentials work again.
+    pub(crate) fn no_response(operation: &'static str, code: &str, text: String) -> Self {
         Self {
             operation,
             code: code.to_owned(),
@@ -47,20 +47,20 @@ impl QueueError {
             || self.code == "SignatureDoesNotMatch"
     }
 
-    /// Whether nobody answered, and the text says what to do about it.
-    pub(crate) fn is_unanswered(&self) -> bool {
+    /// Whether there was no response. The text then says what to do.
+    pub(crate) fn is_no_response(&self) -> bool {
         let is_errno = |code: &str| code.starts_with('E') && !code.contains(char::is_lowercase);
-        is_of_host(&self.code) || is_errno(&self.code)
+        is_configuration_error(&self.code) || is_errno(&self.code)
     }
 
-    /// Whether one entry of a batch may be the reason for which the whole is refused, and not the queue or the caller.
-    pub(crate) fn may_be_of_an_entry(&self) -> bool {
-        let is_of_queue =
+    /// Whether a batch may have been rejected because of one of its entries, and not because of the queue or the caller.
+    pub(crate) fn may_concern_one_entry(&self) -> bool {
+        let concerns_queue =
             self.is_access_denied() || self.is_missing_queue() || self.code.starts_with("KMS.");
-        !self.retryable && !is_of_queue
+        !self.retryable && !concerns_queue
     }
 
-    /// Whether the queue is not there.
+    /// Whether the queue does not exist.
     pub fn is_missing_queue(&self) -> bool {
         self.code.ends_with("NonExistentQueue") || self.code.ends_with("QueueDoesNotExist")
     }
@@ -72,14 +72,14 @@ impl QueueError {
 pub struct EntryError {
     /// The error code of SQS.
     pub code: String,
-    /// The text.
+    /// The error text.
     pub message: String,
     /// Whether the same entry may succeed later.
     pub retryable: bool,
 }
 
 impl EntryError {
-    /// An entry is worth another try when it was not the sender's fault, or when the fault was to ask too often.
+    /// An error with this code. It is retryable if it was not the sender's fault or if it was throttling.
     pub fn new(code: impl Into<String>, message: impl Into<String>, sender_fault: bool) -> Self {
         let code = code.into();
         let retryable = !sender_fault || classify(&code, None) == Class::Throttled;
@@ -90,11 +90,11 @@ impl EntryError {
         }
     }
 
-    /// An entry that stands neither among the successful nor among the failed.
-    pub fn unanswered() -> Self {
+    /// The error of an entry that the response lists neither as successful nor as failed.
+    pub fn missing() -> Self {
         Self::new(
             "Unanswered",
-            "the entry is in neither list of the answer",
+            "the response does not mention the entry",
             false,
         )
     }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_tried_again_unless_the_sender_is_at_fault_for_more_than_haste() {
+    fn an_entry_is_retryable_unless_it_is_the_senders_fault_and_not_throttling() {
         for (code, sender_fault, retryable) in [
             ("InternalError", false, true),
             ("ReceiptHandleIsInvalid", true, false),
@@ -119,11 +119,11 @@ mod tests {
                 "{code}"
             );
         }
-        assert!(EntryError::unanswered().retryable);
+        assert!(EntryError::missing().retryable);
     }
 
     #[test]
-    fn a_request_is_tried_again_unless_it_is_wrong() {
+    fn a_request_is_retryable_unless_its_error_is_permanent() {
         for (code, retryable) in [
             ("RequestThrottled", true),
             ("OverLimit", true),

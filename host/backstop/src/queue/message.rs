@@ -1,4 +1,4 @@
-//! Messages as they are received and as they are sent.
+//! Received and outgoing messages.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -14,7 +14,7 @@ use crate::failure::{Milliseconds, Timestamp};
 /// The part of SQS's 12 hours that is reserved for the requests.
 const MAX_DELAY_MARGIN: Milliseconds = Milliseconds(60_000);
 
-/// What a receive hands out to delete or hide the message with; another one at every receive.
+/// Identifies one receive of a message, to delete the message or to change its visibility. Each receive has a new one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReceiptHandle(pub String);
 
@@ -29,7 +29,7 @@ impl VisibilityTimeout {
     /// Visible at once.
     pub const ZERO: Self = Self(0);
 
-    /// So many seconds, at most [`VisibilityTimeout::MAX`].
+    /// This many seconds, at most [`VisibilityTimeout::MAX`].
     pub const fn from_seconds(seconds: u32) -> Self {
         match seconds {
             0..=43_200 => Self(seconds),
@@ -37,9 +37,9 @@ impl VisibilityTimeout {
         }
     }
 
-    /// Rounds up to whole seconds, so that no wait is shorter than asked for; at most [`VisibilityTimeout::MAX`].
-    pub fn rounded_up(span: Duration) -> Self {
-        let seconds = span.as_nanos().div_ceil(1_000_000_000);
+    /// Rounds up to whole seconds, so that no delay is shorter than requested; at most [`VisibilityTimeout::MAX`].
+    pub fn rounded_up(duration: Duration) -> Self {
+        let seconds = duration.as_nanos().div_ceil(1_000_000_000);
         Self(u32::try_from(seconds).unwrap_or(u32::MAX).min(Self::MAX.0))
     }
 
@@ -48,7 +48,7 @@ impl VisibilityTimeout {
         self.0
     }
 
-    /// As a span of time.
+    /// As a [`Duration`].
     pub fn as_duration(self) -> Duration {
         Duration::from_secs(self.0.into())
     }
@@ -74,7 +74,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// A `String`.
+    /// An attribute of type `String`.
     pub fn string(value: impl Into<String>) -> Self {
         Self::Text {
             data_type: "String".to_owned(),
@@ -82,7 +82,7 @@ impl Attribute {
         }
     }
 
-    /// A `Number`.
+    /// An attribute of type `Number`.
     pub fn number(value: impl ToString) -> Self {
         Self::Text {
             data_type: "Number".to_owned(),
@@ -98,7 +98,7 @@ impl Attribute {
         }
     }
 
-    /// What it adds to the size of a message, its name apart.
+    /// The bytes that it adds to the size of a message, without its name.
     pub fn size(&self) -> usize {
         match self {
             Self::Text { data_type, value } => data_type.len() + value.len(),
@@ -107,26 +107,26 @@ impl Attribute {
     }
 }
 
-/// A message as it was received.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The id that SQS gave it when it was sent; the same at every receive.
+    /// The id that SQS assigned when it was sent; the same at every receive.
     pub id: String,
-    /// For this receive only.
+    /// The receipt handle of this receive.
     pub receipt_handle: ReceiptHandle,
     /// The body.
     pub body: Arc<str>,
-    /// The attributes of the sender's.
+    /// The sender's attributes.
     pub attributes: BTreeMap<String, Attribute>,
-    /// How often it was received, this time included (`ApproximateReceiveCount`).
+    /// The number of receives, including this one (`ApproximateReceiveCount`).
     pub receive_count: NonZeroU32,
     /// When it was sent.
     pub sent: Timestamp,
     /// When it was first received.
     pub first_received: Timestamp,
-    /// When it was received this time. A point on no calendar: what is left of its 12 hours must not move with the clock.
+    /// When it was received this time, on a monotonic clock: the rest of its 12 hours must not change when the system clock is set.
     pub received: Instant,
-    /// The sender's identity, where SQS tells it.
+    /// The sender's identity, if SQS reports it.
     pub sender: Option<String>,
     /// The message group, on a FIFO queue.
     pub group: Option<String>,
@@ -145,12 +145,12 @@ impl Message {
         Milliseconds(left.saturating_sub(MAX_DELAY_MARGIN.0))
     }
 
-    /// What SQS counts of it: the body, and each attribute's name, data type and value.
+    /// The size that SQS counts: the body, and each attribute's name, data type and value.
     pub fn size(&self) -> usize {
         size(&self.body, &self.attributes)
     }
 
-    /// Its attributes as text, as they are passed to a policy.
+    /// Its attributes as text, as a policy receives them.
     pub fn attribute_texts(&self) -> Vec<(String, String)> {
         let attributes = self.attributes.iter();
         attributes
@@ -159,16 +159,16 @@ impl Message {
     }
 }
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outgoing {
     /// The body.
     pub body: Arc<str>,
     /// The attributes.
     pub attributes: BTreeMap<String, Attribute>,
-    /// The message group: needed on a FIFO queue.
+    /// The message group; required on a FIFO queue.
     pub group: Option<String>,
-    /// The deduplication id: needed on a FIFO queue without content-based deduplication.
+    /// The deduplication id; required on a FIFO queue without content-based deduplication.
     pub deduplication_id: Option<String>,
     /// The trace that it belongs to; not counted in its size.
     pub trace_header: Option<String>,
@@ -183,7 +183,7 @@ impl Outgoing {
         }
     }
 
-    /// What SQS counts: the body, and each attribute's name, data type and value.
+    /// The size that SQS counts: the body, and each attribute's name, data type and value.
     pub fn size(&self) -> usize {
         size(&self.body, &self.attributes)
     }

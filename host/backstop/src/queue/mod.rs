@@ -1,4 +1,4 @@
-//! A queue as the consumer needs it, and the two that there are: SQS, and one in the host's own memory with SQS's semantics.
+//! The queue operations that the consumer needs, and their two implementations: SQS, and a local queue in the host's memory with SQS's semantics.
 
 mod batched;
 mod batcher;
@@ -16,7 +16,7 @@ use async_trait::async_trait;
 
 pub(crate) use batched::{Batched, BatchedSends};
 pub use batched::{Count, Requests};
-pub use batcher::GaveUp;
+pub use batcher::SubmitError;
 pub use connections::Connections;
 pub use error::{EntryError, QueueError};
 pub use limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
@@ -27,22 +27,22 @@ pub use sqs::{Sqs, SqsQueue};
 use crate::clock;
 use crate::failure::{Milliseconds, Timestamp};
 
-/// What a queue says of itself.
+/// A queue's attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// The ARN; `local:NAME` for a local queue.
     pub arn: String,
     /// Whether it keeps the order within message groups.
     pub fifo: bool,
-    /// How long a received message stays invisible unless something else is asked for.
+    /// How long a received message stays invisible by default.
     pub visibility_timeout: VisibilityTimeout,
-    /// For how long it keeps a message.
+    /// How long it keeps a message.
     pub retention: Milliseconds,
-    /// The largest message that it takes, body and attributes, in bytes.
+    /// The largest message that it accepts, body and attributes, in bytes.
     pub max_message_bytes: usize,
-    /// How many of its messages are invisible now, about; none where it does not tell. SQS stalls a queue at 120 000.
+    /// The approximate number of messages that are invisible now; `None` if the queue does not report it. At 120 000, SQS delivers no more.
     pub in_flight: Option<usize>,
-    /// Where it moves what was received too often by itself.
+    /// Its own redrive policy, if it has one.
     pub redrive: Option<Redrive>,
 }
 
@@ -51,28 +51,28 @@ pub struct Description {
 pub struct Redrive {
     /// The ARN of the dead-letter queue.
     pub dead_letter_arn: String,
-    /// How often a message is received before it is moved.
+    /// How many receives of a message the queue allows before it moves the message.
     pub max_receive_count: NonZeroU32,
 }
 
-/// One answer for each entry of a batch, in the order of the entries.
+/// The result of each entry of a batch, in the order of the entries.
 pub type BatchResult = Result<Vec<Result<(), EntryError>>, QueueError>;
 
-/// The queue operations that the consumer is made of. Each call is one API request; a batch has 1 to [`BATCH_ENTRIES`] entries.
+/// The queue operations that the consumer uses. Each call is one API request; a batch has 1 to [`BATCH_ENTRIES`] entries.
 #[async_trait]
 pub trait Queue: std::fmt::Debug + Send + Sync {
     /// Its URL, or `local:NAME`.
     fn url(&self) -> &str;
 
-    /// The time of day by which its messages' times are to be read.
+    /// The current time on the clock of its messages' timestamps.
     fn now(&self) -> Timestamp {
         clock::now()
     }
 
-    /// What it says of itself.
+    /// Fetches its attributes.
     async fn describe(&self) -> Result<Description, QueueError>;
 
-    /// At most `max` messages, after at most `wait` (20 s). They stay invisible for `visibility`.
+    /// Receives at most `max` messages, waiting for at most `wait` (20 s). They stay invisible for `visibility`.
     async fn receive(
         &self,
         max: usize,
@@ -80,25 +80,25 @@ pub trait Queue: std::fmt::Debug + Send + Sync {
         visibility: VisibilityTimeout,
     ) -> Result<Vec<Message>, QueueError>;
 
-    /// Whether a receive may be dropped. One of SQS's goes on at the other side, takes messages to nobody, and hides them.
+    /// Whether the future of a receive may be dropped. With SQS it must not: the service continues the request, and messages that it delivers to no one stay invisible.
     fn receive_is_cancel_safe(&self) -> bool {
         false
     }
 
-    /// Removes messages for good. Removing what is gone succeeds.
+    /// Deletes messages. Succeeds for a message that is already deleted.
     async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult;
 
-    /// Makes messages visible again after another time, counted from now.
+    /// Changes when messages become visible again, counted from now.
     async fn change_visibility(
         &self,
         changes: &[(ReceiptHandle, VisibilityTimeout)],
     ) -> BatchResult;
 
-    /// Adds messages.
+    /// Sends messages.
     async fn send(&self, messages: &[Outgoing]) -> BatchResult;
 }
 
-/// The last part of a URL, an ARN or `local:NAME`: what people call a queue.
+/// The name of a queue: the last part of a URL, an ARN or `local:NAME`.
 pub fn short_name(url: &str) -> &str {
     url.rsplit(['/', ':']).next().unwrap_or(url)
 }

@@ -126,11 +126,11 @@ impl Recorder {
         let size = line.len();
         let waiting = self.waiting.fetch_add(size, Ordering::Relaxed);
         let fits = waiting.saturating_add(size) <= WAITING_BYTES;
-        let taken = fits && lines.try_send(Entry::Line(line)).is_ok();
-        if !taken {
+        let added = fits && lines.try_send(Entry::Line(line)).is_ok();
+        if !added {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
         }
-        taken
+        added
     }
 }
 
@@ -144,11 +144,11 @@ impl Observer for Recorder {
             }
         };
         line.push(b'\n');
-        let taken = self.add(line);
-        let was_dropping = self.dropping.swap(!taken, Ordering::Relaxed);
-        if !taken && !was_dropping {
+        let added = self.add(line);
+        let was_dropping = self.dropping.swap(!added, Ordering::Relaxed);
+        if !added && !was_dropping {
             tracing::error!(
-                "nothing reads the decision records: records are dropped until something does"
+                "the reader of the decision records has stopped: records are dropped until it reads again"
             );
         }
     }
@@ -240,8 +240,8 @@ mod tests {
         let written = Arc::<AtomicUsize>::default();
         let recorder = Recorder::to(Stalled(stalled, Arc::clone(&written)), false).unwrap();
         let line = |size: usize| vec![b'x'; size];
-        let taken = (0..100).filter(|_| recorder.add(line(1 << 20))).count();
-        assert_eq!(taken, 64);
+        let added = (0..100).filter(|_| recorder.add(line(1 << 20))).count();
+        assert_eq!(added, 64);
         assert!(!recorder.add(line(1)));
         assert_eq!(recorder.waiting.load(Ordering::Relaxed), WAITING_BYTES);
         // It accepts records again once the reader reads.

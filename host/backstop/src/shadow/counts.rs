@@ -47,8 +47,8 @@ impl Counts {
     /// The counts of the shadow of this queue, exported as metrics too.
     pub(super) fn of(queue: &str) -> Self {
         let queue = telemetry::Queue::named(queue);
-        let result = |name| Count::shown_as(queue.comparisons(name));
-        let differs = |name| Count::shown_as(queue.differences(name));
+        let result = |name| Count::exported_as(queue.comparisons(name));
+        let differs = |name| Count::exported_as(queue.differences(name));
         Self {
             agreed: result("agreed"),
             differed: result("differed"),

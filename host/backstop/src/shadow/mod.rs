@@ -24,9 +24,9 @@ pub(crate) use backlog::Case;
 pub use counts::{Counts, Tally};
 
 /// How long a shutdown waits for a shadow's last answers.
-pub const SETTLING: Duration = Duration::from_secs(1);
+pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// After a broken evaluation the shadow pauses for this many times its duration. So an endless loop takes a tenth of a processor.
+/// After a broken evaluation the shadow pauses for this many times its duration. An endless loop therefore takes a tenth of a processor.
 const PAUSE_FACTOR: u32 = 9;
 
 /// The longest pause.
@@ -71,8 +71,8 @@ pub fn sandbox(limits: Limits) -> Result<Sandbox, SandboxError> {
 impl Shadow {
     /// Loads a shadow for the queue with this name. Blocks while the policy is fetched and compiled. A policy that cannot be loaded is logged, and every case counts as broken until a valid version replaces it.
     pub fn load(queue: &str, catalog: impl Into<Catalog>, spec: PolicySpec) -> Arc<Self> {
-        let (policy, refused) = LivePolicy::load_or_fall_back(catalog, spec, None);
-        if let Some(error) = refused {
+        let (policy, rejected) = LivePolicy::load_or_fall_back(catalog, spec, None);
+        if let Some(error) = rejected {
             tracing::error!(
                 queue,
                 "the shadow can't be evaluated until it has a valid version: {}",

@@ -1,10 +1,10 @@
-//! The running hosts of this machine: how commands find them, query them and show their answers.
+//! The running hosts of this machine: how commands find them, query them and show their responses.
 
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use backstop::config::{Cache, Config};
-use backstop::control::{self, Answer, QueueStatus, Request};
+use backstop::control::{self, QueueStatus, Request, Response};
 use backstop_core::text::one_line;
 use clap::Parser;
 
@@ -44,33 +44,33 @@ impl HostArgs {
         })
     }
 
-    /// The answers of all hosts. A host that does not answer is logged and skipped.
-    pub(super) fn request(&self, request: &Request) -> Result<Vec<Answer>> {
+    /// The responses of all hosts. A host that does not answer is logged and skipped.
+    pub(super) fn request(&self, request: &Request) -> Result<Vec<Response>> {
         let folder = self.folder()?;
-        let responses = control::request(&folder, request)
+        let results = control::request(&folder, request)
             .with_context(|| format!("can't query the hosts that use {}", folder.display()))?;
-        let mut answers = Vec::new();
-        for response in responses {
-            match response {
-                Ok(answer) => answers.push(answer),
+        let mut responses = Vec::new();
+        for result in results {
+            match result {
+                Ok(response) => responses.push(response),
                 Err(error) => tracing::warn!(%error, "a host does not answer"),
             }
         }
-        if answers.is_empty() {
+        if responses.is_empty() {
             return Err(none_in(&folder));
         }
-        Ok(answers)
+        Ok(responses)
     }
 
-    /// Prints the answers.
-    pub(super) fn print(&self, answers: &[Answer]) -> Result<()> {
-        for answer in answers {
+    /// Prints the responses.
+    pub(super) fn print(&self, responses: &[Response]) -> Result<()> {
+        for response in responses {
             if self.json {
-                println!("{}", serde_json::to_string(answer)?);
+                println!("{}", serde_json::to_string(response)?);
                 continue;
             }
-            for queue in &answer.queues {
-                print_queue(answer.process, queue);
+            for queue in &response.queues {
+                print_queue(response.process, queue);
             }
         }
         Ok(())
@@ -78,8 +78,8 @@ impl HostArgs {
 }
 
 /// The queues of all hosts.
-pub(super) fn queues(answers: &[Answer]) -> impl Iterator<Item = &QueueStatus> {
-    answers.iter().flat_map(|answer| &answer.queues)
+pub(super) fn queues(responses: &[Response]) -> impl Iterator<Item = &QueueStatus> {
+    responses.iter().flat_map(|response| &response.queues)
 }
 
 fn none_in(folder: &Path) -> CommandError {

@@ -46,9 +46,9 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// The decision that `answer` leads to within the bounds. `max_delay` is the longest delay that the queue allows for this message now.
+    /// Applies the bounds to `answer`. `max_delay` is the longest delay that the queue allows for this message now.
     ///
-    /// A retry may become a shorter retry or a dead letter, and a discard may become a dead letter. Nothing that the policy gives up is retried.
+    /// A retry may become a shorter retry or a dead letter, and a discard may become a dead letter. A message that the policy gives up is never retried.
     pub(super) fn enforce(
         &self,
         failure: &Failure,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_keeps_its_bounds_whatever_the_policy_says() {
+    fn the_host_enforces_its_bounds_on_every_answer() {
         let bounds = Bounds {
             max_attempts: NonZeroU32::new(5),
             max_age: Some(Milliseconds(60_000)),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_policy_gives_up_on_stays_given_up_on() {
+    fn a_dead_letter_of_the_policy_stays_a_dead_letter() {
         let decision = Bounds::default().enforce(
             &failure(1, 0),
             dead_letter("because"),

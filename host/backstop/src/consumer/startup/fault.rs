@@ -37,7 +37,7 @@ pub enum Fault {
     /// The queue is unreachable.
     #[error(
         "can't reach the {role} {url}{}",
-        if cause.is_unanswered() { "" } else { ": check the credentials, the network, the region and the endpoint" }
+        if cause.is_no_response() { "" } else { ": check the credentials, the network, the region and the endpoint" }
     )]
     Unreachable {
         /// `queue` or `dead-letter queue`.

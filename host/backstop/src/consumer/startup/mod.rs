@@ -151,7 +151,7 @@ impl Checked {
     async fn handler(&mut self, handler: &dyn Handler, url: &str) {
         if let Err(cause) = persist(|| handler.check()).await {
             self.faults.push(Fault::Handler { cause });
-        } else if let Err(cause) = handler.answers().await {
+        } else if let Err(cause) = handler.is_reachable().await {
             self.warnings.push(Warning::Handler {
                 queue: short_name(url).to_owned(),
                 cause: cause.to_string(),

@@ -1,6 +1,6 @@
-//! A queue in the host's own memory with SQS's semantics: visibility, receive counts, redrive, FIFO groups, deduplication, batch limits. For trying Backstop out without an account, and for tests of a handler.
+//! A queue in the host's memory with SQS's semantics: visibility, receive counts, redrive, FIFO groups, deduplication, batch limits. For trying Backstop without an AWS account, and for testing a handler.
 //!
-//! Time is tokio's, so that a test may pause it.
+//! It uses tokio's clock, which tests can pause.
 
 mod shelf;
 
@@ -22,16 +22,16 @@ use crate::clock::Clock;
 use crate::failure::{Milliseconds, Timestamp};
 use shelf::Shelf;
 
-/// What a local queue can be set to.
+/// The settings of a local queue.
 #[derive(Debug, Clone)]
 pub struct LocalSettings {
-    /// How long a received message stays invisible unless something else is asked for; 30 s by default.
+    /// How long a received message stays invisible by default; 30 s unless set.
     pub visibility_timeout: VisibilityTimeout,
-    /// For how long messages are kept; 4 days by default.
+    /// How long messages are kept; 4 days by default.
     pub retention: Duration,
-    /// The memory that its messages may take, in bytes; 1 GiB by default. More are refused.
-    pub most_bytes: usize,
-    /// Where a message goes that was received more often than this; nowhere by default.
+    /// The memory for its messages, in bytes; 1 GiB by default. Further messages are rejected.
+    pub max_bytes: usize,
+    /// The dead-letter queue, and the number of receives after which a message is moved there; none by default.
     pub redrive: Option<(Arc<LocalQueue>, NonZeroU32)>,
 }
 
@@ -40,7 +40,7 @@ impl Default for LocalSettings {
         Self {
             visibility_timeout: VisibilityTimeout::rounded_up(Duration::from_secs(30)),
             retention: Duration::from_secs(4 * 86_400),
-            most_bytes: 1 << 30,
+            max_bytes: 1 << 30,
             redrive: None,
         }
     }
@@ -51,14 +51,14 @@ impl Default for LocalSettings {
 pub struct LocalQueues(Mutex<BTreeMap<String, Arc<LocalQueue>>>);
 
 impl LocalQueues {
-    /// The queue of this name (without `local:`), made with the default settings where there is none.
+    /// The queue with this name (without `local:`). Creates it with the default settings if it does not exist.
     pub fn named(&self, name: &str) -> Arc<LocalQueue> {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = queues.entry(name.to_owned());
         Arc::clone(queue.or_insert_with(|| LocalQueue::new(name, LocalSettings::default())))
     }
 
-    /// An empty queue of this name (without `local:`) with these settings, in place of the one before.
+    /// Creates an empty queue with this name (without `local:`) and these settings. It replaces an existing one.
     pub fn set_up(&self, name: &str, settings: LocalSettings) -> Arc<LocalQueue> {
         let queue = LocalQueue::new(name, settings);
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ impl LocalQueues {
     }
 }
 
-/// One local queue. A name that ends in `.fifo` makes it a FIFO queue.
+/// A local queue. It is a FIFO queue if its name ends in `.fifo`.
 #[derive(Debug)]
 pub struct LocalQueue {
     url: String,
@@ -79,7 +79,7 @@ pub struct LocalQueue {
 }
 
 impl LocalQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(name: &str, settings: LocalSettings) -> Arc<Self> {
         Arc::new(Self {
             url: format!("local:{name}"),
@@ -91,17 +91,17 @@ impl LocalQueue {
         })
     }
 
-    /// How many messages it holds, invisible ones included.
+    /// The number of messages, including invisible ones.
     pub fn len(&self) -> usize {
         self.shelf().len()
     }
 
-    /// Whether it holds no message.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns when it holds no message, invisible ones included.
+    /// Waits until there are no messages, including invisible ones.
     pub async fn emptied(&self) {
         loop {
             let changed = self.changed.notified();
@@ -116,7 +116,7 @@ impl LocalQueue {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is visible, and moves what was received too often. The second value says when to look again.
+    /// Receives visible messages, and moves those that were received too often. Also returns when the next message becomes visible.
     fn take(&self, max: usize, visibility: VisibilityTimeout) -> (Vec<Message>, Option<Instant>) {
         let now = self.clock.now();
         let most = self.settings.redrive.as_ref().map(|(_, most)| *most);
@@ -135,7 +135,7 @@ impl LocalQueue {
         (taken.messages, next)
     }
 
-    /// What is wrong with one message, as SQS says it.
+    /// Checks a message. The errors are those of SQS.
     fn check(&self, message: &Outgoing) -> Result<(), EntryError> {
         let invalid = |text: String| Err(EntryError::new("InvalidParameterValue", text, true));
         if message.size() > BATCH_BYTES {
@@ -174,8 +174,8 @@ impl LocalQueue {
     }
 }
 
-/// A batch of a size that SQS takes.
-fn batch<T>(operation: &'static str, entries: &[T]) -> Result<(), QueueError> {
+/// Checks the number of a batch's entries.
+fn check_batch<T>(operation: &'static str, entries: &[T]) -> Result<(), QueueError> {
     match entries.len() {
         0 => Err(QueueError::new(
             operation,
@@ -245,7 +245,7 @@ impl Queue for LocalQueue {
                 return Ok(messages);
             }
             let until = next.map_or(end, |next| next.min(end));
-            // Either there is something new or something old has become visible: both mean to look again.
+            // Waits until the queue changes or a message becomes visible.
             let _ = timeout_at(until, changed).await;
         }
     }
@@ -255,7 +255,7 @@ impl Queue for LocalQueue {
     }
 
     async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
-        batch("DeleteMessageBatch", handles)?;
+        check_batch("DeleteMessageBatch", handles)?;
         let mut shelf = self.shelf();
         let results = handles.iter().map(|handle| shelf.delete(handle)).collect();
         drop(shelf);
@@ -267,7 +267,7 @@ impl Queue for LocalQueue {
         &self,
         changes: &[(ReceiptHandle, VisibilityTimeout)],
     ) -> BatchResult {
-        batch("ChangeMessageVisibilityBatch", changes)?;
+        check_batch("ChangeMessageVisibilityBatch", changes)?;
         let mut shelf = self.shelf();
         let results = changes
             .iter()
@@ -279,7 +279,7 @@ impl Queue for LocalQueue {
     }
 
     async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        batch("SendMessageBatch", messages)?;
+        check_batch("SendMessageBatch", messages)?;
         let total: usize = messages.iter().map(Outgoing::size).sum();
         if messages.len() > 1 && total > BATCH_BYTES {
             return Err(QueueError {
@@ -299,10 +299,10 @@ impl Queue for LocalQueue {
             .map(|message| {
                 self.check(message)?;
                 let mut shelf = self.shelf();
-                if !shelf.has_room_for(message, self.settings.most_bytes) {
+                if !shelf.fits(message, self.settings.max_bytes) {
                     let text = format!(
-                        "the queue is full: in memory it holds messages of {} bytes",
-                        self.settings.most_bytes
+                        "the local queue is full: its messages may take {} bytes of memory",
+                        self.settings.max_bytes
                     );
                     return Err(EntryError::new("OverLimit", text, false));
                 }

@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use super::super::{EntryError, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
 use crate::failure::Timestamp;
 
-/// For how long SQS remembers a deduplication id.
-const DEDUPLICATION: Duration = Duration::from_secs(300);
+/// How long SQS remembers a deduplication id.
+const DEDUPLICATION_INTERVAL: Duration = Duration::from_secs(300);
 
-/// What a message takes besides its own bytes, about.
+/// The approximate memory of a message in addition to its own bytes.
 const OVERHEAD: usize = 1024;
 
-/// A message on the shelf.
+/// A stored message.
 #[derive(Debug)]
 pub(super) struct Stored {
     id: String,
@@ -25,12 +25,12 @@ pub(super) struct Stored {
     first_received: Option<Timestamp>,
     receive_count: u32,
     visible_from: Instant,
-    /// The handle of the last receive, and when that was.
+    /// The handle and the time of the last receive.
     receipt: Option<(ReceiptHandle, Instant)>,
 }
 
 impl Stored {
-    /// The memory that it takes, in bytes, about.
+    /// The approximate memory that it takes, in bytes.
     fn bytes(&self) -> usize {
         self.message.size() + OVERHEAD
     }
@@ -44,18 +44,18 @@ impl Stored {
     }
 }
 
-/// What a receive takes off the shelf.
+/// The result of a receive.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) messages: Vec<Message>,
-    /// Received too often: bound for the dead-letter queue.
+    /// Messages that were received too often, for the dead-letter queue.
     pub(super) redriven: Vec<Stored>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     messages: BTreeMap<u64, Stored>,
-    /// Of all messages.
+    /// The bytes of all messages.
     bytes: usize,
     next: u64,
     /// The current handle of each message that was received.
@@ -68,16 +68,16 @@ impl Shelf {
         self.messages.len()
     }
 
-    /// Whether a message fits into so many bytes in all.
-    pub(super) fn has_room_for(&self, message: &Outgoing, most: usize) -> bool {
-        self.bytes + message.size() + OVERHEAD <= most
+    /// Whether a message fits if all messages together may take `max_bytes`.
+    pub(super) fn fits(&self, message: &Outgoing, max_bytes: usize) -> bool {
+        self.bytes + message.size() + OVERHEAD <= max_bytes
     }
 
-    /// Adds a message, unless it is one that a FIFO queue took within the last five minutes.
+    /// Adds a message, unless it duplicates one that a FIFO queue accepted within the last five minutes.
     pub(super) fn put(&mut self, message: Outgoing, now: Timestamp, fifo: bool) {
         if fifo {
             self.deduplicated
-                .retain(|_, taken| now.since(*taken) < DEDUPLICATION);
+                .retain(|_, sent| now.since(*sent) < DEDUPLICATION_INTERVAL);
             let id = message
                 .deduplication_id
                 .clone()
@@ -99,7 +99,7 @@ impl Shelf {
         self.add(stored);
     }
 
-    /// Adds what another queue's redrive moved here: the same id, age and receive count.
+    /// Adds a message that another queue's redrive policy moved here, with its id, age and receive count.
     pub(super) fn put_moved(&mut self, stored: Stored) {
         self.add(Stored {
             receipt: None,
@@ -119,14 +119,14 @@ impl Shelf {
             .messages
             .iter()
             .filter(|(_, stored)| now.since(stored.sent) >= retention)
-            .map(|(place, _)| *place)
+            .map(|(index, _)| *index)
             .collect();
-        for place in expired {
-            self.remove(place);
+        for index in expired {
+            self.remove(index);
         }
     }
 
-    /// At most `max` visible messages in their order. A group of a FIFO queue of which a message is in flight waits.
+    /// Receives at most `max` visible messages in order. A FIFO group is blocked while one of its messages is in flight.
     pub(super) fn take(
         &mut self,
         max: usize,
@@ -144,50 +144,50 @@ impl Shelf {
             blocked.extend(in_flight.filter_map(|stored| stored.message.group.clone()));
         }
         let mut taken = Taken::default();
-        let mut leaving = Vec::new();
-        for (place, stored) in &mut self.messages {
+        let mut redriven = Vec::new();
+        for (index, stored) in &mut self.messages {
             if taken.messages.len() == max {
                 break;
             }
             let group = stored.message.group.clone().unwrap_or_default();
             if !stored.is_visible() || (fifo && blocked.contains(&group)) {
-                // What comes later in the group must not overtake it.
+                // Later messages of the group must not overtake it.
                 blocked.insert(group);
                 continue;
             }
             if max_receive_count.is_some_and(|most| stored.receive_count >= most.get()) {
-                leaving.push(*place);
+                redriven.push(*index);
                 continue;
             }
             if let Some((old, _)) = stored.receipt.take() {
                 self.handles.remove(&old);
             }
             let handle = ReceiptHandle(uuid::Uuid::new_v4().to_string());
-            self.handles.insert(handle.clone(), *place);
+            self.handles.insert(handle.clone(), *index);
             stored.receipt = Some((handle.clone(), Instant::now()));
             stored.receive_count += 1;
             stored.first_received.get_or_insert(now);
             stored.visible_from = Instant::now() + visibility.as_duration();
             taken.messages.push(received(stored, handle, now));
         }
-        taken.redriven = leaving
+        taken.redriven = redriven
             .iter()
-            .filter_map(|place| self.remove(*place))
+            .filter_map(|index| self.remove(*index))
             .collect();
         taken
     }
 
-    /// When the next message becomes visible that is not yet.
+    /// When the next invisible message becomes visible.
     pub(super) fn next_visible(&self) -> Option<Instant> {
-        let hidden = self.messages.values().filter(|stored| !stored.is_visible());
-        hidden.map(|stored| stored.visible_from).min()
+        let invisible = self.messages.values().filter(|stored| !stored.is_visible());
+        invisible.map(|stored| stored.visible_from).min()
     }
 
-    /// Deletes by the current handle. A handle that was good once succeeds without effect, as on SQS.
+    /// Deletes a message by its current handle. As on SQS, an outdated handle succeeds without effect.
     pub(super) fn delete(&mut self, handle: &ReceiptHandle) -> Result<(), EntryError> {
         check(handle)?;
-        if let Some(place) = self.handles.get(handle).copied() {
-            self.remove(place);
+        if let Some(index) = self.handles.get(handle).copied() {
+            self.remove(index);
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Shelf {
         let stored = self
             .handles
             .get(handle)
-            .and_then(|place| self.messages.get_mut(place));
+            .and_then(|index| self.messages.get_mut(index));
         let Some((stored, received)) = stored.and_then(|stored| {
             let (_, received) = stored.receipt.as_ref()?;
             let received = *received;
@@ -225,8 +225,8 @@ impl Shelf {
         Ok(())
     }
 
-    fn remove(&mut self, place: u64) -> Option<Stored> {
-        let stored = self.messages.remove(&place)?;
+    fn remove(&mut self, index: u64) -> Option<Stored> {
+        let stored = self.messages.remove(&index)?;
         self.bytes -= stored.bytes();
         if let Some((handle, _)) = &stored.receipt {
             self.handles.remove(handle);
@@ -235,7 +235,7 @@ impl Shelf {
     }
 }
 
-/// Every handle of a local queue is a UUID.
+/// Checks the format of a handle: local queues use UUIDs.
 fn check(handle: &ReceiptHandle) -> Result<(), EntryError> {
     uuid::Uuid::parse_str(&handle.0).map(|_| ()).map_err(|_| {
         let text = format!(

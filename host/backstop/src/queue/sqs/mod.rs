@@ -1,4 +1,4 @@
-//! SQS, over the AWS SDK. The SDK's own retries are off: the consumer owns them, and one call is one request.
+//! SQS through the AWS SDK. The SDK's retries are disabled: one call is one request, and the consumer retries.
 
 mod wire;
 
@@ -18,11 +18,11 @@ use super::{
     VisibilityTimeout, short_name,
 };
 use crate::clock;
-use backstop_aws::{AnswerLimit, Endpoint};
-use wire::{built, description, failed, incoming, outgoing, sorted};
+use backstop_aws::{Endpoint, ResponseLimit};
+use wire::{build_all, description, entry_results, failed, incoming, outgoing};
 
-/// The longest that one request may take: longer than the longest poll of 20 s.
-const REQUEST: Duration = Duration::from_secs(30);
+/// How long one request may take; longer than the longest poll of 20 s.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Access to SQS with one set of credentials.
 #[derive(Debug, Clone)]
@@ -32,17 +32,17 @@ pub struct Sqs {
 }
 
 impl Sqs {
-    /// With the SDK's usual configuration, except that it does not retry and never waits for ever.
+    /// Uses this SDK configuration, without retries and with timeouts.
     pub fn new(config: &SdkConfig) -> Self {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(Duration::from_secs(3))
-            .operation_attempt_timeout(REQUEST)
+            .operation_attempt_timeout(REQUEST_TIMEOUT)
             .build();
         let endpoint = Endpoint::of("SQS", config);
         let config = aws_sdk_sqs::config::Builder::from(config)
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
-            .interceptor(AnswerLimit::SQS)
+            .interceptor(ResponseLimit::SQS)
             .build();
         Self {
             client: Client::from_conf(config),
@@ -50,7 +50,7 @@ impl Sqs {
         }
     }
 
-    /// The queue with this URL. Asks nothing of SQS.
+    /// The queue with this URL. Sends no request.
     pub fn queue(&self, url: &str) -> SqsQueue {
         SqsQueue {
             client: self.client.clone(),
@@ -59,10 +59,10 @@ impl Sqs {
         }
     }
 
-    /// The queue with this ARN.
+    /// Looks up the queue with this ARN.
     pub async fn queue_by_arn(&self, arn: &str) -> Result<SqsQueue, QueueError> {
         let owner = arn.split(':').nth(4).filter(|owner| !owner.is_empty());
-        let answer = self
+        let response = self
             .client
             .get_queue_url()
             .queue_name(short_name(arn))
@@ -70,14 +70,14 @@ impl Sqs {
             .send()
             .await
             .map_err(|error| failed("GetQueueUrl", &self.endpoint, &error))?;
-        let url = answer.queue_url.ok_or_else(|| {
-            QueueError::new("GetQueueUrl", "InvalidAnswer", "no URL in the answer")
+        let url = response.queue_url.ok_or_else(|| {
+            QueueError::new("GetQueueUrl", "InvalidAnswer", "the response has no URL")
         })?;
         Ok(self.queue(&url))
     }
 }
 
-/// One queue of SQS.
+/// A queue in SQS.
 #[derive(Debug, Clone)]
 pub struct SqsQueue {
     client: Client,
@@ -92,7 +92,7 @@ impl Queue for SqsQueue {
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {
-        let answer = self
+        let response = self
             .client
             .get_queue_attributes()
             .queue_url(&self.url)
@@ -102,7 +102,7 @@ impl Queue for SqsQueue {
             .map_err(|error| failed("GetQueueAttributes", &self.endpoint, &error))?;
         Ok(description(
             &self.url,
-            &answer.attributes.unwrap_or_default(),
+            &response.attributes.unwrap_or_default(),
         ))
     }
 
@@ -112,7 +112,7 @@ impl Queue for SqsQueue {
         wait: Duration,
         visibility: VisibilityTimeout,
     ) -> Result<Vec<Message>, QueueError> {
-        let answer = self
+        let response = self
             .client
             .receive_message()
             .queue_url(&self.url)
@@ -125,7 +125,7 @@ impl Queue for SqsQueue {
             .await
             .map_err(|error| failed("ReceiveMessage", &self.endpoint, &error))?;
         let received = (clock::now(), Instant::now());
-        Ok(answer
+        Ok(response
             .messages
             .unwrap_or_default()
             .into_iter()
@@ -141,18 +141,18 @@ impl Queue for SqsQueue {
                 .receipt_handle(&handle.0)
                 .build()
         });
-        let answer = self
+        let response = self
             .client
             .delete_message_batch()
             .queue_url(&self.url)
-            .set_entries(Some(built(OPERATION, entries)?))
+            .set_entries(Some(build_all(OPERATION, entries)?))
             .send()
             .await
             .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
-        Ok(sorted(
+        Ok(entry_results(
             handles.len(),
-            answer.successful.iter().map(|entry| entry.id.as_str()),
-            answer.failed,
+            response.successful.iter().map(|entry| entry.id.as_str()),
+            response.failed,
         ))
     }
 
@@ -168,18 +168,18 @@ impl Queue for SqsQueue {
                 .visibility_timeout(i32::try_from(timeout.seconds()).unwrap_or(i32::MAX))
                 .build()
         });
-        let answer = self
+        let response = self
             .client
             .change_message_visibility_batch()
             .queue_url(&self.url)
-            .set_entries(Some(built(OPERATION, entries)?))
+            .set_entries(Some(build_all(OPERATION, entries)?))
             .send()
             .await
             .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
-        Ok(sorted(
+        Ok(entry_results(
             changes.len(),
-            answer.successful.iter().map(|entry| entry.id.as_str()),
-            answer.failed,
+            response.successful.iter().map(|entry| entry.id.as_str()),
+            response.failed,
         ))
     }
 
@@ -189,7 +189,7 @@ impl Queue for SqsQueue {
         for (id, message) in messages.iter().enumerate() {
             entries.push(outgoing(OPERATION, id, message)?);
         }
-        let answer = self
+        let response = self
             .client
             .send_message_batch()
             .queue_url(&self.url)
@@ -197,10 +197,10 @@ impl Queue for SqsQueue {
             .send()
             .await
             .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
-        Ok(sorted(
+        Ok(entry_results(
             messages.len(),
-            answer.successful.iter().map(|entry| entry.id.as_str()),
-            answer.failed,
+            response.successful.iter().map(|entry| entry.id.as_str()),
+            response.failed,
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! Between the SDK's types and the queue's own.
+//! Converts between the SDK's types and the queue's.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -16,10 +16,10 @@ use crate::queue::{
     Redrive, VisibilityTimeout,
 };
 use crate::text::chain;
-use backstop_aws::{Endpoint, NoAnswer};
+use backstop_aws::{Endpoint, NoResponse};
 
-/// The host builds every entry with all that the SDK requires; this says so without a panic.
-pub(super) fn built<T, E: std::fmt::Display>(
+/// Collects SDK builders' results. They never fail, because the host sets every required field; this avoids a panic.
+pub(super) fn build_all<T, E: std::fmt::Display>(
     operation: &'static str,
     entries: impl Iterator<Item = Result<T, E>>,
 ) -> Result<Vec<T>, QueueError> {
@@ -49,7 +49,7 @@ pub(super) fn outgoing(
         };
         value.build().map(|value| (name.clone(), value))
     });
-    let attributes: HashMap<_, _> = built(operation, attributes)?.into_iter().collect();
+    let attributes: HashMap<_, _> = build_all(operation, attributes)?.into_iter().collect();
     let mut entry = api::SendMessageBatchRequestEntry::builder()
         .id(id.to_string())
         .message_body(message.body.as_ref())
@@ -74,7 +74,7 @@ pub(super) fn outgoing(
         .map_err(|error| QueueError::new(operation, "InvalidParameterValue", error.to_string()))
 }
 
-/// A received message; none where SQS left out its id, handle or body, without which nothing can be done but to wait for it to come again.
+/// A received message; `None` if it lacks an id, handle or body, without which it can't be handled.
 pub(super) fn incoming(
     message: api::Message,
     (now, received): (Timestamp, Instant),
@@ -86,9 +86,7 @@ pub(super) fn incoming(
     let (Some(id), Some(handle), Some(body)) =
         (message.message_id, message.receipt_handle, message.body)
     else {
-        tracing::warn!(
-            "a message came without an id, a receipt handle or a body: left to come again"
-        );
+        tracing::warn!("a message has no id, receipt handle or body: it is delivered again");
         return None;
     };
     Some(Message {
@@ -168,20 +166,20 @@ fn redrive(policy: &str) -> Option<Redrive> {
     })
 }
 
-/// One answer for each entry, whose id is its index.
-pub(super) fn sorted<'a>(
+/// The result of each entry, in order. An entry's id is its index.
+pub(super) fn entry_results<'a>(
     entries: usize,
     successful: impl Iterator<Item = &'a str>,
     failed: Vec<api::BatchResultErrorEntry>,
 ) -> Vec<Result<(), EntryError>> {
-    let mut results = vec![Err(EntryError::unanswered()); entries];
+    let mut results = vec![Err(EntryError::missing()); entries];
     let mut set = |id: &str, result| {
-        if let Some(place) = id
+        if let Some(slot) = id
             .parse()
             .ok()
             .and_then(|index: usize| results.get_mut(index))
         {
-            *place = result;
+            *slot = result;
         }
     };
     successful.for_each(|id| set(id, Ok(())));
@@ -207,8 +205,8 @@ where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     R: std::fmt::Debug,
 {
-    if let Some(NoAnswer { code, text }) = endpoint.no_answer(error) {
-        return QueueError::unanswered(operation, code, text);
+    if let Some(NoResponse { code, text }) = endpoint.no_response(error) {
+        return QueueError::no_response(operation, code, text);
     }
     let code = error.code().unwrap_or("UnknownError");
     let message = error.message().map_or_else(|| chain(error), str::to_owned);
@@ -221,21 +219,21 @@ mod tests {
     use crate::queue::short_name;
 
     #[test]
-    fn an_entry_in_neither_list_of_the_answer_is_tried_again() {
+    fn an_entry_that_the_response_does_not_mention_is_retryable() {
         let throttled = api::BatchResultErrorEntry::builder()
             .id("1")
             .code("RequestThrottled")
             .sender_fault(true)
             .build()
             .unwrap();
-        let results = sorted(3, ["0"].into_iter(), vec![throttled]);
+        let results = entry_results(3, ["0"].into_iter(), vec![throttled]);
         assert_eq!(results[0], Ok(()));
         assert!(
             results[1]
                 .as_ref()
                 .is_err_and(|error| error.code == "RequestThrottled" && error.retryable)
         );
-        assert_eq!(results[2], Err(EntryError::unanswered()));
+        assert_eq!(results[2], Err(EntryError::missing()));
     }
 
     #[test]

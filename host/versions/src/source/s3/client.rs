@@ -12,7 +12,7 @@ use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 
 use crate::signature::{LONGEST, SIGNATURE_SUFFIX};
-use backstop_aws::{AnswerLimit, Endpoint, NO_CREDENTIALS, NoAnswer, is_of_host};
+use backstop_aws::{Endpoint, NO_CREDENTIALS, NoResponse, ResponseLimit, is_configuration_error};
 use backstop_core::text::chain;
 
 /// The time limit for a connection.
@@ -100,7 +100,7 @@ impl Bucket {
             .build();
         let config = Builder::from(sdk)
             .timeout_config(timeouts)
-            .interceptor(AnswerLimit::S3)
+            .interceptor(ResponseLimit::S3)
             .force_path_style(path_style);
         Self {
             client: Client::from_conf(config.build()),
@@ -168,10 +168,10 @@ impl Bucket {
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {
         let object = url(bucket, key);
-        if let Some(NoAnswer { code, text }) = self.endpoint.no_answer(error) {
+        if let Some(NoResponse { code, text }) = self.endpoint.no_response(error) {
             let reason = text;
             // Credentials may be available later; the environment does not change.
-            return match is_of_host(code) && code != NO_CREDENTIALS {
+            return match is_configuration_error(code) && code != NO_CREDENTIALS {
                 true => BucketError::Refused { object, reason },
                 false => BucketError::Unreachable { object, reason },
             };

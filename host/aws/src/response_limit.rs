@@ -1,4 +1,4 @@
-//! A limit on what is read of one answer of an AWS service. The SDK reads an answer whole before it looks at it, however long it is: a false endpoint could fill the host's memory.
+//! A size limit for the responses of AWS services. The SDK reads a complete response into memory before it parses it, so a malicious endpoint could fill the host's memory.
 
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;
@@ -8,37 +8,37 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::ConfigBag;
 use http_body_util::Limited;
 
-/// The longest answer of SQS, in bytes: ten messages of 1 MiB, each character of which may be escaped as six.
+/// The largest response of SQS, in bytes: ten messages of 1 MiB, where JSON may escape each character as six.
 const SQS: usize = 64 << 20;
 
-/// The longest answer of Lambda, in bytes: a function's 6 MiB, with room.
+/// The largest response of Lambda, in bytes: 6 MiB from a function, with a margin.
 const LAMBDA: usize = 16 << 20;
 
-/// The longest answer that is an error, in bytes.
+/// The largest error response, in bytes.
 const ERROR: usize = 1 << 20;
 
-/// An interceptor of the SDK's that ends an answer of too many bytes as one that can't be read.
+/// An SDK interceptor that fails the read of a response with too many bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct AnswerLimit {
+pub struct ResponseLimit {
     success: usize,
 }
 
-impl AnswerLimit {
+impl ResponseLimit {
     /// For SQS: 64 MiB.
     pub const SQS: Self = Self { success: SQS };
 
     /// For Lambda: 16 MiB.
     pub const LAMBDA: Self = Self { success: LAMBDA };
 
-    /// For S3, whose objects are read piece by piece and have a limit of their own: errors alone are limited.
+    /// For S3: only errors are limited here. Objects are streamed and have their own limit.
     pub const S3: Self = Self {
         success: usize::MAX,
     };
 }
 
-impl Intercept for AnswerLimit {
+impl Intercept for ResponseLimit {
     fn name(&self) -> &'static str {
-        "AnswerLimit"
+        "ResponseLimit"
     }
 
     fn modify_before_deserialization(
@@ -47,13 +47,13 @@ impl Intercept for AnswerLimit {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let answer = context.response_mut();
-        let most = match answer.status().is_success() {
+        let response = context.response_mut();
+        let limit = match response.status().is_success() {
             true => self.success,
             false => ERROR,
         };
-        let body = std::mem::replace(answer.body_mut(), SdkBody::taken());
-        *answer.body_mut() = SdkBody::from_body_1_x(Limited::new(body, most));
+        let body = std::mem::replace(response.body_mut(), SdkBody::taken());
+        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, limit));
         Ok(())
     }
 }
