@@ -360,7 +360,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_an_invalid_one_is_rejected(
     assert_eq!(round(1).await, json!(5_000));
     let before = Scrape::of(&running.metrics()).await;
     std::fs::write(&candidate, "garbage").unwrap();
-    eventually("the refusal is told", || async {
+    eventually("the rejection is logged", || async {
         running
             .log()
             .contains("a new version of a shadow is rejected")
@@ -368,7 +368,7 @@ async fn a_shadow_is_swapped_while_messages_flow_and_an_invalid_one_is_rejected(
     .await;
     assert_eq!(round(2).await, json!(5_000));
     std::fs::write(&candidate, waits(6_000)).unwrap();
-    eventually("the swap is told", || async {
+    eventually("the swap is logged", || async {
         running
             .log()
             .contains("a new version of the shadow is active")
@@ -405,10 +405,10 @@ async fn the_doctor_warns_of_a_shadow_that_can_not_be_evaluated() {
     let config = queue("good", "linear") + &queue("bad", "bad.wat");
     let config = write(folder.path(), "backstop.toml", &config);
     let output = backstop(&["doctor", "--config", &config]).await;
-    let told = text(&output.stdout);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("the shadow linear"), "{told}");
-    assert!(told.contains("the shadow can't be evaluated"), "{told}");
+    let report = text(&output.stdout);
+    assert!(output.status.success(), "{report}");
+    assert!(report.contains("the shadow linear"), "{report}");
+    assert!(report.contains("the shadow can't be evaluated"), "{report}");
 }
 
 #[tokio::test]
