@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds the built-in policies and puts their modules into a folder: policies/build.sh [FOLDER], by default host/engine/builtin.
+# Builds the built-in policies and copies their modules to a folder: policies/build.sh [FOLDER], by default host/engine/builtin.
 #
-# The same sources and toolchain make the same bytes on every machine: no path of the machine is in them. A test compares.
+# The same sources and toolchain give the same bytes on every machine, because they contain no paths of the machine. A test compares them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=${1:-host/engine/builtin}
 target=${CARGO_TARGET_DIR:-$PWD/target}/policies
 policies="full-jitter equal-jitter linear decorrelated-jitter"
 
-# What was set for the build of the host (flags, a wrapper for lints or coverage) is not meant for the policies.
+# Variables for the build of the host (flags, a wrapper for lints or coverage) must not affect the policies.
 unset CARGO_BUILD_TARGET CARGO_ENCODED_RUSTFLAGS CARGO_INCREMENTAL CLIPPY_ARGS RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RUSTUP_TOOLCHAIN
 rust=$(rustc --print sysroot)
 export CARGO_ENCODED_RUSTFLAGS

@@ -1,4 +1,4 @@
-// Package policy is for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
+// Package policy is for messages that charge a card: it classifies the payment API's error codes, delays with full jitter, and gives up after a number of attempts.
 //
 // The contract, with every field explained: bindings/imports/backstop_policy_types.
 package policy
@@ -12,17 +12,17 @@ import (
 	. "policy/card-payments/bindings/wit/types"
 )
 
-// The ceiling of the first delay, and of every delay, in milliseconds.
+// The ceiling of the first delay, the ceiling of all delays, and a day, in milliseconds.
 const (
 	base    = 500
 	longest = 3_600_000
 	day     = 86_400_000
 )
 
-// Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one.
+// Set by the operator. The host creates a fresh instance for every decision, so no state survives it.
 var attempts uint32 = 8
 
-// Configure is called first. An error refuses the settings: the operator reads it.
+// Configure is called first. An error rejects the settings; the operator sees it.
 func Configure(settings []Tuple2[string, string]) Result[Unit, string] {
 	for _, setting := range settings {
 		name, value := setting.F0, setting.F1
@@ -38,7 +38,7 @@ func Configure(settings []Tuple2[string, string]) Result[Unit, string] {
 	return Ok[Unit, string](Unit{})
 }
 
-// Classify says what kind of failure an error is: the API's own codes, and the host's own classification for everything else.
+// Classify classifies an error: the API's own codes, and the host's classification for everything else.
 func Classify(err Error) ErrorClass {
 	switch err.Code {
 	case "card_declined", "expired_card", "invalid_number":
@@ -53,7 +53,7 @@ func Classify(err Error) ErrorClass {
 	return defaults.Classify(err)
 }
 
-// Judge says whether there is a next attempt.
+// Judge decides whether there is a next attempt.
 func Judge(failure Failure, class ErrorClass) Verdict {
 	if class.Tag() == ErrorClass_Permanent {
 		return MakeVerdictDeadLetter("permanent: " + failure.Error.Code)
@@ -64,7 +64,7 @@ func Judge(failure Failure, class ErrorClass) Verdict {
 	return MakeVerdictRetry()
 }
 
-// Delay says how long to wait. A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day.
+// Delay computes the delay. A review needs a person: an hour. Everything else is delayed with full jitter, and at least as long as the API asks, up to a day.
 func Delay(failure Failure, class ErrorClass) Milliseconds {
 	delay := Milliseconds(longest)
 	if class.Tag() != ErrorClass_Other {

@@ -1,18 +1,18 @@
-// A policy for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
+// A policy for messages that charge a card: it classifies the payment API's error codes, delays with full jitter, and gives up after a number of attempts.
 //
 // The contract, with every field explained: bindings/wit/policy.wit. Names are in camelCase here: failure.previousDelay, error.retryAfter.
 import { classify as defaultClass } from 'backstop:policy/default-classifier@0.1.0';
 
-/** The ceiling of the first delay, and of every delay, in milliseconds. */
+/** The ceiling of the first delay, the ceiling of all delays, and a day, in milliseconds. */
 const BASE = 500;
 const CAP = 3_600_000;
 const DAY = 86_400_000;
 
-/** Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one. */
+/** Set by the operator. The host creates a fresh instance for every decision, so no state survives it. */
 let attempts = 8;
 
 export const settings = {
-  /** Called first. What is thrown refuses the settings: the operator reads it. */
+  /** Called first. An exception rejects the settings; the operator sees it. */
   configure(given) {
     for (const [name, value] of given) {
       if (name !== 'attempts') throw `unknown setting \`${name}\`: expected \`attempts\``;
@@ -23,7 +23,7 @@ export const settings = {
 };
 
 export const classifier = {
-  /** The API's own codes; the host's own classification for everything else. */
+  /** The API's own codes; the host's classification for everything else. */
   classify(error) {
     switch (error.code) {
       case 'card_declined':
@@ -51,7 +51,7 @@ export const deadLettering = {
 };
 
 export const backoff = {
-  /** A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day. */
+  /** A review needs a person: an hour. Everything else is delayed with full jitter, and at least as long as the API asks, up to a day. */
   delay(failure, errorClass) {
     const ceiling = Math.min(CAP, BASE * 2 ** (failure.attempt - 1));
     const delay = errorClass.tag === 'other' ? CAP : Math.floor(failure.random * (ceiling + 1));

@@ -1,4 +1,4 @@
-"""A policy for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
+"""A policy for messages that charge a card: it classifies the payment API's error codes, delays with full jitter, and gives up after a number of attempts.
 
 The contract, with every field explained: bindings/wit/policy.wit, and as Python in bindings/python.
 """
@@ -19,18 +19,18 @@ from wit_world.imports.types import (
     Verdict_Retry,
 )
 
-# The ceiling of the first delay, and of every delay, in milliseconds.
+# The ceiling of the first delay, the ceiling of all delays, and a day, in milliseconds.
 BASE = 500
 CAP = 3_600_000
 DAY = 86_400_000
 
-# Set by the operator. The host makes a fresh instance for every decision: nothing that a policy keeps outlives one.
+# Set by the operator. The host creates a fresh instance for every decision, so no state survives it.
 attempts = 8
 
 
 class Settings(contract.Settings):
     def configure(self, settings: list[tuple[str, str]]) -> None:
-        """Called first. Err refuses the settings: the operator reads it."""
+        """Called first. Err rejects the settings; the operator sees it."""
         global attempts
         for name, value in settings:
             if name != "attempts":
@@ -42,7 +42,7 @@ class Settings(contract.Settings):
 
 class Classifier(contract.Classifier):
     def classify(self, error: Error) -> ErrorClass:
-        """The API's own codes; the host's own classification for everything else."""
+        """The API's own codes; the host's classification for everything else."""
         match error.code:
             case "card_declined" | "expired_card" | "invalid_number":
                 return ErrorClass_Permanent()
@@ -66,7 +66,7 @@ class DeadLettering(contract.DeadLettering):
 
 class Backoff(contract.Backoff):
     def delay(self, failure: Failure, error_class: ErrorClass) -> int:
-        """A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day."""
+        """A review needs a person: an hour. Everything else is delayed with full jitter, and at least as long as the API asks, up to a day."""
         ceiling = min(CAP, BASE * 2 ** min(failure.attempt - 1, 31))
         delay = CAP if isinstance(error_class, ErrorClass_Other) else int(failure.random * (ceiling + 1))
         return max(delay, min(DAY, failure.error.retry_after or 0))

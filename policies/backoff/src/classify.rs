@@ -1,22 +1,22 @@
-//! What kind of failure an error is: the default, as a table that a person can read.
+//! The default classification of errors, as a readable table.
 //!
-//! A code is looked up first, then the HTTP status; what neither knows is taken to be transient, since a needless retry costs less than a lost message.
+//! The code is looked up first, then the HTTP status. Unknown errors are transient, because a needless retry costs less than a lost message.
 
-/// The default classes. A policy may have others of its own.
+/// The default classes. A policy can define others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Likely to pass by itself.
+    /// A retry is likely to succeed.
     Transient,
-    /// The other side asks for less load.
+    /// The failing service asks for less load.
     Throttled,
-    /// Will fail again however often it is tried.
+    /// Every retry will fail.
     Permanent,
 }
 
-/// One row: the class, where its codes come from, and the codes.
+/// One row: the class, the source of the codes, and the codes.
 type Row = (Class, &'static str, &'static [&'static str]);
 
-/// Error codes by class. A code of several parts (`java.net.ConnectException`, `KMS.ThrottlingException`, `a::b::Timeout`, `ns#Code`) is looked up by its last part where the whole is not in the table.
+/// Error codes by class. A code of several parts (`java.net.ConnectException`, `KMS.ThrottlingException`, `a::b::Timeout`, `ns#Code`) is looked up by its last part if the complete code is not in the table.
 pub const CODES: &[Row] = &[
     (
         Class::Throttled,
@@ -252,7 +252,7 @@ pub const CODES: &[Row] = &[
     ),
 ];
 
-/// The default class of an error, by its code first and then by its HTTP status. A status may stand in the code too, as `HTTP 503`.
+/// The default class of an error, by its code and then by its HTTP status. The code may contain the status, as in `HTTP 503`.
 ///
 /// ```
 /// use backstop_backoff::{Class, classify};
@@ -269,9 +269,9 @@ pub fn classify(code: &str, status: Option<u16>) -> Class {
         .unwrap_or(Class::Transient)
 }
 
-/// The class of an HTTP status; none below 400.
+/// The class of an HTTP status. `None` below 400.
 ///
-/// 408, 425 and 5xx may pass (RFC 9110, RFC 8470), and so may 431 (RFC 6585): how many headers a server takes is its own setting, and says nothing of the message. 429 (RFC 6585) and 509 ask for less load; every other 4xx says that the request is wrong.
+/// 408, 425 and 5xx are transient (RFC 9110, RFC 8470). So is 431 (RFC 6585), because the limit of headers is a setting of the server and independent of the message. 429 (RFC 6585) and 509 ask for less load. Every other 4xx means that the request is invalid.
 pub fn classify_status(status: u16) -> Option<Class> {
     match status {
         429 | 509 => Some(Class::Throttled),
@@ -288,7 +288,7 @@ fn look_up(code: &str) -> Option<Class> {
         .map(|(class, _, _)| *class)
 }
 
-/// `ThrottlingException` of `ns#ThrottlingException:http://internal.example/`, as AWS's older protocols write it, and of every other way to name it in parts.
+/// The last part of a code of several parts, such as `ThrottlingException` in `ns#ThrottlingException:http://internal.example/`, the format of AWS's older protocols.
 fn last_part(code: &str) -> &str {
     let code = code.split_once(":http").map_or(code, |(name, _)| name);
     code.rsplit(['.', '#', ':']).next().unwrap_or(code)

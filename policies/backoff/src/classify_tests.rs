@@ -1,4 +1,4 @@
-//! The table, line by line: what each kind of source reports, and the class it must have.
+//! The codes that each source reports, and their expected classes.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use super::*;
 use Class::{Permanent, Throttled, Transient};
 
 #[test]
-fn no_code_stands_in_the_table_twice() {
+fn no_code_is_in_the_table_twice() {
     let mut seen = HashSet::new();
     for code in CODES.iter().flat_map(|(_, _, codes)| *codes) {
         assert!(seen.insert(code), "{code}");
@@ -14,7 +14,7 @@ fn no_code_stands_in_the_table_twice() {
 }
 
 #[test]
-fn every_code_has_the_class_of_its_row_whatever_the_status() {
+fn every_code_has_the_class_of_its_row_with_any_status() {
     for (class, _, codes) in CODES {
         for code in *codes {
             for status in [None, Some(200), Some(400), Some(429), Some(500)] {
@@ -24,7 +24,7 @@ fn every_code_has_the_class_of_its_row_whatever_the_status() {
     }
 }
 
-/// Written from the sources, not from the table.
+/// Written from the documentation of the sources, not from the table.
 #[test]
 fn each_source_is_classified_as_it_documents() {
     let expectations: &[(Class, &str)] = &[
@@ -42,9 +42,9 @@ fn each_source_is_classified_as_it_documents() {
             "BandwidthLimitExceeded LimitExceededException RequestThrottled SlowDown",
         ),
         (Throttled, "PriorRequestNotComplete EC2ThrottledException"),
-        // SQS: throttling that no SDK lists.
+        // SQS: throttling codes that are not in the lists of the SDKs.
         (Throttled, "KMS.ThrottlingException OverLimit"),
-        // The same code as the older protocols write it.
+        // The formats of the older protocols.
         (
             Throttled,
             "com.amazonaws.sqs#RequestThrottled ThrottlingException:http://internal.example/coral/",
@@ -146,7 +146,7 @@ fn each_source_is_classified_as_it_documents() {
 }
 
 #[test]
-fn a_status_decides_where_the_code_is_unknown() {
+fn a_status_decides_if_the_code_is_unknown() {
     for (status, class) in [
         (200, Transient),
         (301, Transient),

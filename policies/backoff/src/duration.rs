@@ -1,10 +1,10 @@
-//! Durations as people write them: `500ms`, `1s`, `15m`, `12h`, `7d`, `1h30m`.
+//! Durations as text: `500ms`, `1s`, `15m`, `12h`, `7d`, `1h30m`.
 //!
-//! The one format of policy settings, of the host's configuration and of its flags.
+//! Policy settings, the host's configuration and its flags use this format.
 
 use std::fmt::{self, Write};
 
-/// A span of time in whole milliseconds, up to 49 days: the unit of the contract in `wit/policy.wit`.
+/// A duration in whole milliseconds, up to 49 days: the unit of the contract in `wit/policy.wit`.
 pub type Milliseconds = u32;
 
 /// Units from the longest to the shortest, with their length in milliseconds.
@@ -28,7 +28,7 @@ impl fmt::Display for ParseDurationError {
 
 impl std::error::Error for ParseDurationError {}
 
-/// The milliseconds of a duration: whole numbers, each with its unit (`ms`, `s`, `m`, `h`, `d`), added up.
+/// Parses a duration: the sum of whole numbers with units (`ms`, `s`, `m`, `h`, `d`), in milliseconds.
 ///
 /// ```
 /// assert_eq!(backstop_backoff::parse_duration("1h30m"), Ok(5_400_000));
@@ -50,7 +50,7 @@ pub fn parse_duration(text: &str) -> Result<u64, ParseDurationError> {
             .ok_or(ParseDurationError)?;
         total = number
             .checked_mul(*length)
-            .and_then(|span| total.checked_add(span))
+            .and_then(|milliseconds| total.checked_add(milliseconds))
             .ok_or(ParseDurationError)?;
         rest = tail;
     }
@@ -61,7 +61,7 @@ fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(ends).unwrap_or(text.len()))
 }
 
-/// The shortest text that [`parse_duration`] reads back as the same milliseconds; `0s` for none.
+/// The shortest text that [`parse_duration`] parses as the same duration; `0s` for zero.
 ///
 /// ```
 /// assert_eq!(backstop_backoff::format_duration(5_400_000), "1h30m");
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_formatted_parses_back(milliseconds in 0..=u64::MAX) {
+        fn a_formatted_duration_parses_as_the_same(milliseconds in 0..=u64::MAX) {
             prop_assert_eq!(parse_duration(&format_duration(milliseconds)), Ok(milliseconds));
         }
     }

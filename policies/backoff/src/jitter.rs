@@ -1,10 +1,10 @@
-//! How long to wait: backoff and jitter by their formulas, saturating, in whole milliseconds.
+//! The formulas of backoff and jitter, saturating, in whole milliseconds.
 //!
-//! `e(n) = min(cap, base * 2^(n-1))`, where `n` is the attempt that failed, from 1. `U(a, b)` is uniform over the whole milliseconds from `a` to `b`, both included. Full, equal and decorrelated jitter are those of the AWS Architecture Blog, "Exponential Backoff And Jitter"; its `e` doubles ours, since it counts attempts from 0.
+//! `e(n) = min(cap, base * 2^(n-1))`, where `n` is the attempt that failed, from 1. `U(a, b)` is uniform over the whole milliseconds from `a` to `b`, both included. Full, equal and decorrelated jitter are those of the AWS Architecture Blog, "Exponential Backoff And Jitter"; its `e` is twice this one, because it counts attempts from 0.
 
 use crate::Milliseconds;
 
-/// `e(n)`: `base` after the first attempt, doubled by each further one, never more than `cap`. An `attempt` of 0 counts as 1.
+/// `e(n)`: `base` after the first attempt, doubled by each further attempt, at most `cap`. An `attempt` of 0 counts as 1.
 pub fn exponential(base: Milliseconds, cap: Milliseconds, attempt: u32) -> Milliseconds {
     let doublings = attempt.saturating_sub(1);
     let factor = 1_u32.checked_shl(doublings).unwrap_or(Milliseconds::MAX);
@@ -26,7 +26,7 @@ pub fn equal(ceiling: Milliseconds, random: f64) -> Milliseconds {
     uniform(ceiling / 2, ceiling, random)
 }
 
-/// Decorrelated jitter: `min(cap, U(base, 3 * previous))`. `previous` is the delay before, and `base` at first.
+/// Decorrelated jitter: `min(cap, U(base, 3 * previous))`. `previous` is the previous delay, and `base` at first.
 pub fn decorrelated(
     base: Milliseconds,
     cap: Milliseconds,
@@ -37,7 +37,7 @@ pub fn decorrelated(
     uniform(base, longest, random).min(cap)
 }
 
-/// A whole number from `low` to `high`, both included, for a `random` in [0, 1). A `random` outside of it is taken to the nearest end.
+/// A whole number from `low` to `high`, both included, for a `random` in [0, 1). A `random` outside this range is clamped.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

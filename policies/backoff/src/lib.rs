@@ -1,6 +1,6 @@
 //! The arithmetic of backoff and the default classification of errors.
 //!
-//! Plain Rust without dependencies and without WebAssembly: the policies are built on it, and the host's fallback calls it natively.
+//! Plain Rust without dependencies and without WebAssembly. The policies use it, and the host's fallback calls it natively.
 
 mod classify;
 mod duration;

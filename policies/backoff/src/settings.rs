@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use crate::{Milliseconds, format_duration, parse_duration};
 
-/// SQS keeps a message for 14 days at most: no delay and no age means anything beyond.
+/// The maximum delay and age: SQS keeps a message for at most 14 days.
 const LONGEST: u64 = 14 * 86_400_000;
 
 /// Every setting's name, in the order of the documentation.
@@ -18,7 +18,7 @@ const NAMES: [&str; 6] = [
     "respect-retry-after",
 ];
 
-/// What an operator may set of a policy. Built only by [`Settings::parse`], so that `0 < base <= cap` and `floor <= cap` hold.
+/// The settings of a policy. Created only by [`Settings::parse`], so that `0 < base <= cap` and `floor <= cap` hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The delay that backoff starts from; 1 s by default.
@@ -27,11 +27,11 @@ pub struct Settings {
     pub cap: Milliseconds,
     /// The shortest delay; 0 by default.
     pub floor: Milliseconds,
-    /// After how many failed attempts a message is dead-lettered; never by default.
+    /// A message is dead-lettered after this many failed attempts; never by default.
     pub max_attempts: Option<NonZeroU32>,
-    /// From what age a failed message is dead-lettered; never by default.
+    /// A failed message of this age or older is dead-lettered; never by default.
     pub max_age: Option<Milliseconds>,
-    /// Whether a delay is at least what the failing service asked for, beyond the cap too and up to 14 days; yes by default.
+    /// Whether a delay is at least what the failing service asked for, even beyond the cap, up to 14 days; yes by default.
     pub respect_retry_after: bool,
 }
 
@@ -48,9 +48,9 @@ impl Default for Settings {
     }
 }
 
-/// Settings that make no sense, each naming the setting and what would be right.
+/// Why settings are invalid. The message names the setting and what is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the text of each is its documentation")]
+#[expect(missing_docs, reason = "the message of each is its documentation")]
 pub enum SettingsError {
     Unknown {
         name: String,
@@ -113,7 +113,7 @@ impl fmt::Display for SettingsError {
 impl std::error::Error for SettingsError {}
 
 impl Settings {
-    /// Reads names and values; what is not given has its default. Refuses an unknown name, a name given twice and a value without sense.
+    /// Parses names and values. Omitted settings have their default. Rejects unknown names, repeated names and invalid values.
     ///
     /// ```
     /// use backstop_backoff::Settings;
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_set_has_its_default() {
+    fn omitted_settings_have_their_default() {
         assert_eq!(Settings::parse([]), Ok(Settings::default()));
     }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_without_sense_is_refused_by_name() {
+    fn an_invalid_setting_is_rejected_by_name() {
         for (pairs, message) in [
             (
                 vec![("bas", "1s")],

@@ -1,8 +1,8 @@
-//! Decorrelated jitter: anywhere between the base and three times the delay before. Grows with what was waited, and not with the attempt.
+//! Decorrelated jitter: a random delay from the base to three times the previous delay. It grows with the delays, not with the attempts.
 
 use backstop_policy::{Failure, Milliseconds, Settings, jitter};
 
-/// `max(floor, min(cap, U(base, 3 * previous)))`. `previous` is `base` at first, and where the host no longer knows it.
+/// `max(floor, min(cap, U(base, 3 * previous)))`. `previous` is `base` at first, and if the host does not know it.
 pub fn delay(settings: &Settings, failure: &Failure) -> Milliseconds {
     let previous = failure.previous_delay.unwrap_or(settings.base);
     jitter::decorrelated(settings.base, settings.cap, previous, failure.random).max(settings.floor)

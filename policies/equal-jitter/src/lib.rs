@@ -1,4 +1,4 @@
-//! Equal jitter: half of the exponential delay for certain, the other half at random. No retry comes early.
+//! Equal jitter: half of the exponential delay, plus a random part of the other half. No retry comes early.
 
 use backstop_policy::{Failure, Milliseconds, Settings, jitter};
 

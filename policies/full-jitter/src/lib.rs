@@ -1,4 +1,4 @@
-//! Full jitter: anywhere between the floor and the exponential delay. Spreads retries the most, at the price of some that come early.
+//! Full jitter: a random delay from the floor to the exponential delay. It spreads retries the most, but some come early.
 
 use backstop_policy::{Failure, Milliseconds, Settings, jitter};
 

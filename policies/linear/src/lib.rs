@@ -1,4 +1,4 @@
-//! Linear: one more base for each attempt, without jitter. For few messages and a service that recovers at its own pace.
+//! Linear backoff: the base times the attempt, without jitter. For few messages, and services that need time to recover.
 
 use backstop_policy::{Failure, Milliseconds, Settings, jitter};
 

@@ -1,4 +1,4 @@
-//! The spans of time in a failure, as Rust has them: the contract has milliseconds.
+//! The durations of a failure as [`Duration`]; the contract has milliseconds.
 
 use crate::{Duration, Error, Failure};
 
@@ -7,7 +7,7 @@ fn milliseconds(number: u32) -> Duration {
 }
 
 impl Failure {
-    /// From when the message was first sent to when this attempt failed: `age`.
+    /// The time from when the message was first sent to this failure: `age`.
     ///
     /// ```
     /// use backstop_policy::{Duration, Failure, testing};
@@ -18,14 +18,14 @@ impl Failure {
         milliseconds(self.age)
     }
 
-    /// The delay before the attempt that failed, `previous-delay`: none after the first, and none where the host does not know it.
+    /// The delay before the attempt that failed: `previous-delay`. `None` after the first attempt, and if the host does not know it.
     pub fn waited(&self) -> Option<Duration> {
         self.previous_delay.map(milliseconds)
     }
 }
 
 impl Error {
-    /// How long the failing service asked to be left alone, `retry-after`; it may be up to 49 days, and no delay may be over 14.
+    /// The delay that the failing service asked for: `retry-after`. It may be up to 49 days, but no delay may exceed 14 days.
     ///
     /// ```
     /// use backstop_policy::{Duration, testing};

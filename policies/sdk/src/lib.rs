@@ -1,9 +1,9 @@
-//! Write a Backstop policy in Rust: implement [`Policy`], name it in [`export!`], build for `wasm32-unknown-unknown`. `backstop policy new NAME --lang rust` makes a crate that does, with this one beside it.
+//! Write a Backstop policy in Rust: implement [`Policy`], pass the type to [`export!`], and build for `wasm32-unknown-unknown`. `backstop policy new NAME --lang rust` creates such a crate, with a copy of this one.
 //!
 //! ```
 //! use backstop_policy::{Duration, ErrorClass, Failure, Policy};
 //!
-//! /// Waits a minute for each attempt made.
+//! /// Waits one more minute after each attempt.
 //! struct Patient;
 //!
 //! impl Policy for Patient {
@@ -19,7 +19,7 @@
 //! backstop_policy::export!(Patient);
 //! ```
 //!
-//! A policy that differs from the four of `policies/` in its delay alone needs one function and [`export_delay!`].
+//! A policy that differs from the built-in ones only in its delay needs one function and [`export_delay!`].
 
 #[doc(hidden)]
 #[rustfmt::skip]
@@ -35,7 +35,7 @@ pub use backstop_backoff::{
     Class, Milliseconds, Settings, SettingsError, classify, format_duration, jitter, parse_duration,
 };
 pub use bindings::backstop::policy::types::{Error, ErrorClass, Failure, Verdict};
-/// What a policy may ask of the host: a line in its log, and a look into the message that failed. Both trap outside of WebAssembly.
+/// The host's functions: writing to its log, and reading the body of the failed message. Both trap outside of WebAssembly.
 pub use bindings::backstop::policy::{log, payload};
 pub use policy::{Policy, default_class, default_verdict};
 #[doc(hidden)]

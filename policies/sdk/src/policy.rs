@@ -2,17 +2,17 @@
 
 use crate::{Class, Duration, Error, ErrorClass, Failure, Milliseconds, Verdict, classify};
 
-/// A policy: made from its settings, then asked about one failure.
+/// A policy: created from its settings, then evaluated for one failure.
 ///
-/// A pure function of the two. The host makes a fresh instance for every decision, so nothing that a policy keeps outlives one.
+/// It is a pure function of the two. The host creates a fresh instance for every decision, so no state survives it.
 pub trait Policy: Sized + Send + Sync + 'static {
-    /// The policy with these settings, or why they are refused: the operator reads the text.
+    /// Creates the policy with these settings. The error rejects them; the operator sees it.
     fn configure(settings: &[(String, String)]) -> Result<Self, String>;
 
-    /// How long to wait before the next attempt. Asked only when the verdict is to retry.
+    /// The delay before the next attempt. Called only if the verdict is to retry.
     fn delay(&self, failure: &Failure, class: &ErrorClass) -> Duration;
 
-    /// What kind of failure an error is: [`default_class`] unless overridden.
+    /// The class of an error: [`default_class`] unless overridden.
     fn classify(&self, error: &Error) -> ErrorClass {
         default_class(error)
     }
@@ -32,7 +32,7 @@ pub fn default_class(error: &Error) -> ErrorClass {
     }
 }
 
-/// Dead-letters what is permanent, and retries everything else.
+/// Dead-letters permanent errors and retries all others.
 pub fn default_verdict(failure: &Failure, class: &ErrorClass) -> Verdict {
     match class {
         ErrorClass::Permanent => Verdict::DeadLetter(format!("permanent: {}", failure.error.code)),
@@ -40,7 +40,7 @@ pub fn default_verdict(failure: &Failure, class: &ErrorClass) -> Verdict {
     }
 }
 
-/// Rounds up, so that no wait is shorter than asked for; saturates at 49 days.
+/// Rounds up, so that no delay is too short. Saturates at 49 days.
 #[doc(hidden)]
 pub fn whole_milliseconds(delay: Duration) -> Milliseconds {
     delay
@@ -50,7 +50,7 @@ pub fn whole_milliseconds(delay: Duration) -> Milliseconds {
         .unwrap_or(Milliseconds::MAX)
 }
 
-/// What every instance does first: with the feature `messages`, a panic's message and place go to the host's log.
+/// Runs first in every instance. With the feature `messages`, it logs the message and location of panics in the host's log.
 #[doc(hidden)]
 pub fn start() {
     #[cfg(all(feature = "messages", target_arch = "wasm32"))]
@@ -59,28 +59,28 @@ pub fn start() {
     }));
 }
 
-/// What [`export!`](crate::export) needs of the policy that it exports.
+/// Support for [`export!`](crate::export).
 pub(crate) mod exported {
     use std::sync::OnceLock;
 
-    /// Where the configured policy is kept between the calls of one decision.
+    /// Stores the configured policy between the calls of one decision.
     #[doc(hidden)]
     pub trait Exported {
         type Policy: super::Policy;
         fn cell() -> &'static OnceLock<Self::Policy>;
 
-        /// The configured policy. The host configures before it asks anything.
+        /// The configured policy. The host calls `configure` before anything else.
         fn get() -> &'static Self::Policy {
             #[expect(
                 clippy::expect_used,
-                reason = "a trap is how a policy tells the host of a fault"
+                reason = "a policy reports a fault to the host by a trap"
             )]
             Self::cell().get().expect("configure is called first")
         }
     }
 }
 
-/// Exports a type that implements [`Policy`](crate::Policy) as the component's policy. Has no effect but on WebAssembly, so that the policy is tested natively.
+/// Exports a type that implements [`Policy`](crate::Policy) as the component's policy. It has an effect only on WebAssembly, so that the policy can be tested natively.
 #[macro_export]
 macro_rules! export {
     ($policy:ty) => {

@@ -1,4 +1,4 @@
-//! What the four policies of `policies/` have in common: the shared settings, the default classification, an end by attempts or age, and `Retry-After`.
+//! The common part of the built-in policies: the shared settings, the default classification, the limits of attempts and age, and `Retry-After`.
 
 use std::marker::PhantomData;
 
@@ -8,16 +8,16 @@ use crate::{
     Duration, ErrorClass, Failure, Milliseconds, Policy, Settings, Verdict, default_verdict,
 };
 
-/// SQS keeps a message for 14 days at most: a host takes a longer delay for a fault of the policy.
+/// SQS keeps a message for at most 14 days. A longer delay is an invalid answer.
 const LONGEST_DELAY: Milliseconds = 14 * 86_400_000;
 
-/// How long to wait before the next attempt: what distinguishes one standard policy from another.
+/// The delay before the next attempt, in which the standard policies differ.
 pub trait Delay: Send + Sync + 'static {
     /// The delay by the policy's own formula.
     fn delay(settings: &Settings, failure: &Failure) -> Milliseconds;
 }
 
-/// A policy whose delay is `D` and which otherwise follows its [`Settings`].
+/// A policy with the delay `D` that otherwise follows its [`Settings`].
 #[derive(Debug)]
 pub struct Standard<D> {
     settings: Settings,
@@ -36,7 +36,7 @@ impl<D: Delay> Policy for Standard<D> {
         })
     }
 
-    /// The formula's delay, or what the failing service asked for where that is longer: beyond `cap` too, which bounds the formula alone, and up to 14 days. The host then cuts it to what the queue allows.
+    /// The delay of the formula, or the one that the failing service asked for if that is longer, up to 14 days. `cap` limits only the formula. The host then shortens it to what the queue allows.
     fn delay(&self, failure: &Failure, _class: &ErrorClass) -> Duration {
         let asked_for = failure
             .error
@@ -48,7 +48,7 @@ impl<D: Delay> Policy for Standard<D> {
         Duration::from_millis(delay.into())
     }
 
-    /// Dead-letters what is permanent, has had its attempts, or is too old.
+    /// Dead-letters permanent errors, and messages that reach the limit of attempts or age.
     fn judge(&self, failure: &Failure, class: &ErrorClass) -> Verdict {
         let verdict = default_verdict(failure, class);
         if verdict != Verdict::Retry {
@@ -70,7 +70,7 @@ impl<D: Delay> Policy for Standard<D> {
     }
 }
 
-/// Exports a policy that is a function `fn(&Settings, &Failure) -> Milliseconds` and otherwise [`Standard`](crate::Standard).
+/// Exports a [`Standard`](crate::Standard) policy whose delay is a function `fn(&Settings, &Failure) -> Milliseconds`.
 #[macro_export]
 macro_rules! export_delay {
     ($delay:path) => {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_dead_lettered_when_permanent_or_out_of_attempts_or_too_old() {
+    fn a_message_is_dead_lettered_if_permanent_or_out_of_attempts_or_too_old() {
         let limited = [("max-attempts", "3"), ("max-age", "1h")];
         for (settings, attempt, age, class, expected) in [
             (&limited[..], 2, 0, ErrorClass::Transient, None),

@@ -2,7 +2,7 @@
 
 use crate::{Error, Failure};
 
-/// A failure after the first attempt, with a code and nothing else: the test changes what it is about.
+/// A failure after the first attempt, with this code and defaults for the rest. Tests change the fields that matter.
 ///
 /// ```
 /// use backstop_policy::Failure;

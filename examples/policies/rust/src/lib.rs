@@ -1,16 +1,16 @@
-//! A policy for messages that charge a card: the payment API's errors by its own codes, full jitter, and an end after so many attempts.
+//! A policy for messages that charge a card: it classifies the payment API's error codes, delays with full jitter, and gives up after a number of attempts.
 
 use backstop_policy::{
     Duration, Error, ErrorClass, Failure, Policy, Verdict, default_class, default_verdict, jitter,
 };
 
-/// The ceiling of the first delay, and of every delay, in milliseconds.
+/// The ceiling of the first delay, and of all delays, in milliseconds.
 const BASE: u32 = 500;
 const CAP: u32 = 3_600_000;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How the payment service's failures are met.
+/// The policy for failures of the payment service.
 pub struct Payments {
     attempts: u32,
 }
@@ -32,7 +32,7 @@ impl Policy for Payments {
         Ok(Self { attempts })
     }
 
-    /// The API's own codes; the host's default table for everything else.
+    /// The API's own codes; the host's default classification for everything else.
     fn classify(&self, error: &Error) -> ErrorClass {
         match error.code.as_str() {
             "card_declined" | "expired_card" | "invalid_number" => ErrorClass::Permanent,
@@ -43,7 +43,7 @@ impl Policy for Payments {
         }
     }
 
-    /// A review is a person's work: an hour. Everything else waits with full jitter, and no less than the API asks for, up to a day.
+    /// A review needs a person: an hour. Everything else is delayed with full jitter, and at least as long as the API asks, up to a day.
     fn delay(&self, failure: &Failure, class: &ErrorClass) -> Duration {
         let ceiling = jitter::exponential(BASE, CAP, failure.attempt);
         let delay = match class {
@@ -66,14 +66,14 @@ impl Policy for Payments {
 
 backstop_policy::export!(Payments);
 
-/// Rust that needs no WebAssembly: `cargo test`. What the built policy answers is in scenarios.toml: `backstop policy test`.
+/// Tests without WebAssembly: `cargo test`. The tests of the built policy are in scenarios.toml: `backstop policy test`.
 #[cfg(test)]
 mod tests {
     use super::*;
     use backstop_policy::testing::failure;
 
     #[test]
-    fn a_busy_api_is_left_alone_for_as_long_as_it_asks() {
+    fn a_throttled_call_is_delayed_as_long_as_the_api_asks() {
         let mut busy = failure("rate_limit");
         busy.error.retry_after = Some(30_000);
         let payments = Payments { attempts: 8 };
