@@ -25,7 +25,7 @@ const SETTINGS: [(&str, &str); 2] = [("base", "2s"), ("max-attempts", "8")];
 
 /// Instantiate, configure, classify, judge, delay, drop: what the host does for every failure.
 #[divan::bench(args = backstop::policy::builtin::names(), sample_count = 1000, sample_size = 10)]
-fn a_whole_decision_in_a_fresh_instance(bencher: Bencher, name: &str) {
+fn a_complete_decision_in_a_fresh_instance(bencher: Bencher, name: &str) {
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let policy = backstop::policy::load(&sandbox, name, &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
@@ -39,7 +39,7 @@ fn a_whole_decision_in_a_fresh_instance(bencher: Bencher, name: &str) {
 
 /// The same without a pool of instances.
 #[divan::bench(sample_count = 1000, sample_size = 10)]
-fn a_whole_decision_without_the_pool(bencher: Bencher) {
+fn a_complete_decision_without_the_pool(bencher: Bencher) {
     let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
     let policy = backstop::policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
@@ -66,7 +66,7 @@ fn a_decision_in_a_live_instance(bencher: Bencher) {
     bencher.bench_local(|| session.evaluate(black_box(&failure)).unwrap());
 }
 
-/// The rule of full jitter as a Rust function, its settings read each time as the policy reads them.
+/// The rule of full jitter as a Rust function, which parses the settings each time like the policy.
 #[divan::bench(sample_count = 1000, sample_size = 100)]
 fn the_same_rule_natively(bencher: Bencher) {
     use backstop_policy::{Settings, default_class, default_verdict, testing};

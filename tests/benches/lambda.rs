@@ -1,6 +1,6 @@
 //! What the Lambda retry handler costs, compared with the plain pattern in Python: time to the first event, API requests, CPU time and memory.
 //!
-//! `make bench` runs it. Both handlers run as on Lambda, as a process that asks a Runtime API for events; that API is the benchmark's own. SQS is fauxqs, behind a proxy that counts. Lambda is a stub that takes every asynchronous invocation and counts: an emulator would run a function on the same processors. Everything is on the loopback address and without TLS, and the programs are in the page cache.
+//! `make bench` runs it. Both handlers run as on Lambda, as a process that requests events from a Runtime API, which the benchmark implements. SQS is fauxqs, behind a proxy that counts. Lambda is a stub that takes every asynchronous invocation and counts: an emulator would run a function on the same processors. Everything is on the loopback address and without TLS, and the programs are in the page cache.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -36,10 +36,10 @@ use tokio::time::sleep;
 /// Starts of each handler, in turns.
 const STARTS: usize = 15;
 
-/// Records of failed events; each is held once and invoked once.
+/// The number of records of failed events. Each is delayed once and invoked once.
 const RECORDS: usize = 1_000;
 
-/// How long a record is held at most, in seconds. Its second receive comes later than that.
+/// The maximum delay of a record, in seconds. Its second receive comes later.
 const HELD: u64 = 10;
 
 /// The function whose failures are retried.
@@ -77,7 +77,7 @@ async fn main() {
     table(&ours, &plain);
 }
 
-/// The package as `make lambda` packs it, as far as a start reads it: the compiled policies.
+/// The part of a package of `make lambda` that a start reads: the compiled policies.
 fn package() -> TempDir {
     let package = tempfile::tempdir().unwrap();
     let folder = package.path().join("compiled");
@@ -86,12 +86,12 @@ fn package() -> TempDir {
         let file = builtin::bytes(name).unwrap();
         compile_ahead(file, architecture, usize::MAX, &folder).unwrap();
     }
-    // Whatever the umask: files that others may write to are rejected.
+    // With any umask, because files that others may write to are rejected.
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     package
 }
 
-/// The handler as a process, with the environment that Lambda gives it and these variables of its own.
+/// The handler as a process, with Lambda's environment and these additional variables.
 fn start(
     handler: Handler,
     package: &Path,
@@ -207,7 +207,7 @@ async fn handle_all(handler: Handler, package: &Path) -> Spent {
     }
     let mut spent = cpu(id) - before;
     assert!(kept >= RECORDS * 9 / 10, "only {kept} records were held");
-    // Lambda freezes a process that has nothing to do: the wait does not count.
+    // Lambda freezes an idle process, so the wait does not count.
     sleep(Duration::from_secs(HELD + 1)).await;
     let before = cpu(id);
     while mapping.hand_over(&api).await.is_some() || queues.held().await > 0 {}

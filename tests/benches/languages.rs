@@ -1,4 +1,4 @@
-//! What a policy costs in each language: its author, from nothing to a passing test; and its host, for a decision.
+//! What a policy costs in each language: for its author, until a test passes; for its host, for a decision.
 //!
 //! `make bench` runs it. The toolchains are there already; what they keep between builds is warm after the first round, which is not shown.
 #![allow(

@@ -38,7 +38,7 @@ async fn main() {
     starts(folder.path()).await;
 }
 
-/// Full jitter, with a custom section of its own: another digest, the same code to compile.
+/// Full jitter with a unique custom section: another digest, but the same code to compile.
 fn version(number: u8) -> Vec<u8> {
     let mut file = builtin::bytes("full-jitter").unwrap().to_vec();
     file.extend([0, 3, 1, b'v', number]);
@@ -109,7 +109,7 @@ fn decide(policy: &Arc<LivePolicy>, meanwhile: impl FnOnce(&AtomicBool) + Send) 
                         let began = Instant::now();
                         decider.decide_now(&failure, &payload, room);
                         took.push(began.elapsed());
-                        // As messages come: with a rest in between.
+                        // With pauses, as messages arrive.
                         std::thread::sleep(Duration::from_micros(300));
                     }
                     took

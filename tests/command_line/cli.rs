@@ -1,4 +1,4 @@
-//! What a person sees of the command: its help, its demo, its answers to mistakes.
+//! The output of the command: help, demo, and explanations of mistakes.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::fs::File;
@@ -59,7 +59,7 @@ async fn the_demo_counts_for_scripts() {
     );
 }
 
-/// How a command ends with these for its output and its errors.
+/// Runs a command with these files as its output and errors. Returns the exit code.
 async fn ended(arguments: &[&str], stdout: Stdio, stderr: Stdio) -> Output {
     let mut command = command(arguments);
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
@@ -67,7 +67,7 @@ async fn ended(arguments: &[&str], stdout: Stdio, stderr: Stdio) -> Output {
 }
 
 #[tokio::test]
-async fn output_that_can_not_be_written_ends_with_an_error_and_a_reader_that_has_gone_with_none() {
+async fn unwritable_output_is_an_error_and_a_closed_pipe_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("text.wasm");
     std::fs::write(&file, "not a policy").unwrap();
@@ -86,31 +86,31 @@ async fn output_that_can_not_be_written_ends_with_an_error_and_a_reader_that_has
             0,
         ),
         (&["demo", "--json"], 0),
-        // What is wrong by itself stays that.
+        // Other errors stay the same.
         (&["policy", "test", bad], 4),
     ] {
         let full = File::create("/dev/full").unwrap();
         let output = ended(arguments, full.into(), Stdio::piped()).await;
-        let told = text(&output.stderr);
+        let printed = text(&output.stderr);
         let expected = if code == 0 { 1 } else { code };
         assert_eq!(
             output.status.code(),
             Some(expected),
-            "{arguments:?}: {told}"
+            "{arguments:?}: {printed}"
         );
         if code == 0 {
             let expected = "error: can't write to standard output: No space left on device";
-            assert!(told.contains(expected), "{arguments:?}: {told}");
+            assert!(printed.contains(expected), "{arguments:?}: {printed}");
         }
-        assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+        assert!(!printed.contains("panicked"), "{arguments:?}: {printed}");
 
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = ended(arguments, writer.into(), Stdio::piped()).await;
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
         if code == 0 {
-            assert_eq!(told, "", "{arguments:?}");
+            assert_eq!(printed, "", "{arguments:?}");
         }
     }
     let full = File::create("/dev/full").unwrap();
@@ -120,7 +120,7 @@ async fn output_that_can_not_be_written_ends_with_an_error_and_a_reader_that_has
 }
 
 #[tokio::test]
-async fn a_mistyped_command_is_answered_with_the_right_one() {
+async fn a_mistyped_command_is_answered_with_a_suggestion() {
     let output = run(&["rum"]).await;
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -131,7 +131,7 @@ async fn a_mistyped_command_is_answered_with_the_right_one() {
 }
 
 #[tokio::test]
-async fn what_messages_and_workers_say_forges_no_log_line_and_obeys_no_terminal() {
+async fn texts_of_messages_and_workers_forge_no_log_lines_and_no_control_sequences() {
     let folder = tempfile::tempdir().unwrap();
     let said = folder.path().join("said");
     // U+009B is a control sequence introducer, U+202E turns the line around.
@@ -177,7 +177,7 @@ async fn what_messages_and_workers_say_forges_no_log_line_and_obeys_no_terminal(
         assert!(!line.contains(odd), "{line:?}");
     }
 
-    // The same words in the log, in the summary and in the record.
+    // The same names in the log, in the summary and in the record.
     let (counts, log) = run(&["--json", "--log-format", "json"]).await;
     let counts: serde_json::Value = serde_json::from_str(&counts).unwrap();
     assert_eq!(counts["dead-lettered"], 1);
@@ -195,7 +195,7 @@ async fn what_messages_and_workers_say_forges_no_log_line_and_obeys_no_terminal(
 }
 
 #[tokio::test]
-async fn a_flag_that_is_wrong_is_explained_in_the_words_of_its_user() {
+async fn an_invalid_flag_is_explained_in_terms_of_the_user() {
     let queue = ["run", "--queue-url", "local:try", "--exec", "true"];
     for (flags, right) in [
         (
@@ -211,13 +211,13 @@ async fn a_flag_that_is_wrong_is_explained_in_the_words_of_its_user() {
         (["--max-age", "3"], "expected a duration"),
     ] {
         let output = run(&[&queue[..], &flags].concat()).await;
-        let told = text(&output.stderr);
-        assert!(told.contains(right), "{right:?} is not in:\n{told}");
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let printed = text(&output.stderr);
+        assert!(printed.contains(right), "{right:?} is not in:\n{printed}");
+        assert_eq!(output.status.code(), Some(2), "{printed}");
     }
 }
 
-/// What no one should have to read: the SDK's own words.
+/// Internal terms of the SDK that must not appear.
 const OF_THE_SDK: [&str; 6] = [
     "dispatch failure",
     "Request {",
@@ -284,7 +284,7 @@ fn with_settings(
 }
 
 #[tokio::test]
-async fn what_keeps_a_request_from_aws_is_explained_with_what_to_do() {
+async fn failed_requests_to_aws_are_explained_with_advice() {
     const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders";
     let home = tempfile::tempdir().unwrap();
     let nobody = format!("http://127.0.0.1:{}", free_port());
@@ -307,29 +307,29 @@ async fn what_keeps_a_request_from_aws_is_explained_with_what_to_do() {
             async move { (arguments, command.output().await.unwrap()) }
         });
         for (arguments, output) in futures_util::future::join_all(outputs).await {
-            let told = text(&output.stdout) + &text(&output.stderr);
+            let printed = text(&output.stdout) + &text(&output.stderr);
             let case = format!("{arguments:?} {settings:?}");
             assert!(
-                told.contains(&right),
-                "{case}: {right:?} is not in:\n{told}"
+                printed.contains(&right),
+                "{case}: {right:?} is not in:\n{printed}"
             );
             for odd in OF_THE_SDK {
-                assert!(!told.contains(odd), "{case}: {odd:?} is in:\n{told}");
+                assert!(!printed.contains(odd), "{case}: {odd:?} is in:\n{printed}");
             }
-            assert!(!output.status.success(), "{case}:\n{told}");
+            assert!(!output.status.success(), "{case}:\n{printed}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_function_is_told_the_same_way_why_it_does_not_reach_its_policy() {
+async fn a_function_explains_in_the_same_way_why_its_policy_is_unreachable() {
     let home = tempfile::tempdir().unwrap();
     let nobody = format!("http://127.0.0.1:{}", free_port());
     for (settings, right) in wrong_settings(&nobody) {
         let mut handler = Command::new(program("backstop-lambda"));
         handler
             .envs(CREDENTIALS)
-            // Nobody is there to give it an event: it ends once it has started.
+            // There is no Runtime API, so it ends once it has started.
             .env(
                 "AWS_LAMBDA_RUNTIME_API",
                 nobody.trim_start_matches("http://"),
@@ -346,25 +346,28 @@ async fn a_function_is_told_the_same_way_why_it_does_not_reach_its_policy() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told = loop {
+        let printed = loop {
             let line = lines.next_line().await.unwrap().expect("it says so");
             if line.contains("the fallback decides") {
                 break line;
             }
         };
         assert!(
-            told.contains(&right),
-            "{settings:?}: {right:?} is not in:\n{told}"
+            printed.contains(&right),
+            "{settings:?}: {right:?} is not in:\n{printed}"
         );
         for odd in OF_THE_SDK {
-            assert!(!told.contains(odd), "{settings:?}: {odd:?} is in:\n{told}");
+            assert!(
+                !printed.contains(odd),
+                "{settings:?}: {odd:?} is in:\n{printed}"
+            );
         }
         child.kill().await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn doctor_takes_no_flag_of_one_queue_beside_a_configuration() {
+async fn doctor_rejects_flags_of_one_queue_next_to_a_configuration() {
     for flags in [
         &["--allow-discard", "false"][..],
         &[
@@ -376,8 +379,8 @@ async fn doctor_takes_no_flag_of_one_queue_beside_a_configuration() {
         &["--lambda", "orders"],
     ] {
         let output = run(&[&["doctor", "--config", "none.toml"], flags].concat()).await;
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("cannot be used with"), "{told}");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{printed}");
+        assert!(printed.contains("cannot be used with"), "{printed}");
     }
 }

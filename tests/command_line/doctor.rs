@@ -1,4 +1,4 @@
-//! `backstop doctor` against an emulator: what it finds of a deployment, and how it ends.
+//! `backstop doctor` against an emulator: its findings and its exit codes.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -26,7 +26,7 @@ async fn findings(arguments: &[&str]) -> (Vec<Value>, Option<i32>) {
     (found, output.status.code())
 }
 
-/// The texts of those that are as bad as this.
+/// The texts of the findings with this verdict.
 fn texts(found: &[Value], verdict: &str) -> Vec<String> {
     let of_kind = found.iter().filter(|finding| finding["verdict"] == verdict);
     of_kind
@@ -44,7 +44,7 @@ async fn set(queues: &Queues, url: &str, (name, value): (Q, &str)) {
 }
 
 #[tokio::test]
-async fn a_deployment_is_looked_at_from_its_queue_to_its_functions() {
+async fn a_deployment_is_checked_from_its_queue_to_its_functions() {
     let endpoint = &ministack().endpoint;
     let client = aws_sdk_lambda::Client::new(&config(endpoint).await);
     let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, "360"), TWO_WEEKS]).await;
@@ -74,7 +74,7 @@ async fn a_deployment_is_looked_at_from_its_queue_to_its_functions() {
         endpoint,
     ];
 
-    // As somebody leaves it who has not read the documents.
+    // A deployment with common mistakes.
     let (found, code) = findings(&arguments).await;
     let wrong = texts(&found, "wrong").join("\n");
     for part in [
@@ -87,7 +87,7 @@ async fn a_deployment_is_looked_at_from_its_queue_to_its_functions() {
     }
     assert_eq!(code, Some(6));
 
-    // As it should be.
+    // A correct deployment.
     queues.redrive_after(1_000).await;
     set(&queues, &queues.dead_letters, TWO_WEEKS).await;
     let arn = queues.arn().await;
@@ -111,7 +111,7 @@ async fn a_deployment_is_looked_at_from_its_queue_to_its_functions() {
     assert!(bad.is_empty() && found.len() > 15, "{bad:?}");
     assert_eq!(code, Some(0));
 
-    // And spoilt again.
+    // And one with other mistakes.
     set(&queues, &queues.url, (Q::VisibilityTimeout, "40")).await;
     queues.redrive_after(5).await;
     let (found, code) = findings(&arguments).await;
@@ -121,7 +121,7 @@ async fn a_deployment_is_looked_at_from_its_queue_to_its_functions() {
 }
 
 #[tokio::test]
-async fn the_queues_of_a_consumer_are_looked_at_as_at_its_start() {
+async fn the_queues_of_a_consumer_are_checked_as_at_its_start() {
     let endpoint = &ministack().endpoint;
     let queues = Queues::standard(endpoint, &[]).await;
     queues.redrive_after(3).await;
@@ -146,7 +146,7 @@ async fn the_queues_of_a_consumer_are_looked_at_as_at_its_start() {
 }
 
 #[tokio::test]
-async fn one_queue_is_looked_at_by_the_flags_of_run_and_all_that_is_wrong_is_found_at_once() {
+async fn one_queue_is_checked_with_the_flags_of_run_and_all_problems_are_found_at_once() {
     let endpoint = &ministack().endpoint;
     let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, "1")]).await;
     set(
@@ -162,7 +162,7 @@ async fn one_queue_is_looked_at_by_the_flags_of_run_and_all_that_is_wrong_is_fou
     );
     let queue = ["--queue-url", &queues.url, "--endpoint-url", endpoint];
 
-    // To think about: it may work all the same.
+    // Warnings: it may work.
     let thoughtless = [
         "--http",
         &nobody,
@@ -188,28 +188,28 @@ async fn one_queue_is_looked_at_by_the_flags_of_run_and_all_that_is_wrong_is_fou
     let (_, code) = findings(&[&arguments[..], &["--strict"]].concat()).await;
     assert_eq!(code, Some(6));
 
-    // Wrong, all of it.
+    // All of it is wrong.
     let wrong = ["--exec", "./no-such-program", "--max-attempts", "4"];
     let (found, code) =
         findings(&[&queue[..], &wrong, &["--policy", "./none.wasm"]].concat()).await;
-    let told = texts(&found, "wrong").join("\n");
+    let printed = texts(&found, "wrong").join("\n");
     for part in ["./no-such-program", "./none.wasm"] {
-        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+        assert!(printed.contains(part), "{part:?} is not in:\n{printed}");
     }
     // A policy that cannot be read gets no findings about its behaviour.
     let of_discards = |finding: &Value| finding["text"].to_string().contains("discard");
     assert!(!found.iter().any(of_discards), "{found:?}");
     assert_eq!(code, Some(6));
     let (found, code) = findings(&[&queue[..], &wrong].concat()).await;
-    let told = texts(&found, "wrong").join("\n");
+    let printed = texts(&found, "wrong").join("\n");
     for part in ["./no-such-program", "maxReceiveCount to at least 4"] {
-        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+        assert!(printed.contains(part), "{part:?} is not in:\n{printed}");
     }
     assert_eq!(code, Some(6));
 }
 
 #[tokio::test]
-async fn what_it_says_can_be_read() {
+async fn its_output_is_readable() {
     let output = run(&[
         "doctor",
         "--retry-queue",

@@ -1,4 +1,4 @@
-//! The chart in `examples/lambda`: when the retries of an event happen that always fails, as `backstop policy simulate` draws it.
+//! The chart in `examples/lambda`: the retries of an event that always fails, drawn by `backstop policy simulate`.
 //!
 //! `RENEW=1 cargo test --workspace --test policies chart::` writes it again.
 #![allow(
@@ -12,7 +12,7 @@ use std::path::Path;
 use backstop_tests::backstop::{run, text};
 use serde_json::Value;
 
-/// As the example is deployed: template.yaml has the same values.
+/// The configuration of the example. template.yaml has the same values.
 const POLICY: &str = "full-jitter";
 const SETTINGS: [&str; 2] = ["base=30s", "cap=6h"];
 const ATTEMPTS: &str = "12";
@@ -22,7 +22,7 @@ fn hours(milliseconds: &Value) -> f64 {
 }
 
 #[tokio::test]
-async fn the_chart_and_the_sentence_below_it_are_what_the_policy_says() {
+async fn the_chart_and_the_sentence_below_it_are_current() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/lambda");
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let [base, cap] = SETTINGS;
@@ -31,7 +31,7 @@ async fn the_chart_and_the_sentence_below_it_are_what_the_policy_says() {
     );
     assert!(
         readme.contains(&command),
-        "examples/lambda/README.md does not say: {command}"
+        "examples/lambda/README.md does not contain: {command}"
     );
     let drawn = tempfile::tempdir().unwrap();
     let drawn = drawn.path().join("chart.svg");
@@ -53,7 +53,7 @@ async fn the_chart_and_the_sentence_below_it_are_what_the_policy_says() {
     }
     assert!(
         std::fs::read_to_string(&path).unwrap_or_default() == chart,
-        "{} is not what the policy says now: RENEW=1 cargo test --workspace --test policies chart::",
+        "{} is outdated: RENEW=1 cargo test --workspace --test policies chart::",
         path.display()
     );
 
@@ -73,13 +73,13 @@ async fn the_chart_and_the_sentence_below_it_are_what_the_policy_says() {
     );
     assert!(
         readme.contains(&sentence),
-        "examples/lambda/README.md does not say: {sentence}"
+        "examples/lambda/README.md does not contain: {sentence}"
     );
     let template = std::fs::read_to_string(folder.join("template.yaml")).unwrap();
     for default in [POLICY, &SETTINGS.join(","), ATTEMPTS] {
         assert!(
             template.contains(&format!("Default: {default}\n")),
-            "examples/lambda/template.yaml has not: {default}"
+            "examples/lambda/template.yaml does not contain: {default}"
         );
     }
 }

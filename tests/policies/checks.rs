@@ -20,7 +20,7 @@ const BUILTIN: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn the_four_policies_do_what_their_scenarios_say_and_stand_the_checks() {
+async fn the_built_in_policies_pass_their_scenarios_and_the_checks() {
     for name in BUILTIN {
         let scenarios = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../policies")
@@ -34,17 +34,21 @@ async fn the_four_policies_do_what_their_scenarios_say_and_stand_the_checks() {
             "--cases",
             "500",
         ];
-        let (code, said) = test(&arguments).await;
-        assert_eq!((code, failed(&said)), (0, Vec::new()), "{name}: {said:#?}");
-        assert_eq!(said.len(), count + 7 + 1, "{name}");
-        assert_eq!(said.last().unwrap()["summary"]["passed"], count + 7);
-        assert!(said.iter().all(|test| test["warnings"].is_null()));
+        let (code, outcomes) = test(&arguments).await;
+        assert_eq!(
+            (code, failed(&outcomes)),
+            (0, Vec::new()),
+            "{name}: {outcomes:#?}"
+        );
+        assert_eq!(outcomes.len(), count + 7 + 1, "{name}");
+        assert_eq!(outcomes.last().unwrap()["summary"]["passed"], count + 7);
+        assert!(outcomes.iter().all(|test| test["warnings"].is_null()));
     }
 }
 
-/// Each is found among generated failures, and made as small as it gets.
+/// Each fault is found with generated failures and minimised.
 #[tokio::test]
-async fn what_a_policy_does_not_stand_is_found_and_made_small() {
+async fn faults_of_a_policy_are_found_and_minimised() {
     let trap_at_seven =
         format!("(if (i32.eq {ATTEMPT} (i32.const 7)) (then (unreachable))) (i32.const 1)");
     let trap_from_37 =
@@ -57,7 +61,7 @@ async fn what_a_policy_does_not_stand_is_found_and_made_small() {
     let days = format!(
         "(if (result i32) (i32.ge_u {ATTEMPT} (i32.const 3)) (then (i32.const 86400000)) (else (i32.const 1)))"
     );
-    for (body, check, told, failure) in [
+    for (body, check, fragment, failure) in [
         (
             trap_at_seven.as_str(),
             "no failure makes it trap",
@@ -78,7 +82,7 @@ async fn what_a_policy_does_not_stand_is_found_and_made_small() {
         ),
         (
             &nonsense_from_20,
-            "every answer makes sense",
+            "every answer is valid",
             "49d17h2m47s295ms",
             "failure = { attempt = 20 }",
         ),
@@ -90,16 +94,16 @@ async fn what_a_policy_does_not_stand_is_found_and_made_small() {
         ),
     ] {
         let (folder, policy) = folder(&delays(body), "");
-        let (code, said) = test(&[&policy, "--cases", "60"]).await;
+        let (code, outcomes) = test(&[&policy, "--cases", "60"]).await;
         assert_eq!(code, 7);
-        let found = of(&said, check);
+        let found = of(&outcomes, check);
         assert_eq!(found["passed"], false, "{check}: {found:#}");
         let got = found["rows"][0]["got"].as_str().unwrap();
-        assert!(got.contains(told), "{told:?} is not in {got:?}");
+        assert!(got.contains(fragment), "{fragment:?} is not in {got:?}");
         let scenario = found["found"]["scenario"].as_str().unwrap();
         assert!(scenario.contains(&format!("\n{failure}\n")), "{scenario}");
 
-        // What is to be kept fails for the same reason, and so does the case by its number.
+        // The suggested scenario fails for the same reason, and so does the case with its number.
         std::fs::write(folder.path().join("scenarios.toml"), scenario).unwrap();
         let (code, again) = test(&[&policy, "--no-checks"]).await;
         assert_eq!((code, again.len()), (7, 2), "{again:#?}");
@@ -113,7 +117,7 @@ async fn what_a_policy_does_not_stand_is_found_and_made_small() {
 }
 
 #[tokio::test]
-async fn a_policy_that_traps_on_an_authors_own_words_is_found_by_them() {
+async fn a_trap_on_values_of_the_scenarios_is_found() {
     // Traps if the payload has a value at /tenant other than the expected text.
     let classify = format!(
         "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000)) (if (i32.eq (i32.load8_u (i32.const 3000)) (i32.const 1)) (then (if (i32.ne (i32.load offset=8 (i32.const 3000)) (i32.const 5)) (then (unreachable))))) {}",
@@ -125,12 +129,15 @@ async fn a_policy_that_traps_on_an_authors_own_words_is_found_by_them() {
     };
     let scenarios = "[[scenario]]\nname = 'known'\npayload = { tenant = 't-1' }\nexpect = {}\n";
     let (folder, path) = folder(&policy.text(), scenarios);
-    let (code, said) = test(&[&path, "--cases", "300"]).await;
-    assert_eq!((code, failed(&said)), (7, vec!["no failure makes it trap"]));
-    let kept = of(&said, "no failure makes it trap")["found"]["scenario"]
+    let (code, outcomes) = test(&[&path, "--cases", "300"]).await;
+    assert_eq!(
+        (code, failed(&outcomes)),
+        (7, vec!["no failure makes it trap"])
+    );
+    let kept = of(&outcomes, "no failure makes it trap")["found"]["scenario"]
         .as_str()
         .unwrap();
-    // Of one member, and nothing more in it than it takes.
+    // A single member with the shortest value.
     assert!(kept.contains(r#"payload = "{\"tenant\":1}""#), "{kept}");
     std::fs::remove_file(folder.path().join("scenarios.toml")).unwrap();
     let (code, _) = test(&[&path, "--cases", "300"]).await;
@@ -141,22 +148,22 @@ async fn a_policy_that_traps_on_an_authors_own_words_is_found_by_them() {
 }
 
 #[tokio::test]
-async fn what_a_policy_keeps_between_answers_is_warned_of() {
-    // Waits a second more each time; the page at the start of its memory is its own.
+async fn state_between_answers_gives_a_warning() {
+    // The delay grows by a second each time; the first page of its memory is its own.
     let counts = "(i32.store (i32.const 32) (i32.add (i32.load (i32.const 32)) (i32.const 1000))) (i32.load (i32.const 32))";
     let (_folder, path) = folder(&delays(counts), "");
-    let (code, said) = test(&[&path, "--filter", "same answer"]).await;
+    let (code, outcomes) = test(&[&path, "--filter", "same answer"]).await;
     assert_eq!(
         code, 0,
         "each decision has a fresh instance: the answers are the same"
     );
-    let warning = said[0]["warnings"][0].as_str().unwrap();
+    let warning = outcomes[0]["warnings"][0].as_str().unwrap();
     assert!(
-        warning.starts_with("it keeps something from one answer to the next"),
+        warning.starts_with("it keeps state between answers"),
         "{warning}"
     );
     assert!(
-        said[0]["about"]
+        outcomes[0]["about"]
             .as_str()
             .unwrap()
             .ends_with("and once without")
@@ -164,21 +171,21 @@ async fn what_a_policy_keeps_between_answers_is_warned_of() {
 }
 
 #[tokio::test]
-async fn more_than_half_of_a_limit_is_warned_of() {
-    // 640 pages of 64 KiB are 40 MiB of 64, 200 of them there from the start.
+async fn using_more_than_half_of_a_limit_gives_a_warning() {
+    // 640 pages of 64 KiB are 40 of 64 MiB. 200 of them are allocated at the start.
     let greedy = "(drop (memory.grow (i32.const 440))) (i32.const 1)";
     let (_folder, path) = folder(&delays(greedy), "");
-    let (code, said) = test(&[&path, "--filter", "limits", "--cases", "100"]).await;
+    let (code, outcomes) = test(&[&path, "--filter", "limits", "--cases", "100"]).await;
     assert_eq!(code, 0);
     assert!(
-        said[0]["about"]
+        outcomes[0]["about"]
             .as_str()
             .unwrap()
             .contains("62.5 % of its memory"),
-        "{said:#?}"
+        "{outcomes:#?}"
     );
     assert!(
-        said[0]["warnings"][0]
+        outcomes[0]["warnings"][0]
             .as_str()
             .unwrap()
             .contains("more than half")
@@ -186,34 +193,34 @@ async fn more_than_half_of_a_limit_is_warned_of() {
 }
 
 #[tokio::test]
-async fn refused_settings_are_told_once() {
+async fn rejected_settings_are_reported_once() {
     for filter in ["", "trap"] {
-        let (code, said) = test(&["linear", "--set", "bass=1s", "--filter", filter]).await;
-        assert_eq!((code, said.len()), (7, 2), "{said:#?}");
-        let rows = &of(&said, "a host takes it")["rows"];
+        let (code, outcomes) = test(&["linear", "--set", "bass=1s", "--filter", filter]).await;
+        assert_eq!((code, outcomes.len()), (7, 2), "{outcomes:#?}");
+        let rows = &of(&outcomes, "a host accepts it")["rows"];
         let got = rows[0]["got"].as_str().unwrap();
         assert!(got.contains("unknown setting `bass`"), "{got}");
     }
 }
 
 #[tokio::test]
-async fn a_longer_delay_is_allowed_where_the_scenarios_say_so() {
+async fn a_longer_delay_is_allowed_by_longest_delay() {
     let (_folder, path) = folder(&waits(3 * 86_400_000), "longest-delay = '3d'");
-    let (code, said) = test(&[&path, "--cases", "50"]).await;
-    assert_eq!(code, 0, "{said:#?}");
-    assert_eq!(of(&said, "no delay is longer than 3d")["passed"], true);
+    let (code, outcomes) = test(&[&path, "--cases", "50"]).await;
+    assert_eq!(code, 0, "{outcomes:#?}");
+    assert_eq!(of(&outcomes, "no delay is longer than 3d")["passed"], true);
 }
 
-/// Attributes have no order: on one host they come sorted, on another as SQS has them.
+/// The order of attributes has no meaning and may differ between hosts.
 #[tokio::test]
 async fn a_policy_that_depends_on_the_order_of_attributes_is_found() {
-    // A second, and as many milliseconds as the first of two names has bytes.
+    // A second plus a millisecond for each byte of the first of two names.
     let first_name = "(if (result i32) (i32.ge_u (i32.load offset=80 (local.get 0)) (i32.const 2)) (then (i32.add (i32.const 1000) (i32.load offset=4 (i32.load offset=76 (local.get 0))))) (else (i32.const 1000)))";
     let (_folder, path) = folder(&delays(first_name), "");
-    let (code, said) = test(&[&path, "--cases", "100"]).await;
+    let (code, outcomes) = test(&[&path, "--cases", "100"]).await;
     let check = "the order of attributes changes nothing";
-    assert_eq!((code, failed(&said)), (7, vec![check]));
-    let found = of(&said, check);
+    assert_eq!((code, failed(&outcomes)), (7, vec![check]));
+    let found = of(&outcomes, check);
     assert!(found["found"]["scenario"].is_null(), "{found:#}");
     let attributes = found["told"]["failure"]["attributes"].to_string();
     assert!(
@@ -221,13 +228,13 @@ async fn a_policy_that_depends_on_the_order_of_attributes_is_found() {
         "{attributes}"
     );
     let row = &found["rows"][0];
-    assert_eq!(row["what"], "the other way round");
+    assert_eq!(row["what"], "the reverse order");
     assert_ne!(row["expected"], row["got"]);
 }
 
-/// What a policy may mean and hardly does is warned of; `--strict` fails it.
+/// Decisions that are rarely intended give warnings; with `--strict`, they fail the test.
 #[tokio::test]
-async fn throttles_that_are_given_up_and_late_attempts_made_at_once_are_warned_of() {
+async fn giving_up_on_throttles_and_immediate_late_retries_give_warnings() {
     let by_status = format!(
         "(if (result i32) (i32.eq (local.get 5) (i32.const 400)) (then {}) (else {}))",
         Rule::PERMANENT,
@@ -246,25 +253,22 @@ async fn throttles_that_are_given_up_and_late_attempts_made_at_once_are_warned_o
             by_status.text(),
             "it gives up on throttled calls at the first attempt: Throttling (HTTP 400), ThrottlingException (HTTP 400), ThrottledException (HTTP 400) and 17 more",
         ),
-        (waits(0), "it tries again 0s after attempt 10 has failed"),
-        (
-            delays(&from_31),
-            "it tries again 0s after attempt 31 has failed",
-        ),
+        (waits(0), "it retries 0s after attempt 10 fails"),
+        (delays(&from_31), "it retries 0s after attempt 31 fails"),
     ] {
         let (_folder, path) = folder(&policy, "");
-        let arguments = [path.as_str(), "--filter", "makes sense", "--cases", "20"];
-        let (code, said) = test(&arguments).await;
-        let warnings = said[0]["warnings"].as_array().unwrap();
-        assert_eq!((code, warnings.len()), (0, 1), "{said:#?}");
-        let told = warnings[0].as_str().unwrap();
-        assert!(told.starts_with(warning), "{told}");
-        let (code, said) = test(&[&arguments[..], &["--strict"]].concat()).await;
-        assert_eq!((code, said[0]["passed"].clone()), (7, false.into()));
+        let arguments = [path.as_str(), "--filter", "is valid", "--cases", "20"];
+        let (code, outcomes) = test(&arguments).await;
+        let warnings = outcomes[0]["warnings"].as_array().unwrap();
+        assert_eq!((code, warnings.len()), (0, 1), "{outcomes:#?}");
+        let found = warnings[0].as_str().unwrap();
+        assert!(found.starts_with(warning), "{found}");
+        let (code, outcomes) = test(&[&arguments[..], &["--strict"]].concat()).await;
+        assert_eq!((code, outcomes[0]["passed"].clone()), (7, false.into()));
     }
 }
 
-/// The clock of WASI's preview 1, in seconds, and a memory to read it into.
+/// Reads the clock of WASI preview 1, in seconds, into a memory.
 const CLOCK: &str = r#"(import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
     (memory (export "memory") 4)
     (global $next (mut i32) (i32.const 8192))
@@ -278,9 +282,9 @@ const CLOCK: &str = r#"(import "wasi_snapshot_preview1" "clock_time_get" (func $
         (drop (call $clock (local.get $which) (i64.const 1) (i32.const 320)))
         (i32.wrap_i64 (i64.div_u (i64.load (i32.const 320)) (i64.const 1000000000))))"#;
 
-/// To read the clock is no fault, as the runtimes of Go and Python do; to answer by it is.
+/// Reading the clock is no fault, because the runtimes of Go and Python do it. An answer must not depend on it.
 #[tokio::test]
-async fn answers_that_depend_on_the_clock_are_warned_of_and_reading_it_is_not() {
+async fn answers_that_depend_on_the_clock_give_a_warning_and_reading_it_does_not() {
     let by_hour = "(select (i32.const 1000) (i32.const 60000) (i32.lt_u (i32.rem_u (call $now (i32.const 0)) (i32.const 86400)) (i32.const 32400)))";
     for (delay, start, warned) in [
         (
@@ -294,7 +298,7 @@ async fn answers_that_depend_on_the_clock_are_warned_of_and_reading_it_is_not() 
             "",
             true,
         ),
-        // Read once, before the first question.
+        // Read once, before the first call.
         (
             "(i32.add (i32.const 1000) (i32.and (global.get $started) (i32.const 255)))",
             "(func (export \"_initialize\") (global.set $started (call $now (i32.const 0))))",
@@ -308,15 +312,19 @@ async fn answers_that_depend_on_the_clock_are_warned_of_and_reading_it_is_not() 
         let path = folder.path().join("mine.wasm");
         std::fs::write(&path, component(wat::parse_str(module).unwrap())).unwrap();
         let arguments = [path.to_str().unwrap(), "--cases", "60", "--strict"];
-        let (code, said) = test(&arguments).await;
+        let (code, outcomes) = test(&arguments).await;
         let name = "the same failure gets the same answer";
         let expected = if warned {
             (7, vec![name])
         } else {
             (0, Vec::new())
         };
-        assert_eq!((code, failed(&said)), expected, "{delay}: {said:#?}");
-        let warning = &of(&said, name)["warnings"];
+        assert_eq!(
+            (code, failed(&outcomes)),
+            expected,
+            "{delay}: {outcomes:#?}"
+        );
+        let warning = &of(&outcomes, name)["warnings"];
         assert_eq!(
             warning
                 .to_string()
@@ -327,26 +335,26 @@ async fn answers_that_depend_on_the_clock_are_warned_of_and_reading_it_is_not() 
     }
 }
 
-/// What came due after a fixed time: the age of a failure goes with the attempt that it is.
+/// Delays until a fixed point in time are allowed: the age of a failure follows from its attempt.
 #[tokio::test]
-async fn waiting_until_a_fixed_moment_is_no_haste_and_making_up_for_lost_time_is() {
+async fn waiting_for_a_point_in_time_gives_no_warning_and_catching_up_does() {
     const AGE: &str = "(i64.extend_i32_u (i32.load offset=20 (local.get 0)))";
     let attempt = format!("(i64.extend_i32_u {ATTEMPT})");
-    // The slot of each attempt, five minutes after the one before; at once where it has passed.
+    // A slot for each attempt, five minutes apart; immediately if it has passed.
     let slots = format!(
         "(local $wait i64) (local.set $wait (i64.sub (i64.mul {attempt} (i64.const 300000)) {AGE}))
          (if (i64.lt_s (local.get $wait) (i64.const 0)) (then (local.set $wait (i64.const 0))))
          (if (i64.gt_s (local.get $wait) (i64.const 43200000)) (then (local.set $wait (i64.const 43200000))))
          (i32.wrap_i64 (local.get $wait))"
     );
-    // The next full hour of the message's life, and the one of the day: at the end of one, at once.
+    // The next full hour of the message's age, or of the day: immediately at its end.
     let rest = |time: &str| {
         format!(
             "(i32.wrap_i64 (i64.rem_u (i64.sub (i64.const 3600000) (i64.rem_u {time} (i64.const 3600000))) (i64.const 3600000)))"
         )
     };
     let of_the_day = "(i64.load offset=24 (local.get 0))";
-    // Every ten minutes; from the second hour on, at once.
+    // Every ten minutes; from the second hour on, immediately.
     let old =
         format!("(select (i32.const 0) (i32.const 600000) (i64.gt_u {AGE} (i64.const 7200000)))");
     // Slots up to the fifteenth.
@@ -358,13 +366,13 @@ async fn waiting_until_a_fixed_moment_is_no_haste_and_making_up_for_lost_time_is
         (slots, None),
         (rest(AGE), None),
         (rest(of_the_day), None),
-        (old, Some("it tries again 0s after attempt 13 has failed")),
-        (ends, Some("it tries again 0s after attempt 16 has failed")),
+        (old, Some("it retries 0s after attempt 13 fails")),
+        (ends, Some("it retries 0s after attempt 16 fails")),
     ] {
         let (_folder, path) = folder(&delays(&delay), "");
-        let (code, said) = test(&[&path, "--filter", "makes sense", "--cases", "20"]).await;
-        assert_eq!(code, 0, "{said:#?}");
-        let warning = said[0]["warnings"][0].as_str();
+        let (code, outcomes) = test(&[&path, "--filter", "is valid", "--cases", "20"]).await;
+        assert_eq!(code, 0, "{outcomes:#?}");
+        let warning = outcomes[0]["warnings"][0].as_str();
         match expected {
             None => assert_eq!(warning, None, "{delay}"),
             Some(expected) => assert!(

@@ -13,20 +13,20 @@ use backstop_workbench::{Language, Metadata};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-/// A language, and how a policy in it goes wrong.
+/// A language, and how a policy in it fails.
 struct Case {
     language: Language,
     /// Changes to the source: it reads the message, writes to the log, and crashes; from the ninth attempt on it logs its input and returns the requested delay.
     crash: &'static [(&'static str, &'static str)],
     /// What is logged about the crash: its message and its location.
     told: &'static [&'static str],
-    /// Something in the source, and what takes its place so that nothing answers `backoff`.
+    /// A text of the source, and its replacement that removes the export `backoff`.
     without: (&'static str, &'static str),
     /// What the error suggests to write.
     hint: &'static str,
 }
 
-/// The blocks of shell in a README, but for those that install the toolchain.
+/// The shell blocks of a README, except those that install the toolchain.
 fn commands(readme: &str) -> Vec<String> {
     let blocks = readme.split("```sh\n").skip(1);
     blocks
@@ -36,8 +36,8 @@ fn commands(readme: &str) -> Vec<String> {
         .collect()
 }
 
-/// From nothing to a policy that a host runs, by the commands of its README alone.
-async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
+/// Creates a policy and runs it in a host, with only the commands of its README.
+async fn a_new_policy_works_with_the_commands_of_its_readme(language: Language) -> Author {
     let author = Author::new(&language.to_string()).await;
     let readme = std::fs::read_to_string(author.folder.join("README.md")).unwrap();
     let blocks = commands(&readme);
@@ -51,7 +51,7 @@ async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
         shown += &err;
     }
     for line in [
-        "✓ after eight attempts a person has to look",
+        "✓ after eight attempts a person must decide",
         "class     throttled",
         "ended",
     ] {
@@ -75,7 +75,7 @@ async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
         .await;
     insta::assert_snapshot!("simulated", text(&simulated.stdout));
     card_payments::assert_same_decisions(&author.component());
-    // Nothing that its author could not mend is warned of, such as a clock that the language's runtime reads.
+    // There are no warnings that its author could not fix, such as reads of the clock by the language's runtime.
     let strict = author
         .backstop(&["policy", "test", ".", "--strict", "--cases", "60"])
         .await;
@@ -83,7 +83,7 @@ async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
     assert!(strict.status.success(), "{language}: {out}");
 
     let file = std::fs::read(author.component()).unwrap();
-    // A language that outgrows a limit is to be noticed here, and not by who writes in it.
+    // A language that exceeds a limit must be noticed here and not by authors.
     let shape = Shape::of(&file).unwrap();
     for measure in Measure::ALL {
         let (count, limit) = (shape.get(measure), measure.limit());
@@ -100,9 +100,9 @@ async fn a_new_policy_works_as_its_readme_says(language: Language) -> Author {
     author
 }
 
-async fn works_and_says_what_is_wrong(case: Case) {
+async fn works_and_explains_errors(case: Case) {
     let language = case.language;
-    let author = a_new_policy_works_as_its_readme_says(language).await;
+    let author = a_new_policy_works_with_the_commands_of_its_readme(language).await;
     let source = language.source();
 
     let intact = std::fs::read_to_string(author.folder.join(source)).unwrap();
@@ -123,11 +123,11 @@ async fn works_and_says_what_is_wrong(case: Case) {
         .await;
     let (out, err) = (text(&crashed.stdout), text(&crashed.stderr));
     assert_eq!(crashed.status.code(), Some(4), "{language}: {out}{err}");
-    let looked = [
+    let inspected = [
         r#"read      /tenant: "t-1""#,
         r#"log       info: tenant "t-1""#,
     ];
-    for told in case.told.iter().chain(&looked) {
+    for told in case.told.iter().chain(&inspected) {
         assert!(
             out.contains(told),
             "{language}: {told:?} is not in:\n{out}{err}"
@@ -149,8 +149,8 @@ async fn works_and_says_what_is_wrong(case: Case) {
 }
 
 #[tokio::test]
-async fn a_policy_in_rust_works_and_says_what_is_wrong() {
-    works_and_says_what_is_wrong(Case {
+async fn a_policy_in_rust_works_and_explains_errors() {
+    works_and_explains_errors(Case {
         language: Language::Rust,
         crash: &[(
             "let ceiling = ",
@@ -164,8 +164,8 @@ async fn a_policy_in_rust_works_and_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
-    works_and_says_what_is_wrong(Case {
+async fn a_policy_in_javascript_works_and_explains_errors() {
+    works_and_explains_errors(Case {
         language: Language::JavaScript,
         crash: &[
             (
@@ -177,7 +177,7 @@ async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
                 concat!(include_str!("../corpus/edges/delay.js.txt"), "const ceiling = "),
             ),
         ],
-        // The exception first, and the engine's own words last.
+        // The exception comes first, the engine's message last.
         told: &["log       error: Error: told to crash\nlog       error:     at delay (", "stderr: "],
         without: ("export const backoff", "const backoff"),
         hint: "export const backoff = { delay(failure, errorClass)",
@@ -186,8 +186,8 @@ async fn a_policy_in_javascript_works_and_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
-    works_and_says_what_is_wrong(Case {
+async fn a_policy_in_typescript_works_and_explains_errors() {
+    works_and_explains_errors(Case {
         language: Language::TypeScript,
         crash: &[
             (
@@ -199,7 +199,7 @@ async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
                 concat!(include_str!("../corpus/edges/delay.js.txt"), "const ceiling = "),
             ),
         ],
-        // The exception first, and the engine's own words last.
+        // The exception comes first, the engine's message last.
         told: &["log       error: Error: told to crash\nlog       error:     at delay (", "stderr: "],
         without: ("export const backoff", "const backoff"),
         hint: "export const backoff = { delay(failure, errorClass)",
@@ -208,8 +208,8 @@ async fn a_policy_in_typescript_works_and_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_policy_in_python_works_and_says_what_is_wrong() {
-    works_and_says_what_is_wrong(Case {
+async fn a_policy_in_python_works_and_explains_errors() {
+    works_and_explains_errors(Case {
         language: Language::Python,
         crash: &[
             (
@@ -232,8 +232,8 @@ async fn a_policy_in_python_works_and_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_policy_in_go_works_and_says_what_is_wrong() {
-    works_and_says_what_is_wrong(Case {
+async fn a_policy_in_go_works_and_explains_errors() {
+    works_and_explains_errors(Case {
         language: Language::Go,
         crash: &[
             (
@@ -253,8 +253,8 @@ async fn a_policy_in_go_works_and_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_policy_in_c_works_and_says_what_is_wrong() {
-    works_and_says_what_is_wrong(Case {
+async fn a_policy_in_c_works_and_explains_errors() {
+    works_and_explains_errors(Case {
         language: Language::C,
         crash: &[
             ("#include <string.h>", "#include <string.h>\n#include <time.h>"),
@@ -298,28 +298,28 @@ async fn watching_a_folder_builds_and_tests_again() {
         }
         let round = async {
             // A line of one of the two may be read before an earlier line of the other.
-            let (mut said, mut waits) = (false, false);
-            while !(said && waits) {
+            let (mut is_shown, mut waits) = (false, false);
+            while !(is_shown && waits) {
                 let line = tokio::select! {
                     Ok(Some(line)) = stdout.next_line() => line,
                     Ok(Some(line)) = stderr.next_line() => line,
                     else => panic!("it ended"),
                 };
-                said = said || line.contains(expected);
+                is_shown = is_shown || line.contains(expected);
                 waits = waits || line.contains("waiting for changes");
             }
         };
         let round = tokio::time::timeout(Duration::from_secs(120), round).await;
-        round.unwrap_or_else(|_| panic!("{expected:?} was not said"));
+        round.unwrap_or_else(|_| panic!("{expected:?} was not printed"));
     }
     child.kill().await.unwrap();
 }
 
-/// What is printed is kept in a place that Go's heap does not take: a line under way survives what is allocated and collected meanwhile. And a sleep is over at once.
+/// Output is buffered outside of Go's heap, so an incomplete line survives allocations and garbage collections. A sleep returns immediately.
 #[tokio::test]
 async fn a_policy_in_go_may_print_allocate_collect_and_sleep() {
     let author = Author::new("go").await;
-    // A workspace around the folder is none of its business.
+    // A workspace around the folder must not matter.
     std::fs::write(author.folder.join("../go.work"), "go 1.27.1\n").unwrap();
     author.change(
         "policy.go",
@@ -341,19 +341,23 @@ async fn a_policy_in_go_may_print_allocate_collect_and_sleep() {
 \truntime.GC()
 \tdelay := Milliseconds(longest)",
     );
-    let asked = author
+    let evaluation = author
         .backstop(&["policy", "run", ".", "--code", "lock_timeout", "--json"])
         .await;
-    let asked: Value =
-        serde_json::from_slice(&asked.stdout).unwrap_or_else(|_| panic!("{}", text(&asked.stderr)));
-    assert_eq!(asked["class"], "transient", "{asked}");
+    let evaluation: Value = serde_json::from_slice(&evaluation.stdout)
+        .unwrap_or_else(|_| panic!("{}", text(&evaluation.stderr)));
+    assert_eq!(evaluation["class"], "transient", "{evaluation}");
     let line = format!("begun 200 {} true", "-".repeat(50));
-    assert_eq!(asked["log"][0]["message"], line.as_str(), "{asked}");
+    assert_eq!(
+        evaluation["log"][0]["message"],
+        line.as_str(),
+        "{evaluation}"
+    );
 }
 
-/// What a policy does not answer, the host does.
+/// The host's defaults apply to interfaces that a policy does not export.
 #[tokio::test]
-async fn a_policy_may_leave_questions_to_the_host() {
+async fn a_policy_may_omit_interfaces() {
     let author = Author::new("c").await;
     author.change(
         "policy.toml",
@@ -362,17 +366,17 @@ async fn a_policy_may_leave_questions_to_the_host() {
     );
     let code = "#include \"bindings/backstop.h\"\nuint32_t exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure, exports_backstop_policy_backoff_error_class_t *class) { return 1234; }\n";
     std::fs::write(author.folder.join("policy.c"), code).unwrap();
-    let looked = author.backstop(&["policy", "inspect", ".", "--json"]).await;
-    let looked: Value = serde_json::from_slice(&looked.stdout).unwrap();
+    let inspected = author.backstop(&["policy", "inspect", ".", "--json"]).await;
+    let inspected: Value = serde_json::from_slice(&inspected.stdout).unwrap();
     assert_eq!(
-        looked["exports"],
+        inspected["exports"],
         serde_json::json!(["backstop:policy/backoff@0.1.0"])
     );
-    let asked = author
+    let evaluation = author
         .backstop(&["policy", "run", ".", "--code", "AccessDenied", "--json"])
         .await;
-    let asked: Value = serde_json::from_slice(&asked.stdout).unwrap();
-    assert_eq!(asked["class"], "permanent");
+    let evaluation: Value = serde_json::from_slice(&evaluation.stdout).unwrap();
+    assert_eq!(evaluation["class"], "permanent");
 }
 
 /// With no toolchain on the path, each language names the command that installs it.
@@ -387,8 +391,8 @@ async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
             .output()
             .await
             .unwrap();
-        let said = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(4), "{said}");
+        let printed_text = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(4), "{printed_text}");
         let expected = match language {
             Language::Rust => "`cargo` is not installed here; install Rust from https://rustup.rs",
             Language::JavaScript => {
@@ -407,8 +411,8 @@ async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
                 "`zig` is not installed here; in the policy's folder, run: python3 -m venv .venv"
             }
         };
-        assert!(said.contains(expected), "{said}");
-        // And before that, when the policy is made.
+        assert!(printed_text.contains(expected), "{printed_text}");
+        // And earlier, when the policy is created.
         let mut command = backstop_tests::backstop::command(&["policy", "new", "other", "--lang"]);
         let made = command
             .arg(language.to_string())
@@ -425,7 +429,7 @@ async fn a_missing_toolchain_is_named_with_the_command_that_installs_it() {
     }
 }
 
-/// The versions that an author is asked to install are the versions tested here.
+/// The versions that the templates install are the ones tested here.
 #[test]
 fn the_toolchains_of_the_templates_are_the_tested_ones() {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();

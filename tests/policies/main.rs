@@ -1,4 +1,4 @@
-//! What policies are and what authors do with them: the sandbox and its limits, every language, scenarios, checks, simulation, charts and replay.
+//! Policies and the tools of their authors: the sandbox and its limits, every language, scenarios, checks, simulation, charts and replay.
 
 mod chart;
 mod checks;

@@ -1,4 +1,4 @@
-//! Modules for WASI preview 1, behind the official adapter, as toolchains of one's own may make them: what they are granted is nothing.
+//! Modules for WASI preview 1, with the official adapter, as other toolchains may build them. They are granted nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ use backstop::failure::Failure;
 use backstop::policy::{Evaluation, Limits, Payload, Policy, Sandbox};
 use backstop_tests::preview_1::component;
 
-/// As the rules are written: half of the random number's range.
+/// Half of the range of random numbers.
 fn failure(code: &str) -> Failure {
     Failure {
         random: 0.5,
@@ -20,7 +20,7 @@ fn failure(code: &str) -> Failure {
     }
 }
 
-fn ask(policy: &Policy, code: &str) -> Evaluation {
+fn evaluate_once(policy: &Policy, code: &str) -> Evaluation {
     policy.evaluate(
         &failure(code),
         &Arc::new(Payload::new(r#"{"tenant": "t-1"}"#)),
@@ -76,17 +76,17 @@ fn a_preview_1_module_behind_the_official_adapter_has_no_clock_no_files_and_fixe
             (drop (call $random (i32.const 340) (i32.const 4)))
             (i32.and (i32.load (i32.const 340)) (i32.const 0xffffff))))"#;
     let policy = behind_the_adapter(wat::parse_str(core).unwrap());
-    let asked = ask(&policy, "HTTP 503");
+    let evaluation = evaluate_once(&policy, "HTTP 503");
     assert_eq!(
-        asked
+        evaluation
             .log
             .first()
             .map(|line| (line.level.as_str(), line.message.as_str())),
         Some(("stderr", "to stderr"))
     );
-    let first = asked.answer.unwrap();
+    let first = evaluation.answer.unwrap();
     assert_eq!(
-        ask(&policy, "HTTP 503").answer.unwrap(),
+        evaluate_once(&policy, "HTTP 503").answer.unwrap(),
         first,
         "random bytes come from the failure's own number"
     );
@@ -103,10 +103,10 @@ fn a_preview_1_module_behind_the_official_adapter_has_no_clock_no_files_and_fixe
         attempt: NonZeroU32::new(9).unwrap(),
         ..failure("HTTP 503")
     };
-    let asked = policy.evaluate(&sleepy, &Arc::default());
-    assert!(asked.answer.is_ok(), "{asked:?}");
+    let evaluation = policy.evaluate(&sleepy, &Arc::default());
+    assert!(evaluation.answer.is_ok(), "{evaluation:?}");
     assert!(
-        asked.took.as_millis() < 900,
-        "a sleep of a second must not block the host: {asked:?}"
+        evaluation.took.as_millis() < 900,
+        "a sleep of a second must not block the host: {evaluation:?}"
     );
 }

@@ -118,7 +118,7 @@ async fn report_in(folder: &Path, arguments: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), found["report"].clone())
 }
 
-/// A copy of the corpus with something of its configuration replaced.
+/// A copy of the corpus with a part of its configuration replaced.
 fn changed(from: &str, to: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in std::fs::read_dir(corpus()).unwrap() {
@@ -138,7 +138,7 @@ fn pinned(queue: &str) -> Vec<Value> {
     records
 }
 
-/// What is left out of `apart` is 0.
+/// Keys that are missing in `apart` count as 0.
 fn apart(report: &Value, why: &str) -> u64 {
     report["apart"][why].as_u64().unwrap_or_default()
 }
@@ -161,7 +161,7 @@ async fn records_of_another_machine_and_day_replay_without_a_difference() {
         report_in(&corpus(), &["decisions.jsonl", "--config", "backstop.toml"]).await;
     assert_eq!((code, &report["different"]), (0, &0.into()), "{report:#}");
     assert_eq!(report["records"], 7 * 48);
-    // Where a bound came before a broken policy, the record does not tell that it was broken.
+    // If a queue limit decided, the record does not show whether the policy was broken.
     let hidden = pinned("breaks")
         .iter()
         .filter(|record| record["by"] == "bound" && record["failure"]["attempt"] == 2)
@@ -230,7 +230,7 @@ async fn a_policy_that_draws_random_bytes_replays_without_a_difference() {
 }
 
 #[tokio::test]
-async fn what_a_run_recorded_replays_without_a_difference() {
+async fn records_of_a_run_replay_without_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let lines: String = (0..40)
         .map(|number| format!("{{\"n\": {number}}}\n"))
@@ -266,7 +266,7 @@ async fn what_a_run_recorded_replays_without_a_difference() {
 }
 
 #[test]
-fn the_same_comes_of_it_without_a_pool_of_instances_and_whatever_the_threads() {
+fn the_result_does_not_depend_on_the_pool_of_instances_or_the_number_of_threads() {
     let records = corpus().join("decisions.jsonl");
     let told = |sandbox: Sandbox, threads| {
         let source = Source::path(corpus().join("changed.wat"));
@@ -303,10 +303,10 @@ async fn a_changed_setting_shows_the_records_that_it_changes_and_no_others() {
     let (code, report) = report_in(folder.path(), &arguments).await;
     // The delay that a service requests is longer than both.
     let longer = has(&|attempt, record| {
-        let asked = record["failure"]["error"]["retry-after"]
+        let requested = record["failure"]["error"]["retry-after"]
             .as_u64()
             .unwrap_or(0);
-        record["verdict"] == "retry" && attempt * 20_000 > asked
+        record["verdict"] == "retry" && attempt * 20_000 > requested
     });
     assert_eq!(code, 8);
     assert_eq!(report["different"], longer, "{report:#}");
@@ -334,7 +334,7 @@ async fn a_changed_setting_shows_the_records_that_it_changes_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_changed_policy_is_told_with_tables_bars_and_samples() {
+async fn a_changed_policy_is_shown_with_tables_bars_and_samples() {
     let arguments = [
         "decisions.jsonl",
         "--policy",
@@ -351,13 +351,13 @@ async fn a_changed_policy_is_told_with_tables_bars_and_samples() {
         text(&output.stderr),
         "error: the policy breaks on 4 of 48 failures that were answered before\n"
     );
-    // Nothing allows that a policy newly breaks.
+    // New breakage is never allowed.
     let all = replay(&[&arguments[..], &["--allow", "100%"]].concat()).await;
     assert_eq!(all.status.code(), Some(8));
 }
 
 #[tokio::test]
-async fn the_command_for_a_closer_look_gives_the_answer_of_the_replay() {
+async fn the_command_to_inspect_a_sample_gives_the_answer_of_the_replay() {
     let arguments = [
         "decisions.jsonl",
         "--policy",
@@ -389,7 +389,7 @@ async fn the_command_for_a_closer_look_gives_the_answer_of_the_replay() {
 }
 
 #[tokio::test]
-async fn a_record_is_asked_about_again_with_what_it_holds_of_the_payload() {
+async fn a_record_is_evaluated_with_its_parts_of_the_payload() {
     let carts = pinned("carts");
     let class = |record: &Value| record["class"]["other"] == "cart";
     let record = carts.iter().find(|record| class(record)).unwrap();
@@ -412,7 +412,7 @@ async fn a_record_is_asked_about_again_with_what_it_holds_of_the_payload() {
 }
 
 #[tokio::test]
-async fn two_policies_are_compared_whatever_was_recorded() {
+async fn two_policies_are_compared_independently_of_recorded_decisions() {
     let with = |against: &'static str, policy: &'static str| {
         let arguments = [
             "decisions.jsonl",
@@ -442,7 +442,7 @@ async fn two_policies_are_compared_whatever_was_recorded() {
 }
 
 #[tokio::test]
-async fn a_released_policy_is_compared_with_where_it_is() {
+async fn a_released_policy_is_compared_at_its_location() {
     let registry = Registry::start();
     let place = format!("oci://{}/carts:1.0.0", registry.address());
     let folder = tempfile::tempdir().unwrap();
@@ -470,7 +470,7 @@ async fn a_released_policy_is_compared_with_where_it_is() {
 }
 
 #[tokio::test]
-async fn what_no_record_holds_is_counted_apart_and_told() {
+async fn reads_that_records_do_not_contain_are_counted_and_reported() {
     // The records of linear have no payload; carts.wat reads /tenant.
     let arguments = [
         "decisions.jsonl",
@@ -492,7 +492,7 @@ async fn what_no_record_holds_is_counted_apart_and_told() {
 }
 
 #[tokio::test]
-async fn decisions_that_no_policy_made_again_are_counted_apart() {
+async fn decisions_that_are_not_repeatable_are_counted_separately() {
     let record = |by: &str, cause: &str, attempt: u64| {
         let mut record = pinned("breaks")[0].clone();
         record["by"] = by.into();
@@ -528,7 +528,7 @@ async fn decisions_that_no_policy_made_again_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_records_are_told_and_spoil_nothing() {
+async fn lines_that_are_not_records_are_reported_and_skipped() {
     let pinned = std::fs::read_to_string(corpus().join("decisions.jsonl")).unwrap();
     let mut lines: Vec<_> = pinned.lines().take(30).collect();
     let torn = &lines[0][..300];
@@ -543,7 +543,7 @@ async fn lines_that_are_no_records_are_told_and_spoil_nothing() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The corpus begins with the queue assembled: any policy will do, what counts is what is read.
+    // The corpus begins with the queue assembled: any policy will do, because only the reads matter.
     let mut input = child.stdin.take().unwrap();
     input.write_all(given.as_bytes()).await.unwrap();
     drop(input);
@@ -551,8 +551,8 @@ async fn lines_that_are_no_records_are_told_and_spoil_nothing() {
     for expected in [
         "records    30 of",
         "unreadable standard input:4 is cut short after 300 bytes",
-        "unreadable standard input:8 is no decision record: missing field",
-        "unreadable standard input:34 is no JSON: expected value, at byte 1",
+        "unreadable standard input:8 is not a decision record: missing field",
+        "unreadable standard input:34 is not JSON: expected value, at byte 1",
         "unreadable 1 more lines",
     ] {
         assert!(shown.contains(expected), "{expected:?} is not in:\n{shown}");
@@ -561,7 +561,7 @@ async fn lines_that_are_no_records_are_told_and_spoil_nothing() {
 }
 
 #[tokio::test]
-async fn a_chart_shows_both_spreads_of_delays() {
+async fn a_chart_shows_both_distributions_of_delays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("delays.svg");
     let arguments = [
@@ -589,7 +589,7 @@ async fn a_chart_shows_both_spreads_of_delays() {
 }
 
 #[tokio::test]
-async fn a_mistake_is_answered_with_what_would_be_right() {
+async fn a_mistake_is_explained_with_what_is_expected() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [
         ("empty.jsonl", ""),
@@ -649,11 +649,18 @@ async fn a_mistake_is_answered_with_what_would_be_right() {
     ];
     for (arguments, code, expected) in mistakes {
         let output = replay_in(folder.path(), arguments).await;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
+        let printed_text = text(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {printed_text}"
+        );
+        assert!(
+            printed_text.contains(expected),
+            "{expected:?} is not in:\n{printed_text}"
+        );
     }
-    // Settings that the records have and another policy does not take.
+    // Settings of the records that another policy does not accept.
     let arguments = [records, "--queue", "carts", "--policy", "p.wat"];
     let (_, report) = report_in(folder.path(), &arguments).await;
     assert_eq!(report["broken"], serde_json::json!({}));

@@ -1,4 +1,4 @@
-//! Policies that try to break out, to hang, to exhaust or to confuse the host. None may: every decision ends within its limits, and the host goes on.
+//! Policies that try to break out of the sandbox, or to hang, exhaust or confuse the host. Every decision ends within its limits, and the host continues.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -40,19 +40,19 @@ fn load(sandbox: &Sandbox, file: &[u8]) -> Result<Policy, ComponentError> {
     ))
 }
 
-fn ask(sandbox: &Sandbox, text: &str) -> Evaluation {
+fn evaluate_text(sandbox: &Sandbox, text: &str) -> Evaluation {
     let policy = load(sandbox, text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     policy.evaluate(&failure(), &Arc::new(Payload::new(r#"{"tenant": "t-1"}"#)))
 }
 
-fn ask_rule(sandbox: &Sandbox, rule: Rule<'_>) -> Evaluation {
-    ask(sandbox, &rule.text())
+fn evaluate_rule(sandbox: &Sandbox, rule: Rule<'_>) -> Evaluation {
+    evaluate_text(sandbox, &rule.text())
 }
 
 fn assert_still_works(sandbox: &Sandbox) {
-    let asked = ask(sandbox, &waits(1_234));
+    let evaluation = evaluate_text(sandbox, &waits(1_234));
     assert_eq!(
-        asked.answer.unwrap().action,
+        evaluation.answer.unwrap().action,
         Action::Retry {
             delay: Milliseconds(1_234)
         }
@@ -102,22 +102,22 @@ fn an_endless_loop_runs_out_of_fuel_wherever_it_is() {
             Phase::Delay,
         ),
     ] {
-        let asked = ask_rule(&sandbox, rule);
+        let evaluation = evaluate_rule(&sandbox, rule);
         assert_eq!(
-            asked.answer,
+            evaluation.answer,
             Err(EvaluationError::OutOfFuel(50_000_000, phase))
         );
-        assert_eq!(asked.fuel, 50_000_000);
+        assert_eq!(evaluation.fuel, 50_000_000);
         assert_still_works(&sandbox);
     }
 }
 
 #[test]
-fn an_instruction_that_does_much_costs_much_fuel() {
+fn an_expensive_instruction_costs_much_fuel() {
     let sandbox = sandbox();
     // Filling 12 MB is one instruction: counted as one, fifty million units of fuel would last for hours.
     let fill = "(loop $l (memory.fill (i32.const 100000) (i32.const 1) (i32.const 12000000)) (br $l)) (unreachable)";
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(fill),
@@ -125,7 +125,7 @@ fn an_instruction_that_does_much_costs_much_fuel() {
         },
     );
     assert_eq!(
-        asked.answer,
+        evaluation.answer,
         Err(EvaluationError::OutOfFuel(50_000_000, Phase::Delay))
     );
     assert_still_works(&sandbox);
@@ -139,7 +139,7 @@ fn the_clock_stops_a_policy_that_has_fuel_for_hours() {
         ..Limits::default()
     };
     let sandbox = Sandbox::new(limits).unwrap();
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(Rule::LOOP),
@@ -147,13 +147,17 @@ fn the_clock_stops_a_policy_that_has_fuel_for_hours() {
         },
     );
     assert_eq!(
-        asked.answer,
+        evaluation.answer,
         Err(EvaluationError::OutOfTime(
             Duration::from_millis(200),
             Phase::Delay
         ))
     );
-    assert!(asked.took < Duration::from_secs(10), "{:?}", asked.took);
+    assert!(
+        evaluation.took < Duration::from_secs(10),
+        "{:?}",
+        evaluation.took
+    );
     assert_still_works(&sandbox);
 }
 
@@ -162,7 +166,7 @@ fn memory_grows_to_the_limit_and_no_further() {
     let sandbox = sandbox();
     let greedy =
         "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 100)) (i32.const -1)))) (unreachable)";
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(greedy),
@@ -170,13 +174,13 @@ fn memory_grows_to_the_limit_and_no_further() {
         },
     );
     assert_eq!(
-        asked.answer,
+        evaluation.answer,
         Err(EvaluationError::OutOfBounds("memory", Phase::Delay))
     );
     // 64 MiB are 1024 pages, of which the policy has 200 from the start: eight more steps of 100.
     let modest =
         "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 100)) (i32.const -1)))) (memory.size)";
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(modest),
@@ -184,7 +188,7 @@ fn memory_grows_to_the_limit_and_no_further() {
         },
     );
     assert_eq!(
-        asked.answer.unwrap().action,
+        evaluation.answer.unwrap().action,
         Action::Retry {
             delay: Milliseconds(1_000)
         }
@@ -223,7 +227,7 @@ fn traps_of_every_kind_end_the_policy_and_not_the_host() {
             "integer",
         ),
     ] {
-        match ask_rule(
+        match evaluate_rule(
             &sandbox,
             Rule {
                 delay: Some(body),
@@ -242,7 +246,7 @@ fn traps_of_every_kind_end_the_policy_and_not_the_host() {
 }
 
 #[test]
-fn answers_that_nobody_can_mean_are_broken() {
+fn invalid_answers_are_errors() {
     let sandbox = sandbox();
     let judged = |body| Rule {
         judge: Some(body),
@@ -271,11 +275,11 @@ fn answers_that_nobody_can_mean_are_broken() {
         ),
     ] {
         assert_eq!(
-            ask_rule(&sandbox, rule).answer,
+            evaluate_rule(&sandbox, rule).answer,
             Err(EvaluationError::InvalidAnswer(expected))
         );
     }
-    let kept = ask_rule(&sandbox, judged("(i32.const 128)"))
+    let kept = evaluate_rule(&sandbox, judged("(i32.const 128)"))
         .answer
         .unwrap();
     assert_eq!(
@@ -284,7 +288,7 @@ fn answers_that_nobody_can_mean_are_broken() {
             reason: "because".to_owned()
         }
     );
-    let own = ask_rule(&sandbox, classified("(i32.const 144)"))
+    let own = evaluate_rule(&sandbox, classified("(i32.const 144)"))
         .answer
         .unwrap();
     assert_eq!(own.class, ErrorClass::Other("cart".to_owned()));
@@ -293,7 +297,7 @@ fn answers_that_nobody_can_mean_are_broken() {
 #[test]
 fn a_reason_of_ten_megabytes_never_reaches_the_host() {
     let sandbox = sandbox();
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             judge: Some("(i32.const 112)"),
@@ -301,9 +305,12 @@ fn a_reason_of_ten_megabytes_never_reaches_the_host() {
         },
     );
     assert!(
-        matches!(asked.answer, Err(EvaluationError::Trapped(_, Phase::Judge))),
+        matches!(
+            evaluation.answer,
+            Err(EvaluationError::Trapped(_, Phase::Judge))
+        ),
         "{:?}",
-        asked.answer
+        evaluation.answer
     );
     assert_still_works(&sandbox);
 }
@@ -322,7 +329,7 @@ fn malformed_answers_are_traps() {
         "(i32.const -8)",
         "(i32.const 129)",
     ] {
-        let asked = ask_rule(
+        let evaluation = evaluate_rule(
             &sandbox,
             Rule {
                 judge: Some(body),
@@ -330,16 +337,19 @@ fn malformed_answers_are_traps() {
             },
         );
         assert!(
-            matches!(asked.answer, Err(EvaluationError::Trapped(_, Phase::Judge))),
+            matches!(
+                evaluation.answer,
+                Err(EvaluationError::Trapped(_, Phase::Judge))
+            ),
             "{body}: {:?}",
-            asked.answer
+            evaluation.answer
         );
         assert_still_works(&sandbox);
     }
 }
 
 #[test]
-fn a_configure_that_lies_is_found_out_when_the_policy_is_asked() {
+fn a_configure_with_an_invalid_result_is_an_error_of_the_evaluation() {
     let sandbox = sandbox();
     let lying = Rule {
         configure: Some(Rule::FIRST),
@@ -347,7 +357,7 @@ fn a_configure_that_lies_is_found_out_when_the_policy_is_asked() {
         ..Rule::default()
     };
     assert!(matches!(
-        ask_rule(&sandbox, lying).answer,
+        evaluate_rule(&sandbox, lying).answer,
         Err(EvaluationError::Trapped(_, Phase::Delay))
     ));
     let refusing = Rule {
@@ -356,7 +366,7 @@ fn a_configure_that_lies_is_found_out_when_the_policy_is_asked() {
         ..Rule::default()
     };
     assert_eq!(
-        ask_rule(&sandbox, refusing).answer,
+        evaluate_rule(&sandbox, refusing).answer,
         Err(EvaluationError::Settings("because".to_owned()))
     );
 }
@@ -380,11 +390,11 @@ fn settings_for_a_policy_without_settings_are_refused_by_name() {
 }
 
 #[test]
-fn what_a_policy_does_with_nan_is_the_same_on_every_machine() {
+fn computations_with_nan_are_the_same_on_every_machine() {
     let sandbox = sandbox();
     // The bits of 0/0 with a sign and a payload: canonical, whatever the processor makes of them.
     let nan = "(i32.shr_u (i32.reinterpret_f32 (f32.add (f32.reinterpret_i32 (i32.const 0xffc01234)) (f32.div (f32.const 0) (f32.const 0)))) (i32.const 8))";
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(nan),
@@ -392,7 +402,7 @@ fn what_a_policy_does_with_nan_is_the_same_on_every_machine() {
         },
     );
     assert_eq!(
-        asked.answer.unwrap().action,
+        evaluation.answer.unwrap().action,
         Action::Retry {
             delay: Milliseconds(0x7f_c000)
         }
@@ -400,7 +410,7 @@ fn what_a_policy_does_with_nan_is_the_same_on_every_machine() {
 }
 
 #[test]
-fn nothing_that_a_policy_keeps_outlives_a_decision() {
+fn no_state_of_a_policy_survives_a_decision() {
     let sandbox = sandbox();
     let counting = "(i32.store (i32.const 3000) (i32.add (i32.load (i32.const 3000)) (i32.const 1))) (i32.load (i32.const 3000))";
     let policy = load(
@@ -428,7 +438,7 @@ fn nothing_that_a_policy_keeps_outlives_a_decision() {
 fn a_flood_of_log_lines_is_cut_and_a_flood_of_calls_is_stopped() {
     let sandbox = sandbox();
     let line = "(call $log (i32.const 1) (i32.const 2048) (i32.const 7))";
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(&format!("{line} (i32.const 1)")),
@@ -436,11 +446,14 @@ fn a_flood_of_log_lines_is_cut_and_a_flood_of_calls_is_stopped() {
         },
     );
     assert_eq!(
-        (asked.log[0].level.as_str(), asked.log[0].message.as_str()),
+        (
+            evaluation.log[0].level.as_str(),
+            evaluation.log[0].message.as_str()
+        ),
         ("info", "because")
     );
     let flood = format!("(loop $l {line} (br $l)) (unreachable)");
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(&flood),
@@ -448,12 +461,12 @@ fn a_flood_of_log_lines_is_cut_and_a_flood_of_calls_is_stopped() {
         },
     );
     assert!(
-        matches!(&asked.answer, Err(EvaluationError::Trapped(text, _)) if text.contains("calls to the host")),
+        matches!(&evaluation.answer, Err(EvaluationError::Trapped(text, _)) if text.contains("calls to the host")),
         "{:?}",
-        asked.answer
+        evaluation.answer
     );
     assert!(
-        asked
+        evaluation
             .log
             .iter()
             .map(|line| line.message.len())
@@ -464,10 +477,10 @@ fn a_flood_of_log_lines_is_cut_and_a_flood_of_calls_is_stopped() {
 }
 
 #[test]
-fn a_policy_that_looks_into_the_payload_without_end_is_stopped() {
+fn a_policy_that_reads_the_payload_endlessly_is_stopped() {
     let sandbox = sandbox();
     let look = "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000))";
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(&format!("(loop $l {look} (br $l)) (unreachable)")),
@@ -475,22 +488,22 @@ fn a_policy_that_looks_into_the_payload_without_end_is_stopped() {
         },
     );
     assert!(
-        matches!(&asked.answer, Err(EvaluationError::Trapped(text, _)) if text.contains("calls to the host")),
+        matches!(&evaluation.answer, Err(EvaluationError::Trapped(text, _)) if text.contains("calls to the host")),
         "{:?}",
-        asked.answer
+        evaluation.answer
     );
     // Each lookup costs at least a kilobyte of 16 MiB, and each hit 12 bytes of pointer and text.
-    assert!(asked.looked_at.parts.len() == 1 && asked.looked_at.left_out == 0);
+    assert!(evaluation.payload_reads.parts.len() == 1 && evaluation.payload_reads.left_out == 0);
     assert_still_works(&sandbox);
 }
 
 #[test]
-fn a_policy_reads_the_payload_by_pointer_and_what_it_read_is_known() {
+fn a_policy_reads_the_payload_by_pointer_and_reads_are_recorded() {
     let sandbox = sandbox();
-    // The pointer "/tenant" lies at 2060; the answer is option<string> at 3000: its length is the delay.
+    // The pointer "/tenant" is at 2060, and the result, an option<string>, at 3000. Its length is the delay.
     let read =
         "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000)) (i32.load (i32.const 3008))";
-    let asked = ask_rule(
+    let evaluation = evaluate_rule(
         &sandbox,
         Rule {
             delay: Some(read),
@@ -498,19 +511,19 @@ fn a_policy_reads_the_payload_by_pointer_and_what_it_read_is_known() {
         },
     );
     assert_eq!(
-        asked.answer.unwrap().action,
+        evaluation.answer.unwrap().action,
         Action::Retry {
             delay: Milliseconds(5)
         }
     );
     assert_eq!(
-        asked.looked_at.parts["/tenant"].as_deref(),
+        evaluation.payload_reads.parts["/tenant"].as_deref(),
         Some(r#""t-1""#)
     );
 }
 
 #[test]
-fn a_file_that_is_no_policy_is_refused_with_what_it_is() {
+fn a_file_that_is_not_a_policy_is_rejected_with_an_explanation() {
     let sandbox = Sandbox::new(Limits {
         component: 1 << 20,
         ..Limits::default()
@@ -536,7 +549,7 @@ fn a_file_that_is_no_policy_is_refused_with_what_it_is() {
         (b"\0asm", "the first bytes of a WebAssembly file"),
         (&newer, "version"),
         (&good[..good.len() / 2], "it is not valid"),
-        (b"(module)", "exports none of our functions"),
+        (b"(module)", "exports no function of the contract"),
         (b"(component)", "it exports nothing"),
         (&vec![b' '; (1 << 20) + 1], "more than the limit of 1048576"),
     ] {
@@ -551,7 +564,7 @@ fn a_file_that_is_no_policy_is_refused_with_what_it_is() {
 
 /// One flipped bit makes the packages of this metadata form a cycle, on which its decoder recurses until the stack overflows.
 #[test]
-fn what_a_file_says_of_itself_is_not_decoded() {
+fn metadata_of_a_file_is_not_decoded() {
     let sandbox = sandbox();
     let whole = backstop::policy::builtin::bytes("full-jitter").unwrap();
     let name = b"backstop:policy";
@@ -639,7 +652,7 @@ fn a_file_that_would_compile_for_minutes_is_refused_at_once() {
 }
 
 #[test]
-fn a_module_that_imports_what_it_is_not_given_is_told_what_to_do() {
+fn an_import_of_a_module_that_is_not_granted_is_explained() {
     let text = waits(1).replacen("(module", "(module (import \"wasi_snapshot_preview1\" \"fd_write\" (func (param i32 i32 i32 i32) (result i32)))", 1);
     let refused = load(&sandbox(), text.as_bytes()).map(|_| ()).unwrap_err();
     assert!(
@@ -651,7 +664,7 @@ fn a_module_that_imports_what_it_is_not_given_is_told_what_to_do() {
 }
 
 #[test]
-fn a_module_hands_errors_on_to_the_classification_of_the_host() {
+fn a_module_can_call_the_classification_of_the_host() {
     let text = r#"(module
         (import "backstop:policy/default-classifier@0.1.0" "classify"
             (func $classify (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -677,13 +690,13 @@ fn a_module_hands_errors_on_to_the_classification_of_the_host() {
         ("whatever else", ErrorClass::Transient),
     ] {
         let failure = backstop_tests::failure(code);
-        let asked = policy.evaluate(&failure, &Arc::new(Payload::new("")));
-        assert_eq!(asked.answer.unwrap().class, class);
+        let evaluation = policy.evaluate(&failure, &Arc::new(Payload::new("")));
+        assert_eq!(evaluation.answer.unwrap().class, class);
     }
 }
 
 #[test]
-fn a_precompiled_file_is_never_taken() {
+fn a_precompiled_file_is_never_loaded() {
     let engine = wasmtime::Engine::default();
     let compiled = engine
         .precompile_component(&wat::parse_str("(component)").unwrap())
@@ -726,7 +739,7 @@ fn an_import_that_is_not_granted_is_refused_by_name() {
 }
 
 #[test]
-fn an_interface_of_our_name_with_other_functions_is_refused() {
+fn an_interface_of_the_contract_with_other_functions_is_refused() {
     let text = r#"(component
         (core module $m (func (export "f") (result i32) (i32.const 1)))
         (core instance $i (instantiate $m))
@@ -767,7 +780,7 @@ fn a_pool_and_instances_on_demand_give_the_same_answers() {
 }
 
 #[test]
-fn many_threads_may_ask_at_once_without_running_the_pool_dry() {
+fn many_threads_can_evaluate_at_once_without_exhausting_the_pool() {
     let sandbox = sandbox();
     let policy = backstop::policy::load(&sandbox, "linear", &[]).unwrap();
     std::thread::scope(|scope| {
@@ -791,7 +804,7 @@ fn many_threads_may_ask_at_once_without_running_the_pool_dry() {
 }
 
 #[test]
-fn a_policy_is_put_together_from_parts_of_different_components() {
+fn a_policy_is_composed_of_parts_of_different_components() {
     let sandbox = sandbox();
     let part = |text: String| Part {
         component: Component::load(&sandbox, "part", text.as_bytes()).unwrap(),
@@ -841,7 +854,7 @@ fn a_policy_is_put_together_from_parts_of_different_components() {
 }
 
 #[test]
-fn the_policy_by_hand_in_the_examples_loads_and_waits() {
+fn the_hand_written_policy_of_the_examples_loads_and_has_its_delay() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/first-policy.wat");
     let policy = LivePolicy::load(&sandbox(), PolicySpec::from(Source::path(file))).unwrap();
     let answer = policy
@@ -858,7 +871,7 @@ fn the_policy_by_hand_in_the_examples_loads_and_waits() {
 }
 
 #[test]
-fn the_four_policies_are_small_and_import_nothing() {
+fn the_built_in_policies_are_small_and_import_nothing() {
     for name in backstop::policy::builtin::names() {
         let module = backstop::policy::builtin::bytes(name).unwrap();
         assert!(

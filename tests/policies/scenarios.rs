@@ -63,7 +63,7 @@ settings = { max-attempts = 5 }
 expect = { attempts = 4, verdict = "dead-letter" }
 
 [[scenario]]
-name = "the settings are taken"
+name = "the settings are accepted"
 expect = { refused = "unknown setting" }
 
 [[scenario]]
@@ -88,7 +88,7 @@ async fn wrong(more: &[&str]) -> (TempDir, Output) {
 }
 
 #[tokio::test]
-async fn what_was_expected_stands_beside_what_was_found() {
+async fn expected_values_are_next_to_found_ones() {
     let (_folder, output) = wrong(&[]).await;
     assert_eq!(output.status.code(), Some(7));
     let shown = text(&output.stdout);
@@ -100,7 +100,7 @@ async fn what_was_expected_stands_beside_what_was_found() {
         "    ✗ delay  1s to 8s  0s with random 0; so 125 of 1000\n    ✗ mean   5s to 6s  3s999ms over 1000\n",
         "    ✗ attempt 2 delay  3s               2s\n    ✗ attempt 4        1 more after it  the last: dead-letter: max-attempts of 4 reached: HTTP 503\n",
         "    ✗ attempts  4         more: retry in ",
-        "    ✗ refused  … unknown setting …  the settings are taken\n",
+        "    ✗ refused  … unknown setting …  the settings are accepted\n",
         "✓ this one is right\n",
         "1 passed, 5 failed in ",
     ] {
@@ -111,7 +111,7 @@ async fn what_was_expected_stands_beside_what_was_found() {
 }
 
 #[tokio::test]
-async fn a_junit_report_says_the_same() {
+async fn a_junit_report_has_the_same_results() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.xml");
     let (_folder, output) = wrong(&["--junit", path.to_str().unwrap()]).await;
@@ -143,7 +143,7 @@ async fn a_junit_report_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_policy_does_nothing_to_the_terminal_that_it_is_shown_on() {
+async fn texts_of_a_policy_do_not_control_the_terminal() {
     // `\07` in `because` would ring the bell.
     let policy = Rule {
         judge: Some("(i32.const 128)"),
@@ -159,7 +159,7 @@ async fn a_policy_does_nothing_to_the_terminal_that_it_is_shown_on() {
 }
 
 #[tokio::test]
-async fn a_mistake_is_told_with_what_would_be_right() {
+async fn a_mistake_is_explained_with_what_is_expected() {
     let (folder, path) = folder(
         &waits(1),
         "[[scenario]]\nname = 'odd'\nexpect = { wait = '1s' }",
@@ -197,20 +197,23 @@ async fn a_mistake_is_told_with_what_would_be_right() {
         ),
     ] {
         let output = run(&[&["policy", "test"], arguments].concat()).await;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
+        let printed_text = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{printed_text}");
+        assert!(
+            printed_text.contains(expected),
+            "{expected:?} is not in:\n{printed_text}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_failure_by_its_name_is_asked_about_and_changed_by_flags() {
-    let asked = ["policy", "run", "linear", "--json", "--preset", "http-429"];
+async fn a_named_failure_is_evaluated_and_changed_by_flags() {
+    let command_line = ["policy", "run", "linear", "--json", "--preset", "http-429"];
     let more = ["--status", "503", "--detail", "a=b"];
-    let said = run(&[&asked[..], &more].concat()).await;
-    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
-    assert_eq!(said["action"]["delay"], 30_000);
-    let error = &said["failure"]["error"];
+    let printed_text = run(&[&command_line[..], &more].concat()).await;
+    let printed_text: Value = serde_json::from_slice(&printed_text.stdout).unwrap();
+    assert_eq!(printed_text["action"]["delay"], 30_000);
+    let error = &printed_text["failure"]["error"];
     assert_eq!(
         (&error["code"], &error["status"]),
         (&"HTTP 429".into(), &503.into())
@@ -224,7 +227,7 @@ async fn a_failure_by_its_name_is_asked_about_and_changed_by_flags() {
 }
 
 #[tokio::test]
-async fn watching_tests_again_when_something_changes_and_survives_a_mistake() {
+async fn watching_runs_tests_after_changes_and_survives_a_mistake() {
     let scenario =
         |delay: &str| format!("[[scenario]]\nname = 'it waits'\nexpect = {{ delay = '{delay}' }}");
     let (folder, path) = folder(&waits(5), &scenario("5ms"));
@@ -237,7 +240,7 @@ async fn watching_tests_again_when_something_changes_and_survives_a_mistake() {
     let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
     let scenarios = folder.path().join("scenarios.toml");
-    // One round for each change; what is waited for is a line, never a time.
+    // One round for each change. The test waits for lines and never for a time.
     let scenarios = scenarios.to_str().unwrap();
     for (change, shown) in [
         (None, Some("✓ it waits")),
@@ -247,7 +250,7 @@ async fn watching_tests_again_when_something_changes_and_survives_a_mistake() {
         (Some((scenarios, scenario("7ms"))), Some("✗ it waits")),
     ] {
         if let Some((file, content)) = change {
-            // As editors do: written to another file, then renamed.
+            // As editors do: write another file, then rename it.
             let beside = folder.path().join("beside");
             std::fs::write(&beside, content).unwrap();
             std::fs::rename(&beside, file).unwrap();
@@ -273,7 +276,7 @@ async fn watching_tests_again_when_something_changes_and_survives_a_mistake() {
         ended.unwrap_or_else(|_| panic!("no round within two minutes: {shown:?}, {awaited}"));
     }
     let id = i32::try_from(child.id().unwrap()).unwrap();
-    // Not SIGINT: whoever runs the tests in the background may have it ignored.
+    // Not SIGINT, which is ignored if the tests run in the background.
     kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
     assert!(!child.wait().await.unwrap().success());
 }
@@ -305,8 +308,8 @@ async fn the_scenarios_in_the_document_pass() {
             "--scenarios",
             scenarios.to_str().unwrap(),
         ];
-        let (code, said) = test(&arguments).await;
-        assert_eq!(code, 0, "{block}\n{said:#?}");
+        let (code, printed_text) = test(&arguments).await;
+        assert_eq!(code, 0, "{block}\n{printed_text:#?}");
     }
 }
 
@@ -342,7 +345,7 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn every_key_and_every_field_is_documented_and_no_other() {
+async fn all_keys_and_fields_and_no_others_are_documented() {
     let mut known = BTreeSet::new();
     for text in [
         "odd = 1",
@@ -360,12 +363,12 @@ async fn every_key_and_every_field_is_documented_and_no_other() {
         &delays("(unreachable)"),
         "[[scenario]]\nname = 'x'\nexpect = {}",
     );
-    let (_, mut said) = test(&[&path, "--cases", "10"]).await;
+    let (_, mut printed_text) = test(&[&path, "--cases", "10"]).await;
     drop(folder);
     let counts = "(i32.store (i32.const 32) (i32.add (i32.load (i32.const 32)) (i32.const 1))) (i32.load (i32.const 32))";
     let (_folder, path) = self::folder(&delays(counts), "");
-    said.extend(test(&[&path, "--filter", "same answer"]).await.1);
-    let fields = said
+    printed_text.extend(test(&[&path, "--filter", "same answer"]).await.1);
+    let fields = printed_text
         .iter()
         .flat_map(|line| line.as_object().unwrap().keys().cloned());
     known.extend(fields);

@@ -1,4 +1,4 @@
-//! `backstop policy simulate`: what an author sees of many messages, and of many clients.
+//! `backstop policy simulate`: timetables and contention.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ use backstop_tests::policies::{Rule, waits};
 use backstop_tests::testing::svg_texts;
 use serde_json::Value;
 
-/// Its output, where it succeeds.
+/// The output of a command that succeeds.
 async fn simulated(arguments: &[&str]) -> String {
     let output = run(&[&["policy", "simulate"], arguments].concat()).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -28,7 +28,7 @@ async fn as_json(arguments: &[&str]) -> Value {
     serde_json::from_str(&simulated(&[arguments, &["--json"]].concat()).await).unwrap()
 }
 
-/// A policy's file in a folder of its own.
+/// A policy's file in its own folder.
 fn policy(text: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.wat");
@@ -48,7 +48,7 @@ const LINEAR: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn a_timetable_says_when_each_attempt_comes_and_what_becomes_of_the_messages() {
+async fn a_timetable_shows_when_attempts_come_and_how_messages_end() {
     let shown = simulated(&LINEAR).await;
     let (policy, rest) = shown.split_once('\n').unwrap();
     assert!(policy.starts_with("policy     linear ("), "{policy}");
@@ -130,7 +130,7 @@ async fn the_same_seed_gives_the_same_result_and_another_seed_another() {
 }
 
 #[tokio::test]
-async fn a_policy_that_breaks_is_stood_in_for_by_the_fallback_and_that_is_told() {
+async fn the_fallback_decides_for_a_broken_policy_and_that_is_reported() {
     // The probe has no second attempt.
     let breaks_once = Rule {
         delay: Some(
@@ -148,7 +148,7 @@ async fn a_policy_that_breaks_is_stood_in_for_by_the_fallback_and_that_is_told()
 }
 
 #[tokio::test]
-async fn a_policy_that_keeps_something_is_asked_in_fresh_instances() {
+async fn a_policy_with_state_is_evaluated_in_fresh_instances() {
     let counts = Rule {
         delay: Some(
             "(global.set $asked (i32.add (global.get $asked) (i32.const 1000))) (global.get $asked)",
@@ -240,10 +240,10 @@ async fn charts_are_svg_with_text_and_png_of_twice_the_size() {
     let contention = ["--contention", "--clients", "5,10", "--runs", "2"];
     let texts: [&[&str]; 2] = [
         &[
-            "When a message that always fails is tried again",
+            "When a message that always fails is retried",
             "attempt",
             "median",
-            "full-jitter: 100 messages that fail with A<&B. The bar holds nine in ten, the dot is the median.",
+            "full-jitter: 100 messages that fail with A<&B. Bars go from the 5th to the 95th percentile; dots are medians.",
         ],
         &[
             "What contention costs, policy by policy",
@@ -293,7 +293,7 @@ async fn charts_are_svg_with_text_and_png_of_twice_the_size() {
 }
 
 #[tokio::test]
-async fn the_commands_of_the_document_run_as_it_gives_them() {
+async fn the_commands_of_the_document_run() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let document = std::fs::read_to_string(top.join("host/docs/simulate.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -323,7 +323,7 @@ async fn the_commands_of_the_document_run_as_it_gives_them() {
 }
 
 #[tokio::test]
-async fn a_mistake_is_answered_with_what_would_be_right() {
+async fn a_mistake_is_explained_with_what_is_expected() {
     let (folder, path) = policy(&waits(1));
     let nowhere = folder.path().join("no/chart.svg");
     let nowhere = nowhere.to_str().unwrap();
@@ -372,9 +372,16 @@ async fn a_mistake_is_answered_with_what_would_be_right() {
     ];
     for (arguments, code, expected) in mistakes {
         let output = run(&[&["policy", "simulate"], arguments].concat()).await;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
+        let printed_text = text(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {printed_text}"
+        );
+        assert!(
+            printed_text.contains(expected),
+            "{expected:?} is not in:\n{printed_text}"
+        );
         assert!(!Path::new(nowhere).exists());
     }
 }

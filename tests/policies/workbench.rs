@@ -1,4 +1,4 @@
-//! `backstop policy`: what an author sees of a policy without a queue.
+//! `backstop policy run`, `inspect`, `compile` and `bench`: an author's view of a policy, without a queue.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ fn example(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_policy_is_asked_about_a_failure_that_flags_tell() {
+async fn a_policy_is_evaluated_for_a_failure_from_flags() {
     let flags = [
         "policy",
         "run",
@@ -50,7 +50,7 @@ async fn a_policy_is_asked_about_a_failure_that_flags_tell() {
 }
 
 #[tokio::test]
-async fn a_recorded_failure_is_decided_again_as_it_was_recorded() {
+async fn a_recorded_failure_gets_the_recorded_decision() {
     let folder = tempfile::tempdir().unwrap();
     let lines = folder.path().join("lines");
     std::fs::write(&lines, "one\n").unwrap();
@@ -72,7 +72,7 @@ async fn a_recorded_failure_is_decided_again_as_it_was_recorded() {
     let records = text(&run(&arguments).await.stdout);
     assert_eq!(records.lines().count(), 3);
     for record in records.lines().take(2) {
-        let mut asked = command(&[
+        let mut child = command(&[
             "policy",
             "run",
             "full-jitter",
@@ -86,26 +86,26 @@ async fn a_recorded_failure_is_decided_again_as_it_was_recorded() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-        asked
+        child
             .stdin
             .take()
             .unwrap()
             .write_all(record.as_bytes())
             .await
             .unwrap();
-        let output = asked.wait_with_output().await.unwrap();
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let output = child.wait_with_output().await.unwrap();
+        let printed_text: Value = serde_json::from_slice(&output.stdout).unwrap();
         let recorded: Value = serde_json::from_str(record).unwrap();
-        assert_eq!(said["action"]["delay"], recorded["delay"]);
+        assert_eq!(printed_text["action"]["delay"], recorded["delay"]);
         assert_eq!(
-            (&said["failure"], &said["class"]),
+            (&printed_text["failure"], &printed_text["class"]),
             (&recorded["failure"], &recorded["class"])
         );
     }
 }
 
 #[tokio::test]
-async fn a_file_is_looked_into() {
+async fn a_file_is_inspected() {
     let shown = text(
         &run(&["policy", "inspect", &example("first-policy.wat")])
             .await
@@ -125,7 +125,7 @@ async fn a_file_is_looked_into() {
 }
 
 #[tokio::test]
-async fn what_is_no_policy_and_no_failure_is_told() {
+async fn invalid_policies_and_failures_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.wat");
     std::fs::write(&path, waits(1)).unwrap();
@@ -160,9 +160,12 @@ async fn what_is_no_policy_and_no_failure_is_told() {
         ),
     ] {
         let output = run(&arguments).await;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
+        let printed_text = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{printed_text}");
+        assert!(
+            printed_text.contains(expected),
+            "{expected:?} is not in:\n{printed_text}"
+        );
     }
 }
 
@@ -190,10 +193,10 @@ async fn a_policy_is_compiled_for_each_processor() {
 }
 
 #[tokio::test]
-async fn costs_are_measured_and_a_policy_near_a_limit_is_warned_about() {
+async fn costs_are_measured_and_a_policy_near_a_limit_gives_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hungry.wat");
-    // Some thirty million of fifty million units of fuel.
+    // About thirty of fifty million units of fuel.
     let hungry = Rule {
         delay: Some(
             "(local $n i32) (local.set $n (i32.const 5000000)) (loop $l (local.set $n (i32.sub (local.get $n) (i32.const 1))) (br_if $l (local.get $n))) (i32.const 1)",
@@ -235,17 +238,17 @@ async fn every_import_that_is_refused_is_named() {
     let path = folder.path().join("greedy.wat");
     let greedy = r#"(component (import "wasi:http/types@0.2.0" (instance)) (import "odd:disk/files" (instance)))"#;
     std::fs::write(&path, greedy).unwrap();
-    let looked = run(&["policy", "inspect", path.to_str().unwrap()]).await;
-    let said = text(&looked.stderr);
-    assert_eq!(looked.status.code(), Some(4), "{said}");
+    let inspected = run(&["policy", "inspect", path.to_str().unwrap()]).await;
+    let printed_text = text(&inspected.stderr);
+    assert_eq!(inspected.status.code(), Some(4), "{printed_text}");
     let both =
         "it imports `wasi:http/types@0.2.0`, `odd:disk/files`, which a policy is not granted";
-    assert!(said.contains(both), "{said}");
+    assert!(printed_text.contains(both), "{printed_text}");
 }
 
-/// As some editors save a text.
+/// Some editors write one.
 #[tokio::test]
-async fn a_policy_s_text_may_begin_with_a_byte_order_mark() {
+async fn a_policy_s_text_may_start_with_a_byte_order_mark() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.wat");
     std::fs::write(&path, format!("\u{feff}{}", waits(1234))).unwrap();

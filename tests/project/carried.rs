@@ -1,4 +1,4 @@
-//! Files that the crates carry so that a user can build them: they are what they are copied from.
+//! Files that are bundled with the crates so that users can build them: they are equal to their sources.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The files of a folder and of the folders in it, by their path.
+/// The files of a folder and its subfolders, by path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -96,7 +96,7 @@ fn bindings() -> String {
 }
 
 #[test]
-fn the_runtime_of_policies_in_go_is_that_of_the_generator() {
+fn the_go_runtime_is_that_of_the_generator() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--offline"])
         .current_dir(top())

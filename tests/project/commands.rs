@@ -1,4 +1,4 @@
-//! The commands of the documents run, and their output is the one that the documents show.
+//! The commands of the documents run, and the documents show their output.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -24,7 +24,7 @@ fn expect(written: &[Written], expected: &[&str]) {
     }
 }
 
-/// What a block of commands wrote.
+/// The output of a block of commands.
 struct Written {
     stdout: String,
     stderr: String,
@@ -35,7 +35,7 @@ impl Written {
         self.stdout.contains(part) || self.stderr.contains(part)
     }
 
-    /// What a replay printed.
+    /// The output of a replay.
     fn replay(&self) -> &str {
         let at = self.stdout.find("recorded   ").unwrap();
         &self.stdout[at..]
@@ -78,14 +78,14 @@ async fn commands_in(document: &str) -> Vec<Written> {
 }
 
 #[tokio::test]
-async fn the_commands_that_need_no_account_run_as_the_readme_gives_them() {
+async fn the_commands_of_the_readme_without_an_account_run() {
     let written = commands_of("README.md").await;
     let expected = [" ended ", "18 passed"];
     expect(&written, &expected);
 }
 
 #[tokio::test]
-async fn the_commands_for_authors_run_as_their_document_gives_them() {
+async fn the_commands_for_authors_run() {
     let written = commands_of("host/docs/write-a-policy.md").await;
     let expected = [
         "18 passed",
@@ -97,7 +97,7 @@ async fn the_commands_for_authors_run_as_their_document_gives_them() {
 }
 
 #[tokio::test]
-async fn the_commands_for_registries_run_as_their_document_gives_them() {
+async fn the_commands_for_registries_run() {
     let registry = Registry::start();
     let name = "host/docs/registries.md";
     let text = document(name);
@@ -118,7 +118,7 @@ async fn the_commands_for_registries_run_as_their_document_gives_them() {
     );
 }
 
-/// The words of an output without those that differ from run to run: numbers, ids and bars. Digests stay.
+/// The words of an output, without numbers, ids and bars, which differ between runs. Digests stay.
 fn lasting(output: &str) -> String {
     let is_digest = |word: &str| {
         let word = word.trim_matches(|c| matches!(c, '(' | ')' | ','));
@@ -140,7 +140,7 @@ fn lasting(output: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_commands_of_a_replay_run_and_print_what_their_document_shows() {
+async fn the_commands_of_a_replay_print_the_output_in_the_document() {
     let name = "host/docs/replay.md";
     let written = commands_of(name).await;
     expect(
@@ -157,7 +157,7 @@ async fn the_commands_of_a_replay_run_and_print_what_their_document_shows() {
     compare_block(name, &shown[1], written[1].replay(), lasting);
 }
 
-/// The lines of an output from the one that begins so to the one before the next test.
+/// The lines of an output from the one with this start to the next test.
 fn of_test<'a>(output: &'a str, beginning: &str) -> &'a str {
     let start = output
         .find(beginning)
@@ -171,7 +171,7 @@ fn of_test<'a>(output: &'a str, beginning: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn failed_tests_look_as_their_document_shows_them() {
+async fn failed_tests_print_the_output_in_the_document() {
     let name = "host/docs/scenarios.md";
     let text_of = document(name);
     let shown = blocks(&text_of, "text");

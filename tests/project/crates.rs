@@ -23,7 +23,7 @@ fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The crates that a user of this package builds, itself included, as `name version`.
+/// The crates that a user of this package builds, including itself, as `name version`.
 fn closure(package: &str, features: &[&str]) -> BTreeSet<String> {
     let tree = [
         "tree", "--edges", "normal", "--prefix", "none", "--format", "{p}",
@@ -40,7 +40,7 @@ fn closure(package: &str, features: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-/// What authors and the command line need, and nothing that runs in production.
+/// Crates for authors and the command line, which must not run in production.
 const WORKBENCH_ONLY: [&str; 5] = [
     "backstop-workbench ",
     "clap ",
@@ -50,7 +50,7 @@ const WORKBENCH_ONLY: [&str; 5] = [
 ];
 
 #[test]
-fn each_crate_brings_along_no_more_than_its_part_needs() {
+fn each_crate_has_no_more_dependencies_than_allowed() {
     let none = ["--no-default-features"].as_slice();
     for (package, features, most) in [
         ("backstop-core", [].as_slice(), 30),
@@ -92,7 +92,7 @@ fn the_command_alone_builds_its_dependencies_as_the_workspace_does() {
     assert!(again.is_empty(), "other features alone: {again:?}");
 }
 
-/// The members of the workspace that each member depends on, for whatever purpose.
+/// The members of the workspace that each member depends on, for any purpose.
 fn members() -> BTreeMap<String, BTreeSet<String>> {
     let text = cargo(&["metadata", "--format-version", "1", "--no-deps"]);
     let metadata: Value = serde_json::from_str(&text).unwrap();

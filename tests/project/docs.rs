@@ -1,4 +1,4 @@
-//! What the documents say is true: their configurations load, their commands run, their tables name every field.
+//! The documents are correct: their configurations load, their commands run, and their tables have every field.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ use backstop_workbench::Project;
 use serde_json::Value;
 
 #[test]
-fn every_configuration_in_the_documents_is_one() {
+fn every_configuration_in_the_documents_is_valid() {
     for name in ["README.md", "host/docs/configuration.md"] {
         let blocks = blocks(&document(name), "toml");
         Config::parse(&blocks[0], &top().join("backstop.toml"))
@@ -28,7 +28,7 @@ fn every_configuration_in_the_documents_is_one() {
 }
 
 #[test]
-fn every_key_of_the_configuration_is_documented_and_no_other() {
+fn all_keys_of_the_configuration_and_no_others_are_documented() {
     let text = document("host/docs/configuration.md");
     let example: toml::Value = toml::from_str(&blocks(&text, "toml")[0]).unwrap();
     let mut keys = BTreeSet::new();
@@ -55,7 +55,7 @@ fn every_key_of_the_configuration_is_documented_and_no_other() {
     for attribute in backstop::dead_letter::ATTRIBUTES {
         assert!(text.contains(&format!("| `{attribute}` |")), "{attribute}");
     }
-    // What the file may say and the example does not would be an unknown field here.
+    // A key that the example lacks would be an unknown field here.
     let unknown = Config::parse("[queues.q]\nodd = 1", Path::new("x"))
         .unwrap_err()
         .to_string();
@@ -72,7 +72,7 @@ fn every_key_of_the_configuration_is_documented_and_no_other() {
 }
 
 #[tokio::test]
-async fn every_field_of_a_decision_record_is_documented_and_no_other() {
+async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
     let folder = tempfile::tempdir().unwrap();
     let lines = folder.path().join("lines");
     std::fs::write(&lines, "one\n").unwrap();
@@ -115,7 +115,7 @@ async fn every_field_of_a_decision_record_is_documented_and_no_other() {
         "{:?}",
         seen.difference(&documented)
     );
-    // Only where there is something to tell.
+    // Only present if there is a value.
     let rare = [
         "attributes",
         "broken",
@@ -136,7 +136,7 @@ async fn every_field_of_a_decision_record_is_documented_and_no_other() {
 }
 
 #[test]
-fn every_metric_is_documented_as_it_is_told_and_no_other() {
+fn all_metrics_and_no_others_are_documented_with_their_descriptions() {
     let text = document("host/docs/metrics.md");
     let rows = METRICS.iter().map(|metric| {
         let kind = match metric.kind {
@@ -162,7 +162,7 @@ fn of_alert<'a>(alert: &'a str, key: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn every_alert_is_documented_as_its_file_has_it_and_no_other() {
+fn all_alerts_and_no_others_are_documented_as_in_their_file() {
     let rules = document("examples/prometheus/alerts.yaml");
     let alerts = rules.split("- alert: ").skip(1);
     let rows: Vec<_> = alerts
@@ -193,7 +193,7 @@ fn every_alert_is_documented_as_its_file_has_it_and_no_other() {
 }
 
 #[test]
-fn every_alert_comes_when_it_should_and_not_before() {
+fn every_alert_fires_when_it_should_and_not_before() {
     let promtool = services().join("prometheus/promtool");
     let tests = top().join("examples/prometheus/alerts_test.yaml");
     let tested = document("examples/prometheus/alerts_test.yaml");
@@ -217,7 +217,7 @@ fn every_alert_comes_when_it_should_and_not_before() {
 }
 
 #[test]
-fn every_variable_of_the_retry_handler_is_documented_and_no_other() {
+fn all_variables_of_the_retry_handler_and_no_others_are_documented() {
     let variables = |text: &str| -> BTreeSet<String> {
         let is_of_name = |c: char| c.is_ascii_uppercase() || c == '_';
         text.match_indices("BACKSTOP_")
@@ -231,7 +231,7 @@ fn every_variable_of_the_retry_handler_is_documented_and_no_other() {
 }
 
 #[test]
-fn the_envelope_in_the_documents_is_one_and_each_of_its_fields_is_explained() {
+fn the_envelope_in_the_documents_is_valid_and_each_field_is_explained() {
     let text = document("host/docs/lambda.md");
     let shown = &blocks(&text, "json")[0];
     assert!(Envelope::open(shown).is_some());
@@ -267,7 +267,7 @@ fn the_policy_in_the_documents_is_the_one_that_the_sdk_tests() {
 }
 
 #[tokio::test]
-async fn every_field_of_a_replay_is_documented_and_no_other() {
+async fn all_fields_of_a_replay_and_no_others_are_documented() {
     let corpus = top().join("tests/corpus/replay");
     let arguments = [
         "policy",
@@ -284,7 +284,7 @@ async fn every_field_of_a_replay_is_documented_and_no_other() {
         .unwrap();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let fields: BTreeSet<_> = found["report"].as_object().unwrap().keys().collect();
-    // The other table with names in it is of the record's `by`.
+    // The other table with names is for the record's `by`.
     let text = document("host/docs/replay.md");
     let (_, fields_on) = text.split_once("| field |").unwrap();
     let documented = names_in_tables(fields_on);
@@ -317,7 +317,7 @@ fn the_program_in_the_readme_is_the_one_that_the_library_tests() {
 }
 
 #[test]
-fn every_link_in_the_documents_leads_somewhere() {
+fn every_link_in_the_documents_is_valid() {
     for name in documents() {
         let text = document(&name);
         let folder = top().join(&name).parent().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! The project itself: its documents, its crates and the files that they carry.
+//! The project itself: documents, crates and bundled files.
 
 mod carried;
 mod commands;

@@ -1,4 +1,4 @@
-//! The map of the code leads to files that exist, and every warning and error of the log is explained.
+//! The files in the map of the code exist, and every warning and error of the log is explained.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -21,7 +21,7 @@ fn every_file_that_the_architecture_names_exists() {
         let (under_host, under_top) = (top().join("host").join(path), top().join(path));
         assert!(under_host.exists() || under_top.exists(), "{path}");
     }
-    // A file that the page has named by its path before.
+    // A file whose path the page has given before.
     for name in names
         .iter()
         .filter(|name| !is_path(name) && name.ends_with(".rs"))
@@ -79,7 +79,7 @@ fn literals(call: &str) -> Vec<String> {
     literals
 }
 
-/// A message with `…` for what is filled in; `None` where all of it is.
+/// A message with `…` for placeholders. `None` if there is nothing else.
 fn fixed(message: &str) -> Option<String> {
     let mut text = String::new();
     let mut rest = message;
@@ -103,7 +103,7 @@ fn messages(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_warning_and_error_of_the_log_is_explained_and_no_other() {
+fn all_warnings_and_errors_of_the_log_and_no_others_are_explained() {
     let logged: BTreeSet<_> = sources().iter().flat_map(|path| messages(path)).collect();
     let text = document("host/docs/troubleshooting.md");
     let explained: BTreeSet<_> = text

@@ -7,7 +7,7 @@ use backstop_tests::backstop::{command, text};
 use backstop_tests::documents::top;
 use backstop_tests::terminal;
 
-/// The lines of the demo that its picture shows: a bar that says nothing new, and a path of this machine's, are left out.
+/// The lines of the demo that its picture shows, without repeated bars and local paths.
 fn shown_of_demo(output: &str) -> Vec<&str> {
     let mut shown = vec!["$ backstop demo"];
     let mut bar = "";
@@ -25,7 +25,7 @@ fn shown_of_demo(output: &str) -> Vec<&str> {
     shown
 }
 
-/// A line of the demo without what differs from run to run: the time, and counts that depend on it. `None` for a bar.
+/// A line of the demo without the time and the counts that depend on it. `None` for a bar.
 fn lasting(line: &str) -> Option<String> {
     let (time, rest) = line.split_at_checked(8).unwrap_or(("", line));
     let rest = if time.ends_with("s  ") { rest } else { line };
@@ -33,7 +33,7 @@ fn lasting(line: &str) -> Option<String> {
     (!rest.is_empty() && !varies.iter().any(|it| rest.starts_with(it))).then(|| rest.to_owned())
 }
 
-/// `RENEW=1` draws it anew.
+/// `RENEW=1` renews it.
 #[tokio::test]
 async fn the_picture_in_the_readme_is_the_output_of_the_demo() {
     let mut demo = command(&["demo"]);

@@ -68,9 +68,9 @@ impl Bench {
     /// A command fails with this exit code and these words.
     pub async fn fails(&self, arguments: &[&str], code: i32, words: &str) {
         let output = self.run(arguments).await;
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{told}");
-        assert!(told.contains(words), "{words:?} is not in:\n{told}");
+        let shown = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{shown}");
+        assert!(shown.contains(words), "{words:?} is not in:\n{shown}");
     }
 
     /// Docker's configuration.

@@ -94,13 +94,13 @@ pub fn assert_same_decisions(component: &Path) {
     let unknown = Settings::from([("attempt\0é", "8")]);
     for settings in ATTEMPTS.map(attempts).into_iter().chain([unknown]) {
         let failure = crate::failure("lock_timeout");
-        let asked = subject.policy(&settings).evaluate(&failure, &payload);
-        assert!(!asked.read_clock, "{settings:?}");
+        let evaluation = subject.policy(&settings).evaluate(&failure, &payload);
+        assert!(!evaluation.read_clock, "{settings:?}");
         let expected = match Payments::configure(&settings) {
             Ok(payments) => expected(&payments, &failure),
             Err(refusal) => Err(EvaluationError::Settings(refusal)),
         };
-        assert_eq!(asked.answer, expected, "{settings:?}");
+        assert_eq!(evaluation.answer, expected, "{settings:?}");
     }
 }
 

@@ -104,7 +104,7 @@ pub fn assert_arrive(component: &Path, reads_clock: bool) {
     let policy = subject.policy(&attempts("4294967295"));
     let payload = Arc::new(Payload::new(r#"{"tenant": "t-1"}"#));
     for failure in failures() {
-        let asked = policy.evaluate(&failure, &payload);
+        let evaluation = policy.evaluate(&failure, &payload);
         let delay = failure.error.retry_after.unwrap_or_default();
         let expected = if delay > LONGEST_DELAY {
             Err(EvaluationError::InvalidAnswer(InvalidAnswer::Delay(delay)))
@@ -114,9 +114,17 @@ pub fn assert_arrive(component: &Path, reads_clock: bool) {
                 action: Action::Retry { delay },
             })
         };
-        assert_eq!(asked.answer, expected, "{failure:#?}\n{:#?}", asked.log);
-        assert_eq!(asked.read_clock, reads_clock);
-        let written: Vec<_> = asked.log.iter().map(|line| line.message.as_str()).collect();
+        assert_eq!(
+            evaluation.answer, expected,
+            "{failure:#?}\n{:#?}",
+            evaluation.log
+        );
+        assert_eq!(evaluation.read_clock, reads_clock);
+        let written: Vec<_> = evaluation
+            .log
+            .iter()
+            .map(|line| line.message.as_str())
+            .collect();
         let (lines, fractions) = lines(&failure);
         let (texts, numbers) = written[1..].split_at(lines.len());
         assert_eq!(texts, lines, "{failure:#?}");
@@ -130,7 +138,7 @@ pub fn assert_arrive(component: &Path, reads_clock: bool) {
         attempt: NonZeroU32::MAX,
         ..crate::failure("lock_timeout")
     };
-    let asked = policy.evaluate(&last, &payload).answer.unwrap();
+    let evaluation = policy.evaluate(&last, &payload).answer.unwrap();
     let reason = "not charged after 4294967295 attempts".to_owned();
-    assert_eq!(asked.action, Action::DeadLetter { reason });
+    assert_eq!(evaluation.action, Action::DeadLetter { reason });
 }

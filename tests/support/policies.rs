@@ -3,7 +3,7 @@
 /// The interfaces, as a core module names them.
 const PREFIX: &str = "backstop:policy";
 
-/// Whether a failure passed to `judge` or `delay` is a real one: the ids of the probe begin with `probe`, and those of messages are hexadecimal.
+/// Whether a failure passed to `judge` or `delay` is a real one: the ids of the probe start with `probe`, and those of messages are hexadecimal.
 pub const AT_WORK: &str = "(i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.const 112))";
 
 /// A policy whose functions have these bodies; a function without one is not exported.

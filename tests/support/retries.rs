@@ -16,7 +16,7 @@ pub struct Case {
     pub body: String,
     /// Whether its event is invoked again; it is dead-lettered otherwise.
     pub is_invoked: bool,
-    /// What the reason of its dead letter begins with.
+    /// The start of the reason of its dead letter.
     pub reason: String,
 }
 

@@ -33,21 +33,21 @@ pub fn delays(body: &str) -> String {
 pub async fn test(arguments: &[&str]) -> (i32, Vec<Value>) {
     let output = run(&[&["policy", "test", "--json"], arguments].concat()).await;
     let lines = text(&output.stdout);
-    let said = lines
+    let outcomes = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
-    (output.status.code().unwrap(), said.collect())
+    (output.status.code().unwrap(), outcomes.collect())
 }
 
 /// The result of the test with this name.
-pub fn of<'a>(said: &'a [Value], name: &str) -> &'a Value {
-    let found = said.iter().find(|test| test["test"] == name);
-    found.unwrap_or_else(|| panic!("{name} is not in {said:#?}"))
+pub fn of<'a>(outcomes: &'a [Value], name: &str) -> &'a Value {
+    let found = outcomes.iter().find(|test| test["test"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not in {outcomes:#?}"))
 }
 
 /// The names of the tests that failed.
-pub fn failed(said: &[Value]) -> Vec<&str> {
-    let failed = said.iter().filter(|test| test["passed"] == false);
+pub fn failed(outcomes: &[Value]) -> Vec<&str> {
+    let failed = outcomes.iter().filter(|test| test["passed"] == false);
     failed.map(|test| test["test"].as_str().unwrap()).collect()
 }
 

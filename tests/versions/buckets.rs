@@ -59,7 +59,7 @@ async fn in_s3(emulator: &Emulator) {
     bench
         .fails(&pull(&wrong, "team.pub"), 4, "pinned to: found")
         .await;
-    // As a poller reads it.
+    // As an update check reads it.
     let bucket = Bucket::new(&sdk, true);
     let key = "team/orders.wasm";
     let first = bucket
@@ -95,26 +95,28 @@ async fn in_s3(emulator: &Emulator) {
 }
 
 #[tokio::test]
-async fn a_bucket_of_ministack_is_a_place_too() {
+async fn a_bucket_of_ministack_works() {
     in_s3(ministack()).await;
 }
 
 #[tokio::test]
-async fn a_bucket_of_moto_is_a_place_too() {
+async fn a_bucket_of_moto_works() {
     in_s3(moto()).await;
 }
 
 #[tokio::test]
-async fn a_bucket_that_is_unreachable_is_told() {
+async fn an_unreachable_bucket_is_reported() {
     let sdk = aws::config("http://127.0.0.1:1").await;
-    let away = Bucket::new(&sdk, true)
+    let unreachable_error = Bucket::new(&sdk, true)
         .get("b", "k", None, 1)
         .await
         .unwrap_err();
-    assert!(away.is_unreachable(), "{away}");
+    assert!(unreachable_error.is_unreachable(), "{unreachable_error}");
     assert!(
-        away.to_string().starts_with("can't reach s3://b/k"),
-        "{away}"
+        unreachable_error
+            .to_string()
+            .starts_with("can't reach s3://b/k"),
+        "{unreachable_error}"
     );
     let mut regionless = sdk.into_builder();
     regionless.set_region(None::<aws_config::Region>);

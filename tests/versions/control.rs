@@ -56,21 +56,21 @@ impl Host {
     }
 
     /// A subcommand of `backstop policy` for this host: its exit code, its output and its errors.
-    async fn ask(&self, arguments: &[&str]) -> (i32, String, String) {
+    async fn run(&self, arguments: &[&str]) -> (i32, String, String) {
         let cache = self.folder.path().join("kept");
-        ask(&cache, arguments).await
+        run(&cache, arguments).await
     }
 
     async fn status(&self) -> Value {
-        let (code, told, error) = self.ask(&["status", "--json"]).await;
+        let (code, printed, error) = self.run(&["status", "--json"]).await;
         assert_eq!(code, 0, "{error}");
-        let answer: Value = serde_json::from_str(&told).unwrap();
+        let answer: Value = serde_json::from_str(&printed).unwrap();
         assert_eq!(answer["process"], self.running.id());
         answer["queues"][0]["policy"].clone()
     }
 }
 
-async fn ask(cache: &Path, arguments: &[&str]) -> (i32, String, String) {
+async fn run(cache: &Path, arguments: &[&str]) -> (i32, String, String) {
     let arguments = [
         &["policy"],
         arguments,
@@ -91,12 +91,12 @@ fn digest(wait: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
+async fn a_host_reports_the_active_version_and_rolls_back_on_request() {
     let host = Host::start(&[]).await;
     let status = host.status().await;
     assert_eq!(status["live"][0]["digest"], digest(1).as_str());
     assert_eq!(status["before"], Value::Null);
-    let (code, _, error) = host.ask(&["rollback"]).await;
+    let (code, _, error) = host.run(&["rollback"]).await;
     assert_eq!(code, 4);
     assert!(error.contains("no version before"), "{error}");
 
@@ -116,32 +116,32 @@ async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
             .contains(&digest(1)[7..19])
     );
 
-    let (code, told, _) = host.ask(&["rollback"]).await;
+    let (code, printed, _) = host.run(&["rollback"]).await;
     assert_eq!(code, 0);
-    assert!(told.contains("rolled back from"), "{told}");
+    assert!(printed.contains("rolled back from"), "{printed}");
     assert_eq!(host.status().await["live"][0]["digest"], digest(1).as_str());
-    // Not tried again, although it is there again; another one is.
+    // It is not tried again although it is there again, but another one is.
     host.write(&waits(2));
     host.write(&waits(3));
     host.swaps(2).await;
     assert_eq!(host.status().await["live"][0]["digest"], digest(3).as_str());
-    let (code, told, _) = host.ask(&["status"]).await;
+    let (code, printed, _) = host.run(&["status"]).await;
     assert!(
-        code == 0 && told.contains("active      ") && told.contains("source      "),
-        "{told}"
+        code == 0 && printed.contains("active      ") && printed.contains("source      "),
+        "{printed}"
     );
     // Nothing happens to one queue when another is misspelt.
-    let (_, told, _) = host.ask(&["status", "--json"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    let queue = told["queues"][0]["queue"].as_str().unwrap();
-    let (code, _, error) = host.ask(&["rollback", queue, "unknown"]).await;
+    let (_, printed, _) = host.run(&["status", "--json"]).await;
+    let printed: Value = serde_json::from_str(&printed).unwrap();
+    let queue = printed["queues"][0]["queue"].as_str().unwrap();
+    let (code, _, error) = host.run(&["rollback", queue, "unknown"]).await;
     assert_eq!(code, 5);
     assert!(error.contains("`unknown`"), "{error}");
     assert_eq!(host.status().await["live"][0]["digest"], digest(3).as_str());
     let cache = host.folder.path().join("kept");
     assert_eq!(host.running.stop().await.0, 0);
 
-    let (code, _, error) = ask(&cache, &["status"]).await;
+    let (code, _, error) = run(&cache, &["status"]).await;
     assert_eq!(code, 5);
     assert!(
         error.contains("no running host uses the cache folder"),
@@ -151,7 +151,7 @@ async fn a_host_tells_what_decides_and_goes_back_when_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_host_tells_what_it_compiles_and_since_when_until_a_better_file_ends_that() {
+async fn a_host_reports_the_version_being_compiled_until_a_newer_file_ends_it() {
     let host = Host::start(&[]).await;
     assert_eq!(host.status().await["compiling"], Value::Null);
     host.write(&heavy(2));
@@ -160,8 +160,8 @@ async fn a_host_tells_what_it_compiles_and_since_when_until_a_better_file_ends_t
     let heavy = PolicyDigest::of(heavy(2).as_bytes());
     assert_eq!(compiling["version"], heavy.short());
     assert!(compiling["since"].is_u64(), "{compiling}");
-    let (_, told, _) = host.ask(&["status"]).await;
-    assert!(told.contains("compiling "), "{told}");
+    let (_, printed, _) = host.run(&["status"]).await;
+    assert!(printed.contains("compiling "), "{printed}");
     host.write(&waits(3));
     host.swaps(1).await;
     held.gone();
@@ -175,17 +175,17 @@ async fn a_host_tells_what_it_compiles_and_since_when_until_a_better_file_ends_t
 }
 
 #[tokio::test]
-async fn what_a_killed_host_left_behind_is_no_host() {
+async fn the_socket_of_a_killed_host_is_not_a_host() {
     let host = Host::start(&[]).await;
     let cache = host.folder.path().join("kept");
     host.running.kill().await;
     assert_eq!(cache.join("running").read_dir().unwrap().count(), 1);
-    assert_eq!(ask(&cache, &["status"]).await.0, 5);
+    assert_eq!(run(&cache, &["status"]).await.0, 5);
     assert_eq!(cache.join("running").read_dir().unwrap().count(), 0);
 }
 
 #[tokio::test]
-async fn a_folder_that_others_may_write_to_is_refused_with_what_to_do() {
+async fn a_folder_that_others_may_write_to_is_refused_with_advice() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let open = std::fs::Permissions::from_mode(0o777);

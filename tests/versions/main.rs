@@ -1,4 +1,4 @@
-//! Versions of a policy: where they come from, who signed them, how a running host changes them, and how it goes back.
+//! Versions of a policy: sources, signatures, swaps in a running host, and roll-backs.
 
 mod buckets;
 mod control;

@@ -1,4 +1,4 @@
-//! Policies in a real registry: pushed, read by other tools, pulled, and refused when they are not what they should be.
+//! Policies in a real registry: pushed, read by other tools, pulled, and refused if they are invalid.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -34,7 +34,7 @@ fn plain() -> oci_client::Client {
 }
 
 #[tokio::test]
-async fn what_is_pushed_is_pulled_again_byte_for_byte() {
+async fn a_pushed_policy_is_pulled_byte_for_byte() {
     let (registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("orders:1.0.0");
     let pushed = bench.json(&["push", "orders.wasm", &url]).await;
@@ -51,7 +51,7 @@ async fn what_is_pushed_is_pulled_again_byte_for_byte() {
     bench.write("by-hand.wasm", b"");
     bench.json(&["pull", &hand]).await;
     assert_eq!(bench.read("by-hand.wasm"), module(5));
-    // What was printed last is for the configuration.
+    // The last line of the output is for the configuration.
     let again = bench
         .run(&["push", "orders.wasm", &registry.url("orders:again")])
         .await;
@@ -66,7 +66,7 @@ async fn what_is_pushed_is_pulled_again_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn other_tools_read_what_is_pushed() {
+async fn other_tools_can_read_pushed_policies() {
     let (registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("orders:1.0.0");
     let source = "org.opencontainers.image.source=https://example.com/?a=b";
@@ -114,7 +114,7 @@ async fn other_tools_read_what_is_pushed() {
 }
 
 #[tokio::test]
-async fn what_other_tools_push_is_pulled() {
+async fn artifacts_of_other_tools_can_be_pulled() {
     let (registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("theirs:1");
     let (config, layer) = oci_wasm::WasmConfig::from_raw_component(component(), None).unwrap();
@@ -133,7 +133,7 @@ async fn what_other_tools_push_is_pulled() {
 }
 
 #[tokio::test]
-async fn the_digest_of_a_tag_follows_what_is_pushed_to_it() {
+async fn the_digest_of_a_tag_follows_pushes() {
     let registry = Registry::start();
     let at = reference(&registry.url("orders:live"));
     let client = Client::new(Vec::new());
@@ -141,7 +141,7 @@ async fn the_digest_of_a_tag_follows_what_is_pushed_to_it() {
     assert_eq!(client.digest(&at).await.unwrap(), first);
     let second = client.push(&at, &package(module(2)), None).await.unwrap();
     assert_ne!(first, second);
-    // As a poller does it, on another thread.
+    // On another thread, as an update check does.
     let (poller, polled) = (client.clone(), at.clone());
     let found = tokio::spawn(async move { poller.digest(&polled).await });
     assert_eq!(found.await.unwrap().unwrap(), second);
@@ -207,7 +207,7 @@ async fn a_policy_that_a_host_would_refuse_is_not_pushed() {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_unreachable_is_told_at_once_and_used_again_when_it_is_back() {
+async fn an_unreachable_registry_is_reported_at_once_and_used_again_when_it_is_reachable() {
     let (mut registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("orders:1");
     bench.json(&["push", "orders.wasm", &url]).await;
@@ -216,8 +216,8 @@ async fn a_registry_that_is_unreachable_is_told_at_once_and_used_again_when_it_i
     registry.stop();
     let started = clock::instant();
     bench.fails(&["pull", &url], 5, "is unreachable").await;
-    let away = client.digest(&reference(&url)).await.unwrap_err();
-    assert!(away.is_unreachable(), "{away}");
+    let unreachable_error = client.digest(&reference(&url)).await.unwrap_err();
+    assert!(unreachable_error.is_unreachable(), "{unreachable_error}");
     assert!(started.elapsed() < Duration::from_secs(10));
     registry.restart();
     assert_eq!(client.digest(&reference(&url)).await.unwrap(), before);
@@ -263,17 +263,17 @@ async fn credentials_are_those_of_docker() {
         let pushed = bench
             .run(&["push", "orders.wasm", &open.url("orders:1")])
             .await;
-        let told = text(&pushed.stderr);
-        assert!(pushed.status.success(), "{told}");
+        let printed = text(&pushed.stderr);
+        assert!(pushed.status.success(), "{printed}");
         assert!(
-            told.contains("no credentials, so requests are anonymous"),
-            "{told}"
+            printed.contains("no credentials, so requests are anonymous"),
+            "{printed}"
         );
     }
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_before_it_is_fetched() {
+async fn a_file_that_is_too_large_is_refused_before_it_is_fetched() {
     let registry = Registry::start();
     let at = reference(&registry.url("orders:1"));
     let client = Client::new(Vec::new());
@@ -302,7 +302,7 @@ async fn what_is_too_large_is_refused_before_it_is_fetched() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_policy_is_refused_for_what_it_is() {
+async fn artifacts_that_are_not_policies_are_refused_with_an_explanation() {
     let registry = Registry::start();
     let client = plain();
     let at = |tag: &str| reference(&registry.url(&format!("odd:{tag}")));
@@ -357,9 +357,9 @@ async fn what_is_not_a_policy_is_refused_for_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_registry_without_tls_is_told_from_one_that_is_unreachable() {
+async fn a_registry_without_tls_is_distinguished_from_an_unreachable_one() {
     let (registry, bench) = (Registry::start(), Bench::new().await);
-    // Only localhost and 127.0.0.1 are spoken to without TLS unasked.
+    // Only for localhost and 127.0.0.1, TLS is not used by default.
     let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
     let elsewhere = listener.local_addr().unwrap();
     let address = registry.address();
@@ -417,7 +417,7 @@ async fn token_registry(token: &'static str, answer: StatusCode) -> String {
 }
 
 #[tokio::test]
-async fn a_token_is_asked_for_where_the_registry_wants_one() {
+async fn a_token_is_requested_if_the_registry_requires_one() {
     // Opaque, and a JSON Web Token with an expiry time.
     let of_json = "eyJhbGciOiJSUzI1NiJ9.eyJleHAiOjQwMDAwMDAwMDB9.c2lnbmF0dXJl";
     for token in ["opaque", of_json] {
@@ -470,7 +470,7 @@ fn endless() -> Body {
     Body::from_stream(chunks)
 }
 
-/// Each is refused after what its kind may have, long before memory runs out.
+/// Each is refused at the limit of its kind, long before memory runs out.
 #[tokio::test]
 async fn nothing_that_a_registry_sends_is_read_without_a_limit() {
     let digest = format!("sha256:{}", "a".repeat(64));
@@ -516,7 +516,7 @@ async fn nothing_that_a_registry_sends_is_read_without_a_limit() {
     }
 }
 
-/// Of a push, too: the registry's error, a token, and what follows a success.
+/// In a push too: the registry's error, a token, and the content after a success.
 #[tokio::test]
 async fn nothing_that_a_registry_sends_to_a_push_is_read_without_a_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -568,9 +568,9 @@ async fn nothing_that_a_registry_sends_to_a_push_is_read_without_a_limit() {
     client.push(&fine, &package, Some("signed")).await.unwrap();
 }
 
-/// The token is the registry's: a server that it sends the content to does not see it.
+/// The token is for the registry only: a server to which it redirects uploads does not get it.
 #[tokio::test]
-async fn a_push_asks_for_a_token_to_push_and_shows_it_to_the_registry_alone() {
+async fn a_push_requests_a_token_to_push_and_sends_it_only_to_the_registry() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uploads = format!("http://{}/upload?state=1", elsewhere.local_addr().unwrap());
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -619,7 +619,7 @@ async fn a_push_asks_for_a_token_to_push_and_shows_it_to_the_registry_alone() {
 }
 
 #[tokio::test]
-async fn a_credential_helper_that_says_too_much_or_never_ends_is_ended_and_told() {
+async fn a_credential_helper_with_too_much_output_or_no_end_is_killed_and_reported() {
     let (registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("orders:1");
     let path = format!(
@@ -656,13 +656,13 @@ async fn a_credential_helper_that_says_too_much_or_never_ends_is_ended_and_told(
         async move {
             let started = clock::instant();
             let output = push.output().await.unwrap();
-            let told = text(&output.stderr);
+            let printed = text(&output.stderr);
             assert!(
-                told.contains("no credentials, so requests are anonymous"),
-                "{told}"
+                printed.contains("no credentials, so requests are anonymous"),
+                "{printed}"
             );
-            assert!(told.contains(expected), "{told}");
-            assert!(output.status.success(), "{told}");
+            assert!(printed.contains(expected), "{printed}");
+            assert!(output.status.success(), "{printed}");
             assert!(started.elapsed() < Duration::from_secs(30));
         }
     });

@@ -1,4 +1,4 @@
-//! Signed policies: who may sign, what a signature is of, and what is refused.
+//! Signed policies: accepted keys, valid signatures, and refusals.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdout, Command};
 
 #[tokio::test]
-async fn only_what_an_accepted_key_has_signed_is_pulled_where_that_is_required() {
+async fn only_policies_with_an_accepted_signature_are_pulled_if_that_is_required() {
     let (registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("orders:1");
     let pull = |key| {
@@ -66,7 +66,7 @@ async fn only_what_an_accepted_key_has_signed_is_pulled_where_that_is_required()
         "by-hand.wasm.minisig",
     ];
     bench.json(&another).await;
-    bench.fails(&pull("team.pub"), 4, "does not fit").await;
+    bench.fails(&pull("team.pub"), 4, "does not match").await;
     let whole = text(&bench.read("by-hand.wasm.minisig"));
     let client = Client::new(Vec::new());
     for length in [0, 50, 100, whole.len() - 5] {
@@ -86,9 +86,9 @@ async fn only_what_an_accepted_key_has_signed_is_pulled_where_that_is_required()
 }
 
 #[tokio::test]
-async fn signatures_are_those_of_minisign_both_ways() {
+async fn signatures_are_compatible_with_minisign_in_both_directions() {
     let bench = Bench::new().await;
-    // Ours, verified by minisign's library.
+    // Signed by Backstop, verified by minisign's library.
     bench
         .run(&["sign", "orders.wasm", "--key", "team.key"])
         .await;
@@ -109,7 +109,7 @@ async fn signatures_are_those_of_minisign_both_ways() {
             .unwrap()
             .contains("file:orders.wasm")
     );
-    // Its own, with an encrypted key, verified by us.
+    // Signed by minisign with an encrypted key, verified by Backstop.
     let password = Some("correct horse".to_owned());
     let pair = minisign::KeyPair::generate_encrypted_keypair(password.clone()).unwrap();
     bench.write("theirs.key", &pair.sk.to_box(None).unwrap().to_bytes());
@@ -119,9 +119,9 @@ async fn signatures_are_those_of_minisign_both_ways() {
     bench.write("orders.wasm.minisig", &signature.to_bytes());
     let verify = ["verify", "orders.wasm", "--key", "theirs.pub"];
     assert!(bench.run(&verify).await.status.success());
-    // Its key, used by us.
+    // A key of minisign, used by Backstop.
     let sign = ["sign", "orders.wasm", "--key", "theirs.key"];
-    bench.fails(&sign, 3, "can't ask for the password").await;
+    bench.fails(&sign, 3, "can't read the password").await;
     for (password, code) in [("battery", 3), ("correct horse", 0)] {
         let mut signing = bench.command(&sign);
         let output = signing
@@ -135,7 +135,7 @@ async fn signatures_are_those_of_minisign_both_ways() {
 }
 
 #[tokio::test]
-async fn keys_are_made_once_and_kept_to_their_owner() {
+async fn keys_are_never_replaced_and_readable_only_by_their_owner() {
     use std::os::unix::fs::PermissionsExt;
     let bench = Bench::new().await;
     let made = std::fs::metadata(bench.path("team.key")).unwrap();
@@ -187,7 +187,7 @@ async fn echo_is_off(path: &str) {
 }
 
 #[tokio::test]
-async fn a_password_is_typed_at_the_terminal_without_echo_wherever_the_streams_lead() {
+async fn a_password_is_typed_at_the_terminal_without_echo_with_redirected_streams() {
     let bench = Bench::new().await;
     let line = format!(
         "tty; exec {} policy keygen typed < /dev/null > output.txt",

@@ -1,4 +1,4 @@
-//! Policies from S3 and from registries, while those are reachable and while they are not.
+//! Policies from S3 and from registries, reachable and unreachable.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -88,7 +88,7 @@ impl Bucket {
     }
 }
 
-/// What a host has: a store, and the way to S3 through the bucket's proxy.
+/// The catalog of a host: a store, and S3 through the bucket's proxy.
 async fn catalog(bucket: &Bucket) -> (TempDir, Catalog) {
     let folder = tempfile::tempdir().unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
@@ -104,7 +104,7 @@ fn spec(name: &str) -> PolicySpec {
     Source::parse(name, Path::new("")).unwrap().into()
 }
 
-/// On a thread that may block, as a host does it.
+/// Checks for updates on a thread that may block, as a host does.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
@@ -116,7 +116,7 @@ async fn start(catalog: &Catalog, name: &str) -> Arc<LivePolicy> {
         .unwrap()
 }
 
-async fn look(policy: &Arc<LivePolicy>) -> Reload {
+async fn check_for_updates(policy: &Arc<LivePolicy>) -> Reload {
     let policy = Arc::clone(policy);
     blocking(move || policy.reload()).await
 }
@@ -126,22 +126,34 @@ fn decides(policy: &LivePolicy, text: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_is_fetched_when_it_is_new_and_asked_about_when_it_is_not() {
+async fn an_object_is_fetched_only_when_it_has_changed() {
     let bucket = Bucket::new().await;
     let (_folder, catalog) = catalog(&bucket).await;
     bucket.put("orders.wat", &waits(1)).await;
     let policy = start(&catalog, &bucket.url("orders.wat")).await;
     assert!(decides(&policy, &waits(1)));
     for _ in 0..3 {
-        assert!(matches!(look(&policy).await, Reload::Unchanged));
+        assert!(matches!(
+            check_for_updates(&policy).await,
+            Reload::Unchanged
+        ));
     }
     bucket.put("orders.wat", &waits(2)).await;
-    assert!(matches!(look(&policy).await, Reload::Swapped { .. }));
+    assert!(matches!(
+        check_for_updates(&policy).await,
+        Reload::Swapped { .. }
+    ));
     assert!(decides(&policy, &waits(2)));
     bucket.put("orders.wat", "(module").await;
-    assert!(matches!(look(&policy).await, Reload::Refused { .. }));
-    // Told and tried once, and not fetched again either.
-    assert!(matches!(look(&policy).await, Reload::Unchanged));
+    assert!(matches!(
+        check_for_updates(&policy).await,
+        Reload::Refused { .. }
+    ));
+    // It is reported and tried once, and not fetched again.
+    assert!(matches!(
+        check_for_updates(&policy).await,
+        Reload::Unchanged
+    ));
     assert!(decides(&policy, &waits(2)));
     let asked = bucket.asked.lock().unwrap().clone();
     assert!(asked.iter().all(|it| it.starts_with("GET ")), "{asked:?}");
@@ -160,11 +172,14 @@ async fn with_s3_away_the_last_good_version_decides_and_a_start_has_it_too() {
     bucket.put("orders.wat", &waits(1)).await;
     let policy = start(&catalog, &name).await;
     bucket.shut(true);
-    let Reload::SourceUnreachable { cause, .. } = look(&policy).await else {
-        panic!("not told");
+    let Reload::SourceUnreachable { cause, .. } = check_for_updates(&policy).await else {
+        panic!("not reported");
     };
     assert!(cause.to_string().contains(&name), "{cause}");
-    assert!(matches!(look(&policy).await, Reload::Unchanged));
+    assert!(matches!(
+        check_for_updates(&policy).await,
+        Reload::Unchanged
+    ));
     assert!(decides(&policy, &waits(1)));
     drop(policy);
 
@@ -173,10 +188,13 @@ async fn with_s3_away_the_last_good_version_decides_and_a_start_has_it_too() {
     assert!(policy.status().unreachable.is_some());
     bucket.put("orders.wat", &waits(2)).await;
     bucket.shut(false);
-    assert!(matches!(look(&policy).await, Reload::Swapped { .. }));
+    assert!(matches!(
+        check_for_updates(&policy).await,
+        Reload::Swapped { .. }
+    ));
     assert!(decides(&policy, &waits(2)));
 
-    // Without anything kept there is nothing to decide with.
+    // Without a stored version, there is none to use.
     bucket.shut(true);
     let bare = Catalog {
         store: None,
@@ -193,7 +211,7 @@ async fn with_s3_away_the_last_good_version_decides_and_a_start_has_it_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_or_not_signed_or_not_pinned_is_refused() {
+async fn missing_unsigned_and_wrongly_pinned_objects_are_refused() {
     let bucket = Bucket::new().await;
     let (_folder, mut catalog) = catalog(&bucket).await;
     let refused = async |catalog: &Catalog, name: &str| {
@@ -230,17 +248,23 @@ async fn what_is_not_there_or_not_signed_or_not_pinned_is_refused() {
     };
     bucket.put("orders.wat.minisig", &sign(&waits(1))).await;
     let policy = start(&catalog, &name).await;
-    // The object first and its signature later, however bad that order is.
+    // The object first and its signature later, in the wrong order.
     bucket.put("orders.wat", &waits(2)).await;
-    assert!(matches!(look(&policy).await, Reload::Refused { .. }));
+    assert!(matches!(
+        check_for_updates(&policy).await,
+        Reload::Refused { .. }
+    ));
     bucket.put("orders.wat.minisig", &sign(&waits(2))).await;
-    assert!(matches!(look(&policy).await, Reload::Swapped { .. }));
+    assert!(matches!(
+        check_for_updates(&policy).await,
+        Reload::Swapped { .. }
+    ));
     assert!(decides(&policy, &waits(2)));
 }
 
-/// A place that takes connections and never answers.
+/// A server that accepts connections and never answers.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_that_never_answers_holds_up_no_start_that_has_something_to_begin_with() {
+async fn a_server_that_never_answers_does_not_delay_a_start_with_a_stored_version() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let bucket = Bucket::new().await;
@@ -318,14 +342,14 @@ impl Function {
         }
     }
 
-    /// Has it handle one more event, which does not fail the invocation; for how long the policy holds it.
+    /// Handles one more event, which does not fail the invocation. Returns the policy's delay.
     async fn handle(&mut self) -> u64 {
         self.number += 1;
         let function = "arn:aws:lambda:us-east-1:000000000000:function:orders:$LATEST";
         let id = format!("10000000-0000-4000-8000-{:012}", self.number);
         let event = record(function, &id, clock::now(), &json!({}), "Upstream");
         self.queues.send([event]).await;
-        // Held, and so named in the response.
+        // Delayed, so the response names it.
         let held = self.mapping.hand_over(&self.api).await;
         assert_eq!(held, Some(1), "event {}", self.number);
         let records = read_records(&self.folder.path().join("decisions.jsonl"));
@@ -334,7 +358,7 @@ impl Function {
         last["delay"].as_u64().unwrap()
     }
 
-    /// Has it handle events until they are held for so long.
+    /// Handles events until their delay is this long.
     async fn until(&mut self, expected: u64) {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
@@ -349,23 +373,23 @@ impl Function {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_looks_no_more_often_than_the_refresh_time_and_a_bad_version_fails_no_event() {
+async fn a_function_checks_at_most_once_each_refresh_time_and_a_bad_version_fails_no_event() {
     let bucket = Bucket::new().await;
-    // Far apart, so that every message is held.
+    // Long delays, so that every message is delayed.
     let (one, two, three) = (waits(3_600_001), waits(3_600_002), waits(3_600_003));
     bucket.put("orders.wat", &one).await;
     let endpoint = ("AWS_ENDPOINT_URL_S3", bucket.proxy.endpoint.as_str());
     let mut function = Function::start(&bucket.url("orders.wat"), &[endpoint]).await;
     assert_eq!(function.handle().await, 3_600_001);
-    let looks = || bucket.asked.lock().unwrap().len();
-    let (at_once, started) = (looks(), Instant::now());
+    let checks = || bucket.asked.lock().unwrap().len();
+    let (at_once, started) = (checks(), Instant::now());
     for _ in 0..5 {
         function.handle().await;
     }
-    // One for each refresh time, of which jitter leaves nine tenths.
+    // One for each refresh time, which jitter reduces to nine tenths.
     let due = started.elapsed().as_millis() / 900 + 1;
-    let made = u128::try_from(looks() - at_once).unwrap();
-    assert!(made <= due, "{made} looks where {due} were due");
+    let made = u128::try_from(checks() - at_once).unwrap();
+    assert!(made <= due, "{made} checks where {due} were due");
 
     // The check runs during one event; the new version is active from the next.
     bucket.put("orders.wat", &two).await;
@@ -397,7 +421,7 @@ async fn push(bench: &Bench, url: &str, wait: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_follows_the_tag_of_a_registry_and_outlasts_its_absence() {
+async fn a_function_follows_the_tag_of_a_registry_and_survives_its_outage() {
     let (mut registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("orders:live");
     push(&bench, &url, 3_600_001).await;
@@ -431,21 +455,30 @@ async fn a_tag_is_followed_and_a_pinned_manifest_is_not() {
     let pushed = bench.json(&["push", "orders.wasm", &url]).await;
     let pinned = pushed["pinned"].as_str().unwrap();
     let (live, settled) = (start(&catalog, &url).await, start(&catalog, pinned).await);
-    assert!(matches!(look(&live).await, Reload::Unchanged));
+    assert!(matches!(check_for_updates(&live).await, Reload::Unchanged));
     push(&bench, &url, 2).await;
-    assert!(matches!(look(&live).await, Reload::Swapped { .. }));
-    assert!(matches!(look(&settled).await, Reload::Unchanged));
+    assert!(matches!(
+        check_for_updates(&live).await,
+        Reload::Swapped { .. }
+    ));
+    assert!(matches!(
+        check_for_updates(&settled).await,
+        Reload::Unchanged
+    ));
     assert!(is_of(&live, 2) && is_of(&settled, 1) && settled.is_settled());
     registry.stop();
     assert!(matches!(
-        look(&live).await,
+        check_for_updates(&live).await,
         Reload::SourceUnreachable { .. }
     ));
-    // A start has both, the pinned one without asking anybody.
+    // A start has both, the pinned one without a request.
     let again = start(&catalog, &url).await;
     assert!(is_of(&again, 2) && again.status().unreachable.is_some());
     let again = start(&catalog, pinned).await;
     assert!(is_of(&again, 1) && again.status().unreachable.is_none());
     registry.restart();
-    assert!(matches!(look(&live).await, Reload::SourceRecovered { .. }));
+    assert!(matches!(
+        check_for_updates(&live).await,
+        Reload::SourceRecovered { .. }
+    ));
 }

@@ -69,22 +69,22 @@ async fn the_file_of_a_policy_is_swapped_while_messages_flow_and_a_bad_one_chang
         ..Rule::default()
     }
     .text();
-    for (bad, said) in [
+    for (bad, shown) in [
         (&good[..good.len() / 2], "not WebAssembly"),
         ("", "empty"),
         (endless.as_str(), "ran out of fuel"),
         (refusing.as_str(), "refuses its settings: because"),
     ] {
         std::fs::write(&policy, bad).unwrap();
-        eventually(said, || async { log().contains(said) }).await;
+        eventually(shown, || async { log().contains(shown) }).await;
         assert_eq!(
             reason_of("3").await,
             "another",
-            "after a version that is {said}"
+            "after a version that is {shown}"
         );
     }
     std::fs::remove_file(&policy).unwrap();
-    eventually("the deletion is told", || async {
+    eventually("the deletion is reported", || async {
         log().contains("can't read the policy")
     })
     .await;
@@ -106,14 +106,14 @@ async fn the_file_of_a_policy_is_swapped_while_messages_flow_and_a_bad_one_chang
 }
 
 #[tokio::test]
-async fn a_policy_that_breaks_at_work_is_stood_in_for_by_the_fallback() {
+async fn the_fallback_decides_for_an_active_policy_that_breaks() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     let folder = tempfile::tempdir().unwrap();
     let (policy, records) = (
         folder.path().join("policy.wat"),
         folder.path().join("decisions.jsonl"),
     );
-    // Passes validation, and never returns when it is active.
+    // Passes validation and never returns when it is active.
     let trap = format!("(if {AT_WORK} (then (loop $l (br $l)))) (i32.const 128)");
     std::fs::write(
         &policy,
@@ -136,7 +136,7 @@ async fn a_policy_that_breaks_at_work_is_stood_in_for_by_the_fallback() {
     let running = serve(&queues, &worker, &more).await;
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
     let (_, counts) = running.stop().await;
-    // Not even what is permanent is dead-lettered on a broken policy's account.
+    // Even permanent errors are not dead-lettered because of a broken policy.
     assert_eq!(
         (
             counts[0]["succeeded"].as_u64(),
@@ -159,9 +159,9 @@ async fn a_policy_that_breaks_at_work_is_stood_in_for_by_the_fallback() {
     }
 }
 
-/// A config map's file is a symlink through `..data`, which is swapped for a new folder by a rename.
+/// A config map's file is a symlink through `..data`, which a rename replaces by a link to a new folder.
 #[tokio::test]
-async fn a_symlink_swapped_as_kubernetes_does_it_is_noticed() {
+async fn a_symlink_swap_as_in_kubernetes_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for (version, wait) in [("..v1", 1_000), ("..v2", 2_000)] {
@@ -172,9 +172,9 @@ async fn a_symlink_swapped_as_kubernetes_does_it_is_noticed() {
     symlink("..data/policy.wat", at("policy.wat")).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let policy = LivePolicy::load(&sandbox, Source::path(at("policy.wat")).into()).unwrap();
-    let (told, mut reloads) = tokio::sync::mpsc::unbounded_channel();
+    let (reload_events, mut reloads) = tokio::sync::mpsc::unbounded_channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
-        told.send(reload).unwrap()
+        reload_events.send(reload).unwrap()
     })
     .unwrap();
 

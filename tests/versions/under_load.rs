@@ -25,20 +25,20 @@ use tokio::time::sleep;
 /// Files written one after the other.
 const SWAPS: u32 = 200;
 
-/// Versions put into the bucket and into the registry meanwhile.
+/// Versions that are put into the bucket and the registry in the meantime.
 const REMOTE: u32 = 12;
 
 /// Messages sent to each queue with each swap.
 const MESSAGES: usize = 8;
 
-/// What is written in place of a good version, in turns.
+/// The writes between good versions, in turn.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Renamed over the one before.
     Good,
     /// Written in place.
     GoodInPlace,
-    /// No policy.
+    /// Not a policy.
     Bad,
     /// Never ends.
     Hostile,
@@ -46,7 +46,7 @@ enum Kind {
     HalfWritten,
     /// Removed and restored.
     Gone,
-    /// Stands the probe, and breaks on every message.
+    /// Passes validation and breaks on every message.
     Breaks,
 }
 
@@ -79,7 +79,7 @@ impl Folder {
         std::fs::rename(beside, &self.path).unwrap();
     }
 
-    /// One file more; quiet for as long afterwards as a host waits for, or not quite.
+    /// Writes one more file, followed by a pause that is just longer or just shorter than a host's debounce.
     async fn next(&mut self) {
         self.number += 1;
         let good = version("file", self.number);
@@ -155,7 +155,7 @@ fn known() -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The versions for the registry, which holds no text.
+/// The versions for the registry, which accepts no text.
 fn binaries() -> impl Iterator<Item = (Vec<u8>, u64)> {
     (0..=REMOTE).map(|number| {
         let file = wat::parse_str(version("oci", number)).unwrap();
@@ -172,7 +172,7 @@ async fn push(folder: &Path, registry: &Registry, number: u32) -> bool {
     command(&arguments).output().await.unwrap().status.success()
 }
 
-/// The p99 of how long deciding took, in microseconds.
+/// The 99th percentile of decision times, in microseconds.
 fn p99(records: &[Value]) -> u64 {
     let mut took: Vec<_> = records
         .iter()
@@ -235,7 +235,7 @@ async fn two_hundred_swaps_in_a_row_lose_nothing_and_decide_nothing_twice() {
         }
     };
 
-    // First a while without a swap, to compare with.
+    // First a while without swaps, for comparison.
     for round in 0..50 {
         send(round).await;
     }
@@ -290,7 +290,7 @@ async fn two_hundred_swaps_in_a_row_lose_nothing_and_decide_nothing_twice() {
     assert_eq!(code, 0, "{log}");
     let records = read_records(&records);
 
-    // None is lost, and none goes where it does not belong.
+    // No message is lost or ends up in the wrong queue.
     for count in &counts {
         let queue = &count["queue"];
         assert_eq!(count["succeeded"], total, "{queue}");
@@ -339,13 +339,13 @@ async fn two_hundred_swaps_in_a_row_lose_nothing_and_decide_nothing_twice() {
         "none after the registry was back"
     );
     // Each error is logged, the unreachable registry once.
-    for said in [
+    for shown in [
         "not WebAssembly",
         "ran out of fuel",
         "can't read the policy",
         "a version of the policy was rolled back after broken decisions on 5 messages",
     ] {
-        assert!(log.contains(said), "{said:?} is not in the log");
+        assert!(log.contains(shown), "{shown:?} is not in the log");
     }
     let away =
         "the source of a policy is unreachable, and is checked again: can't get the policy oci://";

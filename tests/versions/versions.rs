@@ -1,4 +1,4 @@
-//! Versions of a policy that come and go: where they are looked for, which are taken, and the ways back.
+//! Versions of a policy that change: sources, acceptance and roll-backs.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use backstop_tests::policies::{AT_WORK, Rule, waits};
 use tempfile::TempDir;
 
 mod compiling;
-mod going_back;
+mod rolling_back;
 mod watching;
 
-/// A folder with a policy and a store, and what a host would do with them.
+/// A folder with a policy and a store, and the actions of a host.
 struct World {
     folder: TempDir,
     catalog: Catalog,
@@ -48,18 +48,18 @@ impl World {
         Source::parse(name, self.folder.path()).unwrap().into()
     }
 
-    /// As a host starts with the policy of this name.
+    /// Starts like a host, with the policy of this name.
     fn start(&self, name: &str) -> Arc<LivePolicy> {
         LivePolicy::load(&self.catalog, self.spec(name)).unwrap()
     }
 }
 
-/// How long the version that decides now waits.
+/// The delay of the active version.
 fn wait_of(policy: &LivePolicy) -> u32 {
-    let asked = policy
+    let evaluation = policy
         .current()
         .evaluate(&backstop_tests::failure("HTTP 503"), &Arc::default());
-    match asked.answer.unwrap().action {
+    match evaluation.answer.unwrap().action {
         Action::Retry {
             delay: Milliseconds(delay),
         } => delay,
@@ -85,7 +85,7 @@ fn refusal(reload: &Reload) -> String {
 }
 
 #[test]
-fn of_a_folder_the_last_version_by_name_decides() {
+fn the_last_version_by_name_in_a_folder_is_active() {
     let world = World::new();
     std::fs::create_dir(world.at("orders")).unwrap();
     world.write("orders/orders-9.wat", &waits(9));
@@ -111,7 +111,7 @@ fn of_a_folder_the_last_version_by_name_decides() {
 }
 
 #[test]
-fn a_pinned_policy_is_never_swapped_and_no_other_bytes_are_taken_for_it() {
+fn a_pinned_policy_is_never_swapped_and_accepts_no_other_bytes() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let digest = PolicyDigest::of(waits(1).as_bytes());
@@ -121,7 +121,7 @@ fn a_pinned_policy_is_never_swapped_and_no_other_bytes_are_taken_for_it() {
     world.write("policy.wat", &waits(2));
     assert!(matches!(policy.reload(), Reload::Unchanged));
     assert_eq!(wait_of(&policy), 1);
-    // With the file changed, a start goes on with the bytes that were pinned, if they were kept.
+    // If the file has changed, a start uses the pinned bytes, if they were stored.
     assert_eq!(wait_of(&world.start(&pinned)), 1);
     let elsewhere = World::new();
     elsewhere.write("policy.wat", &waits(2));
@@ -139,7 +139,7 @@ fn a_pinned_policy_is_never_swapped_and_no_other_bytes_are_taken_for_it() {
 }
 
 #[test]
-fn a_start_with_the_source_away_or_bad_goes_on_with_what_was_last_good() {
+fn a_start_with_an_unreachable_or_bad_source_uses_the_last_good_version() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     drop(world.start("./policy.wat"));
@@ -153,13 +153,13 @@ fn a_start_with_the_source_away_or_bad_goes_on_with_what_was_last_good() {
             .unwrap()
             .contains("can't read the policy")
     );
-    // Back, with something new.
+    // Reachable again, with a new version.
     world.write("policy.wat", &waits(2));
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
     drop(policy);
     world.write("policy.wat", &waits(3)[..300]);
     assert_eq!(wait_of(&world.start("./policy.wat")), 2);
-    // Under other settings it is another policy, of which nothing was kept.
+    // With other settings it is another policy, which has no stored version.
     let mut other = world.spec("./policy.wat");
     if let PolicySpec::Single(part) = &mut other {
         part.settings = [("base", "2s")].into();
@@ -168,7 +168,7 @@ fn a_start_with_the_source_away_or_bad_goes_on_with_what_was_last_good() {
 }
 
 #[test]
-fn a_source_that_is_away_is_said_once_and_its_return_too() {
+fn an_unreachable_source_is_reported_once_and_its_recovery_too() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
@@ -182,7 +182,7 @@ fn a_source_that_is_away_is_said_once_and_its_return_too() {
     assert!(policy.status().unreachable.is_none());
 }
 
-/// Breaks on every failure but those of the probe, and waits so long on them.
+/// Breaks on every failure except those of the probe, for which it has this delay.
 fn breaks_at_work(wait: u32) -> String {
     Rule {
         delay: Some(&format!(
@@ -193,13 +193,13 @@ fn breaks_at_work(wait: u32) -> String {
     .text()
 }
 
-/// Decides once on each of this many messages; returns how often the fallback decided.
+/// Decides once for each of this many messages. Returns the number of fallback decisions.
 fn decide(policy: &Arc<LivePolicy>, messages: usize) -> usize {
     let ids: Vec<_> = (0..messages).map(|number| format!("{number:x}")).collect();
     decide_on(policy, &ids, "")
 }
 
-/// Decides on messages with these ids and this body, one after the other; how often the fallback did.
+/// Decides for messages with these ids and this body. Returns the number of fallback decisions.
 fn decide_on(policy: &Arc<LivePolicy>, ids: &[String], body: &str) -> usize {
     use ::backstop::decider::Decider;
     use ::backstop::decision::{Bounds, DecidedBy};
@@ -218,13 +218,13 @@ fn decide_on(policy: &Arc<LivePolicy>, ids: &[String], body: &str) -> usize {
 }
 
 #[test]
-fn a_version_that_breaks_at_work_is_taken_back_and_not_tried_again_until_the_source_changes() {
+fn an_active_version_that_breaks_is_rolled_back_and_not_tried_again_until_the_source_changes() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
     world.write("policy.wat", &breaks_at_work(2));
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
-    // Broken decisions on five messages are enough; those are the fallback's, and no more are.
+    // Broken decisions on five messages are enough. The fallback decides for these and for no others.
     assert_eq!(decide(&policy, 20), 5);
     assert_eq!(wait_of(&policy), 1);
     let status = policy.status();
@@ -241,16 +241,16 @@ fn a_version_that_breaks_at_work_is_taken_back_and_not_tried_again_until_the_sou
     world.write("policy.wat", &waits(3));
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 3);
-    // Put there again on purpose, it has another chance.
+    // If it is put there again on purpose, it is tried again.
     world.write("policy.wat", &breaks_at_work(2));
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
     assert_eq!(decide(&policy, 20), 5);
     assert_eq!(wait_of(&policy), 3);
 }
 
-/// The requirements on a version are read after the source, which may take a while.
+/// The scenarios are read after the source, which may take a while.
 #[test]
-fn a_version_that_is_taken_back_while_its_source_is_read_does_not_come_again() {
+fn a_version_that_is_rolled_back_while_its_source_is_read_is_not_activated_again() {
     let world = World::new();
     let (live, armed) = (
         Arc::<OnceLock<Arc<LivePolicy>>>::default(),
@@ -281,11 +281,11 @@ fn a_version_that_is_taken_back_while_its_source_is_read_does_not_come_again() {
 }
 
 #[test]
-fn what_a_policy_discards_is_dead_lettered_where_the_operator_says_so() {
+fn discards_are_dead_lettered_if_the_operator_forbids_them() {
     use ::backstop::decider::Decider;
     use ::backstop::decision::{Bounds, DecidedBy};
     let world = World::new();
-    // A dead letter with a reason, made a discard.
+    // A dead letter with a reason, changed to a discard.
     let discards = Rule {
         judge: Some("(i32.store8 (i32.const 128) (i32.const 2)) (i32.const 128)"),
         ..Rule::default()
@@ -313,7 +313,7 @@ fn what_a_policy_discards_is_dead_lettered_where_the_operator_says_so() {
 }
 
 #[test]
-fn one_message_that_breaks_a_version_again_and_again_takes_nothing_back() {
+fn one_message_that_breaks_a_version_repeatedly_does_not_roll_it_back() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
@@ -331,7 +331,7 @@ fn one_message_that_breaks_a_version_again_and_again_takes_nothing_back() {
 
 /// Otherwise, any sender could have a good version rolled back.
 #[test]
-fn what_a_version_breaks_on_for_the_size_of_the_body_alone_takes_nothing_back() {
+fn a_version_that_breaks_only_on_large_bodies_is_not_rolled_back() {
     // Reads `/tenant` and traps if it has more than 100,000 bytes, or on a short one that requests it.
     let reads = |wait: u32, breaks: &str| {
         let read = "(call $get (i32.const 2060) (i32.const 7) (i32.const 3000))";
@@ -359,9 +359,9 @@ fn what_a_version_breaks_on_for_the_size_of_the_body_alone_takes_nothing_back() 
     assert_eq!(wait_of(&policy), 2);
 }
 
-/// What a sender puts into attributes reaches a policy only as far as every version was tried with.
+/// Failures are truncated to the size that every version was validated with.
 #[test]
-fn a_version_is_refused_that_does_not_stand_the_largest_failure() {
+fn a_version_that_breaks_on_the_largest_failure_is_refused() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
@@ -383,7 +383,7 @@ fn a_version_is_refused_that_does_not_stand_the_largest_failure() {
 }
 
 #[test]
-fn without_a_version_before_the_fallback_goes_on() {
+fn without_a_previous_version_the_fallback_continues() {
     let world = World::new();
     world.write("policy.wat", &breaks_at_work(2));
     let policy = world.start("./policy.wat");
@@ -406,7 +406,7 @@ fn roll_back_can_be_turned_off() {
 }
 
 #[test]
-fn the_version_before_is_kept_over_a_restart() {
+fn the_previous_version_is_stored_across_restarts() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
@@ -422,7 +422,7 @@ fn the_version_before_is_kept_over_a_restart() {
     );
     assert_eq!(wait_of(&policy), 1);
     assert!(matches!(policy.reload(), Reload::Unchanged));
-    // A version that came while the host was down leaves the last one to go back to.
+    // If a version arrives while the host is down, the last active one is the previous version.
     drop(policy);
     world.write("policy.wat", &waits(4));
     let policy = world.start("./policy.wat");
@@ -431,9 +431,9 @@ fn the_version_before_is_kept_over_a_restart() {
     assert_eq!(wait_of(&policy), 1);
 }
 
-/// As a bucket does that has the same bytes under another ETag.
+/// A bucket may have the same bytes with another ETag.
 #[test]
-fn the_same_files_under_another_tag_are_no_other_version_at_a_start() {
+fn the_same_files_with_another_tag_are_the_same_version_at_a_start() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
@@ -483,7 +483,7 @@ fn a_version_that_fails_the_operators_scenarios_is_refused() {
     assert!(refusal(&policy.reload()).contains("fails the scenario"));
     assert_eq!(wait_of(&policy), 10_000);
     assert!(matches!(policy.reload(), Reload::Unchanged));
-    // The operator changes what is required: the version that was refused is tried again.
+    // When the operator changes the scenarios, the refused version is tried again.
     let text = std::fs::read_to_string(world.at("required.toml")).unwrap();
     world.write("required.toml", "[[scenario]]\nname = 3");
     assert!(refusal(&policy.reload()).contains("can't be used"));
@@ -550,7 +550,7 @@ fn a_version_is_verified_before_it_is_compiled() {
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 2);
     drop(policy);
-    // What is kept is verified again.
+    // Stored files are verified again.
     std::fs::remove_file(world.at("policy.wat")).unwrap();
     assert_eq!(wait_of(&world.start("./policy.wat")), 2);
     for entry in world.at("kept/files").read_dir().unwrap() {
@@ -560,18 +560,18 @@ fn a_version_is_verified_before_it_is_compiled() {
         }
     }
     assert!(LivePolicy::load(&world.catalog, world.spec("./policy.wat")).is_err());
-    // What the host carries needs no signature.
+    // Built-in policies need no signature.
     assert!(LivePolicy::load(&world.catalog, world.spec("linear")).is_ok());
 }
 
 #[test]
-fn keys_may_be_asked_for_and_replaced_with_what_was_kept_before() {
+fn signatures_can_be_required_and_keys_replaced_with_a_stored_version() {
     let mut world = World::new();
     let ((old, old_public), (new, new_public)) = (key(), key());
     let pinned = format!("./policy.wat@{}", PolicyDigest::of(waits(1).as_bytes()));
     world.write("policy.wat", &waits(1));
     drop((world.start("./policy.wat"), world.start(&pinned)));
-    // What is kept is not signed; what is there is.
+    // The stored file is not signed; the current one is.
     for (keys, signed_by) in [
         (vec![old_public.clone()], &old),
         (vec![old_public, new_public.clone()], &new),
@@ -587,9 +587,9 @@ fn keys_may_be_asked_for_and_replaced_with_what_was_kept_before() {
     }
 }
 
-/// Runs out of time on the clock on every failure: its fuel would last longer.
+/// Exceeds the time limit on every failure, before its fuel runs out.
 #[test]
-fn a_version_that_a_busy_machine_may_be_to_blame_for_is_told_once_and_tried_again() {
+fn a_version_that_may_fail_because_of_a_busy_machine_is_reported_once_and_tried_again() {
     let limits = Limits {
         fuel: u64::MAX / 2,
         time: Duration::from_millis(50),
@@ -614,18 +614,18 @@ fn a_version_that_a_busy_machine_may_be_to_blame_for_is_told_once_and_tried_agai
 }
 
 #[test]
-fn looking_at_a_file_is_no_reason_to_look_again() {
+fn reading_a_file_does_not_cause_another_update_check() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, reloads) = std::sync::mpsc::channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
-        let _ = tell.send(reload);
+        let _ = sender.send(reload);
     })
     .unwrap();
     world.write("policy.wat", &waits(2));
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
-    // The check that made the swap is the last one, once the events that it caused have settled.
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
+    // After the swap there is no further check, once its events have settled.
     std::thread::sleep(Duration::from_secs(1));
     let looked = policy.status().checked;
     std::fs::read(world.at("policy.wat")).unwrap();
@@ -634,31 +634,31 @@ fn looking_at_a_file_is_no_reason_to_look_again() {
 }
 
 /// Waits for the next event.
-fn next(told: &std::sync::mpsc::Receiver<Reload>) -> Reload {
-    told.recv_timeout(Duration::from_secs(60)).unwrap()
+fn next(reloads: &std::sync::mpsc::Receiver<Reload>) -> Reload {
+    reloads.recv_timeout(Duration::from_secs(60)).unwrap()
 }
 
 #[test]
-fn files_are_polled_where_no_folder_tells_of_changes() {
+fn files_are_polled_if_folders_do_not_report_changes() {
     let mut world = World::new();
     world.catalog.poll = Some(Duration::from_millis(20));
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, reloads) = std::sync::mpsc::channel();
     let watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
-        let _ = tell.send(reload);
+        let _ = sender.send(reload);
     })
     .unwrap();
     world.write("new", &waits(2));
     std::fs::rename(world.at("new"), world.at("policy.wat")).unwrap();
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     std::fs::remove_file(world.at("policy.wat")).unwrap();
-    assert!(matches!(next(&told), Reload::SourceUnreachable { .. }));
+    assert!(matches!(next(&reloads), Reload::SourceUnreachable { .. }));
     drop(watcher);
 }
 
 #[test]
-fn a_folder_that_a_symlink_leads_to_is_followed_wherever_it_leads() {
+fn a_symlink_to_a_folder_is_followed() {
     let world = World::new();
     for (release, wait) in [("1", 1), ("2", 2)] {
         std::fs::create_dir_all(world.at("releases").join(release)).unwrap();
@@ -671,16 +671,16 @@ fn a_folder_that_a_symlink_leads_to_is_followed_wherever_it_leads() {
     };
     lead_to("1");
     let policy = world.start("./current/policy.wat");
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, reloads) = std::sync::mpsc::channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
-        let _ = tell.send(reload);
+        let _ = sender.send(reload);
     })
     .unwrap();
     lead_to("2");
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 2);
     // A change in a folder that was not watched before.
     world.write("releases/2/policy.wat", &waits(3));
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 3);
 }

@@ -164,7 +164,7 @@ fn answer(evaluation: &Evaluation) -> Result<Answer, FallbackCause> {
 
 /// Whether the policy broke because of the size of what it read from the message: for the same failure with an empty message it answers. Such an error does not count towards a rollback, or any sender could trigger one. The failure itself is never larger than those that every version was validated with.
 fn is_caused_by_size(policy: &Policy, failure: &Failure, evaluation: &Evaluation) -> bool {
-    evaluation.looked_at.bytes_read > SMALL_READ
+    evaluation.payload_reads.bytes_read > SMALL_READ
         && policy.evaluate(failure, &Arc::default()).answer.is_ok()
 }
 

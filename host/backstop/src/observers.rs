@@ -109,7 +109,7 @@ impl Observers {
     fn record(&self, observed: Observed<'_>) -> DecisionRecord {
         let Evaluation {
             log,
-            looked_at,
+            payload_reads,
             fuel,
             took,
             ..
@@ -119,8 +119,8 @@ impl Observers {
             queue: self.queue.clone(),
             policy: observed.policy.parts().collect(),
             failure: observed.failure.clone(),
-            payload: looked_at.parts,
-            payload_left_out: looked_at.left_out,
+            payload: payload_reads.parts,
+            payload_left_out: payload_reads.left_out,
             decision: observed.decision,
             log,
             fuel,

@@ -1,4 +1,4 @@
-//! What wasmtime makes of `wit/policy.wit`, and the way between its types and the host's own.
+//! The bindings that wasmtime generates from `wit/policy.wit`, and conversions between its types and the host's own.
 #![allow(
     missing_docs,
     unreachable_pub,

@@ -1,6 +1,6 @@
 //! The four built-in policies, by name. `make policies` builds their modules from `policies/`.
 
-/// Name and core module of each.
+/// The name and core module of each policy.
 const POLICIES: [(&str, &[u8]); 4] = [
     ("full-jitter", include_bytes!("../builtin/full-jitter.wasm")),
     (
@@ -19,7 +19,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     POLICIES.iter().map(|(name, _)| *name)
 }
 
-/// The policy of this name: a core module with wit-bindgen's custom section.
+/// The policy with this name: a core module with wit-bindgen's custom section.
 pub fn bytes(name: &str) -> Option<&'static [u8]> {
     POLICIES
         .iter()

@@ -1,4 +1,4 @@
-//! Policies that were compiled before: machine code by the digest of the file that it was compiled from, so that a start does not compile.
+//! Compiled policies: machine code, stored by the digest of the policy's file, so that a start does not compile.
 //!
 //! Machine code runs outside of the sandbox, so it is loaded only from the folders that are installed with the program and from its private cache, and only as this module wrote it: complete, compiled from that policy's file by this version of the engine, and owned by a user who could have replaced the program too. Any other file is ignored, and the policy is compiled as usual.
 #![expect(
@@ -22,7 +22,7 @@ use crate::digest::PolicyDigest;
 use crate::limits::CompileLimits;
 use crate::trust;
 
-/// The first bytes of a file of compiled code. The digest of the policy's file follows, the SHA-256 of the code, and then the code.
+/// The first bytes of a file of compiled code. They are followed by the digest of the policy's file, the SHA-256 of the code, and the code.
 const MAGIC: &[u8] = b"backstop compiled 2\n";
 
 /// A processor architecture that policies can be compiled for, without optional features.
@@ -77,7 +77,7 @@ pub enum CompileError {
     },
 }
 
-/// Where compiled code is: folders that are installed with the program, searched in this order, and a private folder to which new code is added.
+/// The folders of compiled code: those installed with the program, searched in this order, and a private folder to which new code is added.
 #[derive(Debug, Clone, Default)]
 pub struct Compiled {
     folders: Vec<PathBuf>,
@@ -93,14 +93,14 @@ impl Compiled {
         }
     }
 
-    /// The same, with a private folder for new code, if there is one.
+    /// Sets the private folder for new code, if there is one.
     #[must_use]
     pub fn kept_in(mut self, cache: Option<PathBuf>) -> Self {
         self.cache = cache;
         self
     }
 
-    /// The component whose file has this digest, if its code is there and was compiled for this engine.
+    /// The component with this digest, if its code is stored and was compiled for this engine.
     pub(super) fn find(
         &self,
         engine: &Engine,
@@ -180,7 +180,7 @@ fn packed_name(digest: PolicyDigest, architecture: Architecture) -> String {
     format!("{}.{}.compiled", digest.hex(), architecture.name())
 }
 
-/// The name of a file in the private folder: it has a hash of everything that machine code depends on.
+/// The name of a file in the private folder. It contains a hash of everything that machine code depends on.
 fn kept_name(digest: PolicyDigest, engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -219,7 +219,7 @@ fn load(
     file.read_to_end(&mut bytes).map_err(text)?;
     let code = checked(&bytes, digest)
         .ok_or("it is incomplete, changed, or of another program or policy")?;
-    // SAFETY: the code is complete and as `write` wrote it, in a file and a folder that only root and this user can write to; either could replace the program itself. The engine refuses code of another version, of other settings and for features that this processor lacks.
+    // SAFETY: the code is complete and as `write` wrote it, in a file and a folder that only root and this user can write to, and both could replace the program itself. The engine rejects code of another version, of other settings and for features that this processor lacks.
     unsafe { wasmtime::component::Component::deserialize(engine, code) }
         .map(Some)
         .map_err(|error| format!("{error:#}"))
@@ -230,7 +230,7 @@ pub(super) fn of_own_child(
     engine: &Engine,
     code: &[u8],
 ) -> Result<wasmtime::component::Component, ComponentError> {
-    // SAFETY: the code came through a pipe from a child process of this same program, which did nothing but compile: it is what this process itself would have compiled. The engine refuses code of another version or of other settings.
+    // SAFETY: the code came through a pipe from a child process of this same program, which only compiled: the code is what this process itself would have compiled. The engine rejects code of another version or of other settings.
     unsafe { wasmtime::component::Component::deserialize(engine, code) }
         .map_err(ComponentError::of_this_machine)
 }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_taken_as_it_was_written_and_in_no_other_state() {
+    fn code_is_loaded_only_if_it_is_complete_and_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let (path, digest) = compiled(folder.path());
@@ -277,23 +277,23 @@ mod tests {
         assert!(!is_found(folder.path(), PolicyDigest::of(b"another")));
         assert!(!is_found(&folder.path().join("nowhere"), digest));
 
-        let whole = std::fs::read(&path).unwrap();
-        let mut flipped = whole.clone();
+        let complete = std::fs::read(&path).unwrap();
+        let mut flipped = complete.clone();
         *flipped.last_mut().unwrap() ^= 1;
-        let mut foreign = whole.clone();
+        let mut foreign = complete.clone();
         foreign[0] ^= 1;
-        let bare = whole[MAGIC.len() + 64..].to_vec();
-        let half = whole[..whole.len() / 2].to_vec();
+        let bare = complete[MAGIC.len() + 64..].to_vec();
+        let half = complete[..complete.len() / 2].to_vec();
         for bad in [flipped, foreign, bare, half, Vec::new(), MAGIC.to_vec()] {
             std::fs::write(&path, bad).unwrap();
             assert!(!is_found(folder.path(), digest));
         }
-        std::fs::write(&path, &whole).unwrap();
+        std::fs::write(&path, &complete).unwrap();
         assert!(is_found(folder.path(), digest));
     }
 
     #[test]
-    fn code_that_others_may_write_is_not_taken() {
+    fn code_that_others_may_write_is_not_loaded() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let (path, digest) = compiled(folder.path());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn code_of_another_engine_is_not_taken() {
+    fn code_of_another_engine_is_not_loaded() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let file = builtin::bytes("linear").unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn code_of_another_policy_is_not_taken_under_this_ones_name() {
+    fn code_of_another_policy_is_not_loaded_under_this_name() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let (path, digest) = compiled(folder.path());
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_once_is_kept_and_taken_in_no_other_state() {
+    fn compiled_code_is_stored_and_loaded_only_if_it_is_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let sandbox = || {
             let compiled = Compiled::default().kept_in(Some(folder.path().to_owned()));
@@ -358,8 +358,8 @@ mod tests {
 
         let path = folder.path().read_dir().unwrap().next().unwrap().unwrap();
         let path = path.path();
-        let whole = std::fs::read(&path).unwrap();
-        for bad in [&whole[..whole.len() / 2], b"", &whole[1..]] {
+        let complete = std::fs::read(&path).unwrap();
+        for bad in [&complete[..complete.len() / 2], b"", &complete[1..]] {
             std::fs::write(&path, bad).unwrap();
             assert!(!is_kept());
             // It is compiled again, which repairs the file.
@@ -371,7 +371,7 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         let mut limits = Limits::default();
         limits.memory /= 2;
-        // Other limits, the same code; another engine, another name.
+        // Other limits use the same code; another engine has another file name.
         let other = Sandbox::new(limits).unwrap();
         assert_eq!(
             kept_name(digest, &other.engine),

@@ -1,4 +1,4 @@
-//! One policy component, ready to be instantiated: compiled, its imports checked, linked, its interfaces looked up.
+//! One policy component, ready to be instantiated: compiled, with checked imports, linked, and with its interfaces resolved.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::host::Host;
 use crate::sandbox::Sandbox;
 use crate::wasi;
 
-/// A file that is ready to be loaded. Where a child process compiles, this process has not parsed any of it yet.
+/// A file that is ready to be loaded. If a child process compiles, this process has not parsed any of it yet.
 #[derive(Debug)]
 pub enum Prepared {
-    /// Compiled before.
+    /// It was compiled before.
     Component(CompiledComponent),
-    /// Just compiled by a child process.
+    /// It was just compiled by a child process.
     Code(Vec<u8>),
-    /// To be compiled in this process.
+    /// It will be compiled in this process.
     File,
 }
 
@@ -53,13 +53,13 @@ impl fmt::Debug for Component {
 }
 
 impl Component {
-    /// Compiles a policy's file and checks that it imports only what it is granted. Nothing of the policy runs yet.
+    /// Compiles a policy's file and checks that it imports only what it is granted. The policy does not run yet.
     pub fn load(sandbox: &Sandbox, name: &str, file: &[u8]) -> Result<Arc<Self>, ComponentError> {
         let prepared = Self::prepare(sandbox, file, &|| true)?;
         Self::of(sandbox, name, file, prepared)
     }
 
-    /// Has a file compiled by a child process, where there is one and the file was not compiled before.
+    /// Compiles a file in a child process, if the sandbox uses one and the file was not compiled before.
     pub fn prepare(
         sandbox: &Sandbox,
         file: &[u8],
@@ -81,7 +81,7 @@ impl Component {
         }
     }
 
-    /// The component of a file that was prepared.
+    /// The component of a prepared file.
     pub fn of(
         sandbox: &Sandbox,
         name: &str,
@@ -118,7 +118,7 @@ impl Component {
         Ok(Arc::new(component))
     }
 
-    /// Keeps its code for the next start, if the sandbox has a folder for that.
+    /// Stores its code for the next start, if the sandbox has a folder for it.
     pub fn keep_code(&self, sandbox: &Sandbox) {
         let (engine, compiled) = (&sandbox.engine, &sandbox.compiled);
         compiled.keep(engine, self.digest, self.pre.component());

@@ -11,7 +11,7 @@ pub enum ComponentError {
     /// See [`EncodingError`].
     #[error(transparent)]
     Encoding(#[from] EncodingError),
-    /// Not valid, or of features that the sandbox does not allow.
+    /// It is invalid, or uses features that the sandbox does not allow.
     #[error("it does not compile: {0}")]
     Compile(String),
     /// One of those two, as reported by the child process that compiles.
@@ -20,23 +20,23 @@ pub enum ComponentError {
     /// The child process that compiles gave no answer.
     #[error(transparent)]
     Compiler(#[from] CompilerError),
-    /// Imports that a policy is not granted: all of them.
+    /// It has imports that a policy is not granted. All of them are listed.
     #[error(
         "it imports `{0}`, which a policy is not granted: only `backstop:policy/log`, `payload` and `default-classifier`, and WASI 0.2 without network or HTTP"
     )]
     Import(String),
-    /// Exports nothing that the host would call.
+    /// It exports nothing that the host would call.
     #[error("it exports {found}; expected at least one of {}", INTERFACES.join(", "))]
     NoInterface {
         /// Its exports.
         found: String,
     },
-    /// An interface of the contract with other functions or types.
-    #[error("its `{interface}` is not the one of wit/policy.wit: {reason}")]
+    /// An interface of the contract has other functions or types.
+    #[error("its `{interface}` differs from wit/policy.wit: {reason}")]
     Interface {
-        /// Which.
+        /// The interface.
         interface: &'static str,
-        /// Where it differs.
+        /// The difference.
         reason: String,
     },
     /// An import has another type than the host's.
@@ -45,7 +45,7 @@ pub enum ComponentError {
 }
 
 impl ComponentError {
-    /// Valid code can't be loaded: there is no file descriptor or memory left, or this process has a limit.
+    /// An error of this machine: valid code can't be loaded, because file descriptors, memory or a limit of the process are used up.
     pub(crate) fn of_this_machine(error: wasmtime::Error) -> Self {
         let cause = std::io::Error::other(format!("its code can't be loaded: {error:#}"));
         CompilerError::Process(cause).into()
@@ -85,13 +85,13 @@ pub enum CompilerError {
     /// The child can't be started or reached, or there is no memory for its code.
     #[error("this machine can't load it now")]
     Process(#[source] std::io::Error),
-    /// There is a newer version, the host shuts down, or another version can be used meanwhile.
+    /// The code is no longer wanted: there is a newer version, the host shuts down, or another version can be used in the meantime.
     #[error("it takes long to compile, which continues in the background")]
     Unwanted,
 }
 
 impl CompilerError {
-    /// Whether the same file may compile at another time: this machine was busy, or the child was killed.
+    /// Whether the same file may compile later: this machine was busy, or the child was killed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Time(_) | Self::Killed(_) | Self::Process(_) | Self::Unwanted => true,
@@ -99,7 +99,7 @@ impl CompilerError {
         }
     }
 
-    /// Whether the next start should know of it: it cost time, and probably would again.
+    /// Whether to remember it for the next start, because it cost time and probably would again.
     pub fn is_remembered(&self) -> bool {
         match self {
             Self::Time(_) | Self::Cpu(_) | Self::Memory(_) | Self::Code(_) | Self::Crash(_) => true,

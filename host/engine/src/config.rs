@@ -1,8 +1,8 @@
-//! What WebAssembly the engine allows, the same for compiling and for running.
+//! The WebAssembly features that the engine allows, the same for compiling and for running.
 
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// The configuration of the engine. Threads are left out of the build. Options that are not listed have the defaults of the pinned version of wasmtime; those that could widen the sandbox or differ between machines are listed.
+/// The configuration of the engine. Threads are not part of the build. Options that are not listed have the defaults of the pinned version of wasmtime; those that could widen the sandbox or differ between machines are listed.
 pub(crate) fn config(pool: Option<PoolingAllocationConfig>) -> Config {
     let mut config = Config::new();
     config

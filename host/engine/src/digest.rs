@@ -1,11 +1,11 @@
-//! What tells one policy file from another.
+//! The digest of a policy file, which identifies it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of a policy's file, as the host found it.
+/// The SHA-256 of a policy's file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PolicyDigest([u8; 32]);
 
@@ -31,7 +31,7 @@ impl PolicyDigest {
     }
 }
 
-/// Not `sha256:` and 64 hexadecimal digits.
+/// The text is not `sha256:` and 64 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected `sha256:` and 64 hexadecimal digits")]
 pub struct NoDigest;

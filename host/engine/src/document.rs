@@ -7,54 +7,54 @@ use std::ops::Range;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// How deep arrays and objects may be nested. A deeper text counts as not JSON: no sender can make the parsers of other languages recurse deeper.
+/// The maximum nesting of arrays and objects. A deeper text does not count as JSON, so that no sender can make the parsers of other languages recurse deeper.
 const DEPTH: usize = 127;
 
-/// The most bytes that one decision may have parsed: finding a pointer parses the body once, and each array and object on the path once.
-const LOOKED_THROUGH: usize = 64 << 20;
+/// The maximum number of bytes that one decision may parse. Finding a pointer parses the body once, and each array and object on the path once.
+const MAX_PARSED: usize = 64 << 20;
 
-/// A decision had more than 64 MiB parsed.
+/// A decision parsed more than 64 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("had more than {LOOKED_THROUGH} bytes of the payload looked through")]
+#[error("parsed more than {MAX_PARSED} bytes of the payload")]
 pub(super) struct TooMuch;
 
-/// What is known so far of the shape of a text. The text itself comes with each call, and is always the same.
+/// The structure of a text, as far as it was parsed. Each call passes the same text.
 #[derive(Debug)]
 pub(super) struct Document {
-    /// Where its value is; none where it is not JSON.
+    /// The range of its value. `None` if it is not JSON.
     root: Option<Range<usize>>,
     /// The values that were parsed, by their first byte.
     containers: HashMap<usize, Container>,
 }
 
-/// Where the values are of an array or an object.
+/// The ranges of the values of an array or an object.
 #[derive(Debug)]
 enum Container {
     Array(Vec<Range<usize>>),
-    /// By their names. Of several by the same name the last, as most parsers have it.
+    /// By name. If a name occurs several times, the last counts, as in most parsers.
     Object(HashMap<String, Range<usize>>),
 }
 
 impl Document {
-    /// Parses the complete text once. `through` counts the bytes that were parsed.
-    pub(super) fn new(text: &str, through: &mut usize) -> Result<Self, TooMuch> {
-        spend(through, text.len())?;
+    /// Parses the complete text once. `parsed` counts the bytes that were parsed.
+    pub(super) fn new(text: &str, parsed: &mut usize) -> Result<Self, TooMuch> {
+        spend(parsed, text.len())?;
         let root = serde_json::from_str::<&RawValue>(text)
             .ok()
             .filter(|value| depth(value.get()) <= DEPTH)
-            .map(|value| place_of(value, text));
+            .map(|value| range_of(value, text));
         Ok(Self {
             root,
             containers: HashMap::new(),
         })
     }
 
-    /// The text at an RFC 6901 pointer; none where there is nothing, or where it is no pointer.
+    /// The text at an RFC 6901 pointer. `None` if there is no value, or the pointer is invalid.
     pub(super) fn at<'t>(
         &mut self,
         text: &'t str,
         pointer: &str,
-        through: &mut usize,
+        parsed: &mut usize,
     ) -> Result<Option<&'t str>, TooMuch> {
         let Some(mut place) = self.root.clone() else {
             return Ok(None);
@@ -67,7 +67,7 @@ impl Document {
                 Some(container) => container,
                 None => {
                     let part = text.get(place.clone()).unwrap_or_default();
-                    let Some(container) = Container::of(part, place.start, through)? else {
+                    let Some(container) = Container::of(part, place.start, parsed)? else {
                         return Ok(None);
                     };
                     self.containers.entry(place.start).or_insert(container)
@@ -83,26 +83,26 @@ impl Document {
 }
 
 impl Container {
-    /// The places of the values in a text that begins at `start`; none of one that is neither an array nor an object.
-    fn of(text: &str, start: usize, through: &mut usize) -> Result<Option<Self>, TooMuch> {
+    /// The ranges of the values in a text that starts at `start`. `None` if it is neither an array nor an object.
+    fn of(text: &str, start: usize, parsed: &mut usize) -> Result<Option<Self>, TooMuch> {
         let in_whole = |value: &RawValue| {
-            let place = place_of(value, text);
+            let place = range_of(value, text);
             start + place.start..start + place.end
         };
         match text.as_bytes().first() {
             Some(b'[') => {
-                spend(through, text.len())?;
+                spend(parsed, text.len())?;
                 let values: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
                 Ok(Some(Self::Array(
                     values.into_iter().map(in_whole).collect(),
                 )))
             }
             Some(b'{') => {
-                spend(through, text.len())?;
+                spend(parsed, text.len())?;
                 let members: Members<'_> = serde_json::from_str(text).unwrap_or_default();
                 let members = members.0.into_iter();
                 let named = members.filter_map(|(name, value)| {
-                    // A name with half of a surrogate pair is none that a pointer could have.
+                    // No pointer can contain a name with half of a surrogate pair.
                     Some((serde_json::from_str(name.get()).ok()?, in_whole(value)))
                 });
                 Ok(Some(Self::Object(named.collect())))
@@ -122,28 +122,28 @@ impl Container {
     }
 }
 
-/// An array's index as RFC 6901 has it: digits, no zero before others.
+/// An array index as in RFC 6901: digits, without leading zeros.
 fn index(token: &str) -> Option<usize> {
     let is_index = token == "0" || (!token.starts_with(['0', '+']) && !token.is_empty());
     if is_index { token.parse().ok() } else { None }
 }
 
-fn spend(through: &mut usize, bytes: usize) -> Result<(), TooMuch> {
-    *through = through.saturating_add(bytes);
-    if *through > LOOKED_THROUGH {
+fn spend(parsed: &mut usize, bytes: usize) -> Result<(), TooMuch> {
+    *parsed = parsed.saturating_add(bytes);
+    if *parsed > MAX_PARSED {
         return Err(TooMuch);
     }
     Ok(())
 }
 
-/// Where a value is in the text that it was read from.
-fn place_of(value: &RawValue, text: &str) -> Range<usize> {
+/// The range of a value in the text that it was read from.
+fn range_of(value: &RawValue, text: &str) -> Range<usize> {
     let value = value.get();
     let start = value.as_ptr().addr().saturating_sub(text.as_ptr().addr());
     start..start + value.len()
 }
 
-/// How deep the arrays and objects of a JSON text are nested.
+/// The nesting depth of the arrays and objects of a JSON text.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let mut bytes = text.bytes();
@@ -169,7 +169,7 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// The members of an object in their order, names and values as they stand.
+/// The members of an object in their order, with unchanged names and values.
 #[derive(Default)]
 struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
@@ -200,16 +200,16 @@ mod tests {
     use super::*;
 
     fn at(text: &str, pointer: &str) -> Option<String> {
-        let mut through = 0;
-        let mut document = Document::new(text, &mut through).unwrap();
-        let found = document.at(text, pointer, &mut through).unwrap();
-        // Whatever was found once is found again, from what is known by then.
-        assert_eq!(document.at(text, pointer, &mut through).unwrap(), found);
+        let mut parsed = 0;
+        let mut document = Document::new(text, &mut parsed).unwrap();
+        let found = document.at(text, pointer, &mut parsed).unwrap();
+        // A second search, which uses what the first one parsed, gives the same result.
+        assert_eq!(document.at(text, pointer, &mut parsed).unwrap(), found);
         found.map(str::to_owned)
     }
 
     #[test]
-    fn a_pointer_finds_the_text_as_it_stands() {
+    fn a_pointer_finds_the_unchanged_text() {
         let text = r#" {"price": 1.10, "id": 123456789012345678901234567890, "large": -1E+400,
             "name": "\u00e9 \ud83d", "list": [ 1 , [ 2, {"a" : null } ] ], "a/b": {"m~n": true},
             "twice": {"first": 1}, "twice": 2.0, "": "nameless", "\ud83d": 4, "\u0061": 5, "0": [6] } "#;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_has_nothing_anywhere() {
+    fn a_text_that_is_not_json_has_no_values() {
         for text in [
             "",
             "not json",
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_no_json_and_overflows_no_stack() {
+    fn deep_nesting_is_not_json_and_does_not_overflow_the_stack() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(at(&nested(DEPTH), "").is_some());
         assert!(at(&nested(DEPTH), &"/0".repeat(DEPTH - 1)).is_some());
@@ -271,30 +271,30 @@ mod tests {
     }
 
     #[test]
-    fn a_large_text_is_looked_through_once_and_not_for_each_pointer() {
+    fn a_large_text_is_parsed_once_and_not_for_each_pointer() {
         let numbers: Vec<_> = (0..100_000).map(|number| number.to_string()).collect();
         let text = format!("{{\"items\": [{}]}}", numbers.join(","));
-        let mut through = 0;
-        let mut document = Document::new(&text, &mut through).unwrap();
+        let mut parsed = 0;
+        let mut document = Document::new(&text, &mut parsed).unwrap();
         for number in 0..100_000 {
-            let found = document.at(&text, &format!("/items/{number}"), &mut through);
+            let found = document.at(&text, &format!("/items/{number}"), &mut parsed);
             assert_eq!(found, Ok(Some(number.to_string().as_str())));
         }
-        assert!(through <= 3 * text.len(), "{through}");
+        assert!(parsed <= 3 * text.len(), "{parsed}");
     }
 
     #[test]
-    fn what_nesting_makes_of_a_large_text_is_bounded() {
+    fn parsing_of_a_nested_large_text_is_limited() {
         let text = format!(
             "{}{}{}",
             "[".repeat(100),
             "1".repeat(1 << 20),
             "]".repeat(100)
         );
-        let mut through = 0;
-        let mut document = Document::new(&text, &mut through).unwrap();
-        assert!(document.at(&text, &"/0".repeat(50), &mut through).is_ok());
-        let found = document.at(&text, &"/0".repeat(100), &mut through);
+        let mut parsed = 0;
+        let mut document = Document::new(&text, &mut parsed).unwrap();
+        assert!(document.at(&text, &"/0".repeat(50), &mut parsed).is_ok());
+        let found = document.at(&text, &"/0".repeat(100), &mut parsed);
         assert_eq!(found, Err(TooMuch));
     }
 }

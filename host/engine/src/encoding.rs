@@ -1,6 +1,6 @@
-//! From a policy's file to the bytes of a component. The file is a component, a core module, which is encoded as one, or the text of either.
+//! Turns a policy's file into the bytes of a component. The file is a component, a core module, which is encoded as a component, or the text of either.
 //!
-//! The shape of the file is checked before anything else works on it. Its custom sections are dropped and not read: the names of a core module's exports tell which interfaces it has.
+//! The shape of the file is checked before it is parsed by anything else. Its custom sections are dropped unread: a core module's interfaces are recognised by the names of its exports.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use backstop_core::text::cut;
 use crate::sections;
 use crate::shape::{Shape, ShapeError};
 
-/// The contract, of which the types of core modules are taken.
+/// The contract, which has the types for core modules.
 const CONTRACT: &str = include_str!("../wit/policy.wit");
 
-/// The interfaces of which a policy exports at least one, as a core module names them: followed by `#` and the function.
+/// The interfaces of which a policy exports at least one. In a core module, their names are followed by `#` and the function.
 pub const INTERFACES: [&str; 4] = [
     "backstop:policy/settings@0.1.0",
     "backstop:policy/classifier@0.1.0",
@@ -24,19 +24,19 @@ pub const INTERFACES: [&str; 4] = [
     "backstop:policy/dead-lettering@0.1.0",
 ];
 
-/// The most bytes of text. A text written by hand has a few thousand; whoever generates a large module can use the binary format.
+/// The maximum size of a text, in bytes. Hand-written text has a few thousand; generators of large modules can use the binary format.
 const TEXT: usize = 8 << 20;
 
-/// The most pairs of a block and a branch in text: finding the block that a branch names takes a step for each block around it.
+/// The maximum number of blocks times branches in a text: resolving a branch takes a step for each enclosing block.
 const PAIRS: usize = 200_000_000;
 
-/// The most lines of an error that repeats some of the file.
+/// The maximum number of lines of an error that quotes the file.
 const EXCERPT_LINES: usize = 16;
 
-/// The longest of these lines, in bytes: enough for the columns up to 500 that an error in text points at.
+/// The maximum length of these lines, in bytes: enough for the columns, up to 500, that an error in a text points to.
 const EXCERPT_WIDTH: usize = 560;
 
-/// What a core module may import from.
+/// The modules that a core module may import from.
 const GIVEN: [&str; 3] = [
     "backstop:policy/log@0.1.0",
     "backstop:policy/payload@0.1.0",
@@ -46,7 +46,7 @@ const GIVEN: [&str; 3] = [
 /// The file can't be encoded as a component.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodingError {
-    /// Over the limit.
+    /// The file exceeds the limit.
     #[error("it has {size} bytes, more than the limit of {limit}")]
     TooLarge {
         /// The file's size.
@@ -54,17 +54,17 @@ pub enum EncodingError {
         /// See [`Limits::component`](crate::Limits::component).
         limit: usize,
     },
-    /// Text over its own limit, which is fixed.
+    /// The text exceeds the fixed limit of texts.
     #[error(
-        "it is text of {size} bytes, more than the limit of {TEXT}; put it into the binary format, such as with `wasm-tools parse FILE -o policy.wasm`"
+        "it is text of {size} bytes, more than the limit of {TEXT}; convert it to the binary format, for example with `wasm-tools parse FILE -o policy.wasm`"
     )]
     LargeText {
         /// The file's size.
         size: usize,
     },
-    /// Text with more blocks and branches than can be matched in a short time.
+    /// The text has more blocks and branches than can be matched in a short time.
     #[error(
-        "it is text with {blocks} blocks and {branches} branches, more than the limit of {PAIRS} pairs; put it into the binary format, such as with `wasm-tools parse FILE -o policy.wasm`"
+        "it is text with {blocks} blocks and {branches} branches, more than the limit of {PAIRS} pairs; convert it to the binary format, for example with `wasm-tools parse FILE -o policy.wasm`"
     )]
     TangledText {
         /// Blocks, loops and conditions.
@@ -72,7 +72,7 @@ pub enum EncodingError {
         /// Branches to them.
         branches: usize,
     },
-    /// Nothing in it.
+    /// The file is empty.
     #[error(
         "it is empty; expected a WebAssembly component, a core module or the text of either (.wat)"
     )]
@@ -82,15 +82,15 @@ pub enum EncodingError {
         "it is a precompiled file of wasmtime; expected the WebAssembly that it was compiled from"
     )]
     Precompiled,
-    /// Neither.
+    /// The file is something else.
     #[error(
         "it is {what}; expected a WebAssembly component, a core module or the text of either (.wat)"
     )]
     Unknown {
-        /// What it looks like.
+        /// What it appears to be.
         what: &'static str,
     },
-    /// Text with a mistake.
+    /// The text has an error.
     #[error("its text is not WebAssembly: {0}")]
     Text(String),
     /// A version of the binary format that this host does not know.
@@ -98,19 +98,19 @@ pub enum EncodingError {
         "it is WebAssembly in version {0:?} of the binary format; expected a component or a core module of version 1"
     )]
     Version([u8; 4]),
-    /// Too much of something, or not valid.
+    /// It exceeds a limit of its shape, or is invalid.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// A core module that imports what core modules are not given.
+    /// A core module imports a module that core modules are not granted.
     #[error(
-        "it is a core module that imports `{module}`, and a core module is given only `{}`; make a component of it, such as with `wasm-tools component new`", GIVEN.join("`, `")
+        "it is a core module that imports `{module}`, but core modules can import only `{}`; convert it to a component, for example with `wasm-tools component new`", GIVEN.join("`, `")
     )]
     Import {
         /// The module that it is imported from.
         module: String,
     },
-    /// A core module of which no component can be made.
-    #[error("it is a core module that is no policy: {0}")]
+    /// A core module can't be encoded as a component.
+    #[error("it is a core module but not a policy: {0}")]
     Module(String),
 }
 
@@ -141,12 +141,12 @@ pub(super) fn component(file: &[u8], limit: usize) -> Result<Vec<u8>, EncodingEr
         }
     };
     Shape::of(&binary)?;
-    // The names of functions are the only custom section of use: they appear in the messages of traps.
+    // Of the custom sections, only the names of functions are kept: they appear in the messages of traps.
     let bare = sections::without(&binary, |name| name != "name").map_err(ShapeError::from)?;
     if is_module { encode(bare) } else { Ok(bare) }
 }
 
-/// From text, or a refusal that says what the file is instead.
+/// Assembles text, or explains what the file is instead.
 fn assemble(file: &[u8]) -> Result<Vec<u8>, EncodingError> {
     if file.is_empty() {
         return Err(EncodingError::Empty);
@@ -168,7 +168,7 @@ fn assemble(file: &[u8]) -> Result<Vec<u8>, EncodingError> {
     let text = std::str::from_utf8(file).map_err(|_| EncodingError::Unknown {
         what: "neither WebAssembly nor text",
     })?;
-    // As some editors begin a file.
+    // Some editors write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.trim_start().starts_with(['(', ';']) {
         return Err(EncodingError::Unknown {
@@ -186,7 +186,7 @@ fn assemble(file: &[u8]) -> Result<Vec<u8>, EncodingError> {
     wat::parse_str(text).map_err(|error| EncodingError::Text(excerpt(&error.to_string())))
 }
 
-/// An error without most of what it repeats of the file: the start of each line, and of few lines. An error in text shows the whole line that it is in, and that may be the whole file.
+/// Shortens an error that quotes the file: the start of a few lines. An error in a text quotes its complete line, which may be the complete file.
 fn excerpt(error: &str) -> String {
     let lines = error.lines().take(EXCERPT_LINES).map(|line| {
         let mut line = line.to_owned();
@@ -199,7 +199,7 @@ fn excerpt(error: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A component from a core module that is valid and has no custom sections but names: its functions have the contract's types.
+/// Encodes a valid core module without custom sections other than names. Its functions have the contract's types.
 fn encode(mut module: Vec<u8>) -> Result<Vec<u8>, EncodingError> {
     let outline = Outline::of(&module)?;
     let (resolve, world) = world_of(&outline)?;
@@ -217,7 +217,7 @@ impl EncodingError {
     }
 }
 
-/// The exports of a core module, whose names say what it answers.
+/// The names of a core module's exports, which identify its interfaces.
 struct Outline {
     exports: Vec<String>,
 }
@@ -225,7 +225,7 @@ struct Outline {
 impl Outline {
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "only imports and exports are looked at"
+        reason = "only imports and exports matter"
     )]
     fn of(module: &[u8]) -> Result<Self, EncodingError> {
         let mut exports = Vec::new();
@@ -261,7 +261,7 @@ impl Outline {
     }
 }
 
-/// A world with all imports that a module is granted, and with the interfaces of which it exports functions.
+/// A world with all granted imports, and with the interfaces of the exported functions.
 fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
     let exported: String = INTERFACES
         .iter()
@@ -270,7 +270,7 @@ fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
         .collect();
     if exported.is_empty() {
         return Err(EncodingError::Module(
-            "it exports none of our functions; expected at least one such as `backstop:policy/backoff@0.1.0#delay`".to_owned(),
+            "it exports no function of the contract; expected at least one such as `backstop:policy/backoff@0.1.0#delay`".to_owned(),
         ));
     }
     let given: String = GIVEN.map(|it| format!("import {it};")).concat();
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_repeats_little_of_a_file_that_is_one_long_line() {
+    fn an_error_quotes_little_of_a_file_that_is_one_long_line() {
         let long = "x".repeat(1 << 20);
         for text in [
             format!("(module (funk) (; {long} ;))"),

@@ -8,8 +8,8 @@ use backstop_core::fallback;
 
 use crate::bindings::{default_classifier, log, payload, types};
 use crate::limits::{Limits, Meter};
-use crate::looked_at::LookedAt;
 use crate::payload::{Lookups, Payload};
+use crate::payload_reads::PayloadReads;
 
 /// One line that a policy logged.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -20,13 +20,13 @@ pub struct LogLine {
     pub message: String,
 }
 
-/// The cost of a call to the host, in bytes of [`Limits::payload`] and in addition to the bytes it moves: this bounds the number of calls, too.
+/// The cost of a call to the host, in bytes of [`Limits::payload`] and in addition to the bytes it moves: this limits the number of calls too.
 const CALL: usize = 64;
 
-/// The additional cost of a read of the payload: it allows 15,000 reads for a decision, and not a quarter of a million.
+/// The additional cost of a read of the payload: it limits a decision to 15,000 reads instead of a quarter of a million.
 const READ: usize = 1024;
 
-/// The most log lines of a decision, however short they are.
+/// The maximum number of log lines of a decision, even if they are short.
 const LINES: usize = 256;
 
 /// The time that a policy's clocks show. It never changes: the same failure gets the same answer at any time.
@@ -59,7 +59,7 @@ pub(super) struct Host {
     printed: Vec<u8>,
     log: Vec<LogLine>,
     lookups: Lookups,
-    looked_at: LookedAt,
+    payload_reads: PayloadReads,
     is_started: bool,
     has_read_clock: bool,
 }
@@ -83,7 +83,7 @@ impl Host {
             printed: Vec::new(),
             log: Vec::new(),
             lookups: Lookups::default(),
-            looked_at: LookedAt::default(),
+            payload_reads: PayloadReads::default(),
             is_started: false,
             has_read_clock: false,
         }
@@ -98,7 +98,7 @@ impl Host {
         self.printed.clear();
         self.log.clear();
         self.lookups = Lookups::default();
-        self.looked_at = LookedAt::default();
+        self.payload_reads = PayloadReads::default();
         self.has_read_clock = false;
     }
 
@@ -106,7 +106,7 @@ impl Host {
         &self.limits
     }
 
-    /// Ends the start of the language's runtime: reads of a clock count from now on.
+    /// Marks the end of the language runtime's start: reads of a clock count from now on.
     pub(super) fn start_evaluation(&mut self) {
         self.is_started = true;
     }
@@ -123,7 +123,7 @@ impl Host {
     }
 
     /// The lines that the policy logged, and what it read of the payload.
-    pub(super) fn into_traces(mut self) -> (Vec<LogLine>, LookedAt) {
+    pub(super) fn into_traces(mut self) -> (Vec<LogLine>, PayloadReads) {
         let printed = String::from_utf8_lossy(&self.printed);
         let lines = printed.lines().filter(|line| !line.trim().is_empty());
         self.log.extend(lines.map(|line| LogLine {
@@ -131,7 +131,7 @@ impl Host {
             message: line.to_owned(),
         }));
         self.log.truncate(LINES);
-        (self.log, self.looked_at)
+        (self.log, self.payload_reads)
     }
 
     /// Logs output to stdout or stderr, up to the log's limit.
@@ -200,9 +200,9 @@ impl payload::Host for Host {
         self.spend(READ + pointer.len())?;
         let found = self.lookups.get(&self.payload, &pointer)?;
         if !self.payload.knows(&pointer) {
-            self.looked_at.add_unknown(&pointer);
+            self.payload_reads.add_unknown(&pointer);
         }
-        self.looked_at.add(pointer, found.as_deref());
+        self.payload_reads.add(pointer, found.as_deref());
         self.spend(found.as_ref().map_or(0, String::len))?;
         Ok(found)
     }

@@ -27,7 +27,7 @@ pub enum EvaluationError {
     /// It requested more than its limit, and failed when that was refused.
     #[error("wanted more {0} than its limit and gave up in {1}")]
     OutOfBounds(&'static str, Phase),
-    /// It trapped: it stopped itself, or broke a rule of WebAssembly.
+    /// It trapped: it aborted, or violated a rule of WebAssembly.
     #[error("failed in {1}: {0}")]
     Trapped(String, Phase),
     /// It rejects its settings.
@@ -100,7 +100,7 @@ pub(super) struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// A store under the sandbox's limits. Nothing of the policy runs before [`Live::start`].
+    /// A store with the sandbox's limits. The policy does not run before [`Live::start`].
     pub(super) fn new(
         sandbox: &'a Sandbox,
         component: &'a Component,
@@ -151,7 +151,7 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// The same instance for another evaluation: everything that is counted for each answer starts again at zero.
+    /// Prepares the instance for another evaluation: everything that is counted for each answer starts at zero again.
     pub(super) fn renew(&mut self, random: f64) -> Result<(), EvaluationError> {
         self.store.set_epoch_deadline(self.sandbox.ticks());
         self.store.data_mut().renew(random);

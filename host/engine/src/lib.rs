@@ -26,14 +26,14 @@
 //!
 //! A module uses only those above it:
 //!
-//! | module | what it has |
+//! | module | content |
 //! |---|---|
 //! | `digest`, [`builtin`], [`trust`] | digests of files, the built-in policies, and whose files are trusted |
-//! | `limits`, `config` | what a policy may use, and what WebAssembly the engine allows |
-//! | `shape`, [`sections`], `encoding` | from a file to the bytes of a component, checked for size before anything works on it |
+//! | `limits`, `config` | the limits of a policy, and the WebAssembly features that the engine allows |
+//! | `shape`, [`sections`], `encoding` | from a file to the bytes of a component, with limits that are checked before anything else parses it |
 //! | `component_error`, `compiler`, `compiled` | from bytes to machine code: in a child process, or compiled before |
 //! | `sandbox` | the engine, its pool of instances, and its clock |
-//! | `document`, `payload`, `looked_at` | what a policy may read of a message's body, and what it did read |
+//! | `document`, `payload`, `payload_reads` | the parts of a message's body that a policy can read, and those that it has read |
 //! | `bindings`, `host`, `wasi` | the functions that a policy can call |
 //! | `component`, `instance` | a loaded component, and one instance of it during one decision |
 //! | `parts`, `policy`, [`probe`] | a policy, its evaluation, and its validation |
@@ -51,11 +51,11 @@ mod encoding;
 mod host;
 mod instance;
 mod limits;
-mod looked_at;
 #[cfg(test)]
 mod mutation_tests;
 mod parts;
 mod payload;
+mod payload_reads;
 mod policy;
 pub mod probe;
 mod sandbox;
@@ -73,9 +73,9 @@ pub use encoding::{EncodingError, INTERFACES};
 pub use host::{LogLine, StoppedClock};
 pub use instance::{EvaluationError, Phase};
 pub use limits::{CompileLimits, Limits};
-pub use looked_at::LookedAt;
 pub use parts::{Parts, Role};
 pub use payload::Payload;
+pub use payload_reads::PayloadReads;
 pub use policy::{Evaluation, MissingRole, Part, PartName, Policy, Session};
 pub use probe::ProbeError;
 pub use sandbox::{Sandbox, SandboxError};

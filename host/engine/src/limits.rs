@@ -9,7 +9,7 @@ use wasmtime::ResourceLimiter;
 pub struct Limits {
     /// Instructions, roughly: wasmtime's fuel. Deterministic.
     pub fuel: u64,
-    /// Elapsed time, for where the fuel is set high. Generous, since it depends on the machine.
+    /// Elapsed time, in case the fuel is set high. Generous, because it depends on the machine.
     pub time: Duration,
     /// Linear memory in bytes, all of its memories together.
     pub memory: usize,
@@ -25,7 +25,7 @@ pub struct Limits {
     pub payload: usize,
     /// The file in bytes.
     pub component: usize,
-    /// The limits of the child process that compiles the file, where there is one: see [`Compiler`](crate::Compiler).
+    /// The limits of the child process that compiles the file, if there is one: see [`Compiler`](crate::Compiler).
     pub compile: CompileLimits,
 }
 
@@ -40,7 +40,7 @@ pub struct CompileLimits {
     pub memory: usize,
 }
 
-/// Compiling an interpreter of 17 MiB, as policies in Python contain it, takes a quarter of this.
+/// Compiling the 17 MiB interpreter of a Python policy takes a quarter of this.
 impl Default for CompileLimits {
     fn default() -> Self {
         Self {

@@ -1,6 +1,6 @@
-//! Policies with bits flipped, bytes moved, names changed and sections doubled: whatever comes of it is loaded or refused, and never ends the process.
+//! Policies with bits flipped, bytes moved, names changed and sections doubled: each mutant is loaded or refused, and none ends the process.
 //!
-//! In the suite this takes a few seconds. For longer, with the whole of compiling and a decision, set `BACKSTOP_MUTATION_SECONDS`; `BACKSTOP_MUTATION_FILES` names more policies to begin with, separated by colons, and `BACKSTOP_MUTATION_SEED` another seed.
+//! In the suite this takes a few seconds. For a longer run with compiling and a decision, set `BACKSTOP_MUTATION_SECONDS`; `BACKSTOP_MUTATION_FILES` names more policies to start with, separated by colons, and `BACKSTOP_MUTATION_SEED` another seed.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,15 +12,15 @@ use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 use super::{Component, Limits, Part, Payload, Policy, Sandbox, builtin, encoding};
 use backstop_core::{clock, examples};
 
-/// Bytes at the edges of what a length, a count, an opcode or a name can be.
+/// Bytes at the limits of lengths, counts, opcodes and names.
 const EDGES: [u8; 12] = [
     0, 1, 0x0b, 0x3f, 0x40, 0x60, 0x7f, 0x80, 0xc0, 0xef, 0xfe, 0xff,
 ];
 
-/// A policy by hand that uses what built-in ones do not.
+/// A hand-written policy with features that the built-in ones do not use.
 const BY_HAND: &str = include_str!("../first-policy.wat");
 
-/// Two components, one within the other, with types of every kind.
+/// Two nested components, with types of every kind.
 const NESTED: &str = r#"(component
   (import "backstop:policy/log@0.1.0" (instance $log
     (type $l (enum "debug" "info" "warn" "error"))
@@ -56,8 +56,8 @@ const NESTED: &str = r#"(component
   (instance $exported (instantiate $shim (with "configure" (func $lifted))))
   (export "backstop:policy/settings@0.1.0" (instance $exported)))"#;
 
-/// What mutations begin with, by name.
-fn begin_with() -> Vec<(String, Vec<u8>)> {
+/// The files to mutate, by name.
+fn originals() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for name in builtin::names() {
         let module = builtin::bytes(name).unwrap();
@@ -87,7 +87,7 @@ fn mutate(file: &mut Vec<u8>, other: &[u8], rng: &mut ChaCha8Rng) {
         0 | 1 => file[at] ^= 1 << rng.random_range(0..8),
         2 => file[at] = EDGES[rng.random_range(0..EDGES.len())],
         3 => drop(file.drain(at..at + length)),
-        // Bytes of the same file or another, put in or written over.
+        // Inserts bytes of this or another file, or overwrites with them.
         4 => {
             let from = if rng.random() {
                 file.clone()
@@ -103,7 +103,7 @@ fn mutate(file: &mut Vec<u8>, other: &[u8], rng: &mut ChaCha8Rng) {
             let to = at.min(file.len() - length);
             file.copy_within(start..start + length, to);
         }
-        // A number of seven bits becomes one of more.
+        // A number of seven bits becomes a longer one.
         6 => {
             let bytes = [0xff, 0xff, 0xff, 0xff, 0x0f];
             let most = rng.random_range(1..5);
@@ -115,7 +115,7 @@ fn mutate(file: &mut Vec<u8>, other: &[u8], rng: &mut ChaCha8Rng) {
     }
 }
 
-/// Changes a letter of a name, or puts one name of the file in place of another.
+/// Changes a letter of a name, or replaces a name by another of the file.
 fn rename(file: &mut [u8], rng: &mut ChaCha8Rng) {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-:/@.#_".contains(&byte);
     let mut names = Vec::new();
@@ -170,7 +170,7 @@ fn rearrange(file: &mut Vec<u8>, rng: &mut ChaCha8Rng) {
         0 => drop(file.splice(to..to, section)),
         1 => drop(file.drain(start..end)),
         2 => file[start] = rng.random_range(0..16),
-        // The count that most sections begin with.
+        // The count at the start of most sections.
         3 if content < file.len() => {
             let counts: [&[u8]; 4] = [
                 &[0],
@@ -188,7 +188,7 @@ fn rearrange(file: &mut Vec<u8>, rng: &mut ChaCha8Rng) {
     }
 }
 
-/// The mutant of a number: the same in every run with this seed.
+/// The mutant with this number, the same in every run with this seed.
 fn mutant(files: &[(String, Vec<u8>)], seed: u64, number: u64) -> (&str, Vec<u8>) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(1 << 32).wrapping_add(number));
     let which = usize::try_from(number).unwrap() % files.len();
@@ -203,7 +203,7 @@ fn mutant(files: &[(String, Vec<u8>)], seed: u64, number: u64) -> (&str, Vec<u8>
 
 #[test]
 fn mutants_are_encoded_or_refused() {
-    let files = begin_with();
+    let files = originals();
     let (mut taken, mut refused) = (0, 0);
     for number in 0..2_000 {
         match encoding::component(&mutant(&files, 0, number).1, 1 << 20) {
@@ -211,16 +211,16 @@ fn mutants_are_encoded_or_refused() {
             Err(_) => refused += 1,
         }
     }
-    // Neither all nothing: the mutations reach into what is looked at.
+    // Both happen, so the mutations reach the parts that are checked.
     assert!(
         taken > 100 && refused > 500,
-        "{taken} taken, {refused} refused"
+        "{taken} accepted, {refused} refused"
     );
 }
 
 #[test]
-fn mutants_are_loaded_and_asked_or_refused() {
-    let files: Vec<_> = begin_with();
+fn mutants_are_loaded_and_evaluated_or_refused() {
+    let files: Vec<_> = originals();
     let small = |(_, file): &&(String, Vec<u8>)| file.len() < 8 << 10;
     let seconds = std::env::var("BACKSTOP_MUTATION_SECONDS").ok();
     let limits = Limits {
@@ -229,11 +229,11 @@ fn mutants_are_loaded_and_asked_or_refused() {
     };
     let sandbox = Sandbox::on_demand(limits).unwrap();
     let Some(seconds) = seconds else {
-        // Those that compile in no time.
+        // Those that compile quickly.
         let files: Vec<_> = files.iter().filter(small).cloned().collect();
         for number in 0..200 {
             let (_, file) = mutant(&files, 0, number);
-            load_and_ask(&sandbox, &file);
+            load_and_evaluate(&sandbox, &file);
         }
         return;
     };
@@ -245,10 +245,10 @@ fn mutants_are_loaded_and_asked_or_refused() {
     let mut number = 0;
     while clock::instant() < until {
         let (name, file) = mutant(&files, seed, number);
-        // Still there if the process ends here.
+        // Remains if the process ends here.
         std::fs::write(&kept, &file).unwrap();
         let started: Instant = clock::instant();
-        let outcome = catch_unwind(AssertUnwindSafe(|| load_and_ask(&sandbox, &file)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| load_and_evaluate(&sandbox, &file)));
         let took = started.elapsed();
         if took > slowest.0 {
             slowest = (took, number);
@@ -268,8 +268,8 @@ fn mutants_are_loaded_and_asked_or_refused() {
     }
 }
 
-/// 0 where it is refused before it is compiled, 1 where it is refused then, 2 where it is loaded and has answered or broken.
-fn load_and_ask(sandbox: &Sandbox, file: &[u8]) -> usize {
+/// 0 if it is refused before it is compiled, 1 if it is refused later, 2 if it is loaded and evaluated.
+fn load_and_evaluate(sandbox: &Sandbox, file: &[u8]) -> usize {
     use super::ComponentError;
     let component: Arc<Component> = match Component::load(sandbox, "mutant", file) {
         Ok(component) => component,

@@ -30,7 +30,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// A value for each role that is filled. The host's defaults answer for the others.
+/// A value for each filled role. The host's defaults apply to the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts<T> {
     /// Classifies the error.
@@ -64,7 +64,7 @@ impl<T> Parts<T> {
         parts.into_iter().flatten()
     }
 
-    /// The same, to change them.
+    /// The values, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let parts = [
             &mut self.classifier,

@@ -1,11 +1,11 @@
-//! The message's body, as a policy may read it.
+//! The message's body, for policies to read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::document::{Document, TooMuch};
 
-/// A body, or what is known of one.
+/// A complete body, or the known parts of one.
 #[derive(Debug)]
 pub struct Payload(Content);
 
@@ -16,17 +16,17 @@ enum Content {
     Parts(BTreeMap<String, Option<String>>),
 }
 
-/// What is known of a pointer in a recorded body.
+/// What a recorded body contains at a pointer.
 enum Recorded<'a> {
-    /// This is there, or nothing is.
+    /// This text, or no value.
     Part(Option<&'a str>),
-    /// It is in this text, which is at a pointer above.
+    /// A value within this text, which is at a pointer above.
     Below {
         above: &'a str,
         text: &'a str,
         rest: &'a str,
     },
-    /// Nothing.
+    /// Unknown.
     Unknown,
 }
 
@@ -37,17 +37,17 @@ impl Default for Payload {
 }
 
 impl Payload {
-    /// The payload whose text is this body.
+    /// A payload with this body.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(Content::Body(text.into()))
     }
 
-    /// The payload of a decision record: what the policy read of it, by pointer.
+    /// The payload of a decision record: the parts that the policy read, by pointer.
     pub fn recorded(parts: BTreeMap<String, Option<String>>) -> Self {
         Self(Content::Parts(parts))
     }
 
-    /// The size of the body in bytes; of one of which parts are known, that of the parts.
+    /// The size in bytes of the body, or of its known parts.
     pub fn size(&self) -> usize {
         match &self.0 {
             Content::Body(text) => text.len(),
@@ -55,7 +55,7 @@ impl Payload {
         }
     }
 
-    /// Whether it is known what the body has there. Of a recorded body that is so at and below the pointers that were recorded.
+    /// Whether the value at this pointer is known. In a recorded body, values at and below the recorded pointers are known.
     pub fn knows(&self, pointer: &str) -> bool {
         match &self.0 {
             Content::Body(_) => true,
@@ -67,13 +67,13 @@ impl Payload {
 /// The parts of a payload that one decision has parsed so far.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// The texts that were parsed, by their pointers.
+    /// The parsed texts, by pointer.
     documents: BTreeMap<String, Document>,
     looked_through: usize,
 }
 
 impl Lookups {
-    /// The JSON text at an RFC 6901 pointer, as it stands in the body; none where the body is not JSON or has nothing there, and none where that is not [known](Payload::knows). An error where one decision has too much parsed.
+    /// The JSON text at an RFC 6901 pointer, unchanged. `None` if the body is not JSON, has no value there, or the value is not [known](Payload::knows). An error if the decision has parsed too much.
     pub(super) fn get(
         &mut self,
         payload: &Payload,
@@ -104,7 +104,7 @@ fn recorded_at<'a>(parts: &'a BTreeMap<String, Option<String>>, pointer: &'a str
         return Recorded::Part(part.as_deref());
     }
     if !pointer.is_empty() && !pointer.starts_with('/') {
-        // No pointer: it leads nowhere in any body.
+        // An invalid pointer has no value in any body.
         return Recorded::Part(None);
     }
     let above = pointer.rmatch_indices('/').find_map(|(at, _)| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_body_is_known_at_and_below_what_was_read_of_it() {
+    fn a_recorded_body_is_known_at_and_below_the_recorded_pointers() {
         let parts = [
             ("/order", Some(r#"{"id":"o-1","lines":[{"qty":2}]}"#)),
             ("/order/lines", Some(r#"[ {"qty":3} ]"#)),
@@ -157,7 +157,7 @@ mod tests {
         let mut lookups = Lookups::default();
         for (pointer, known, expected) in [
             ("/order/id", true, Some(r#""o-1""#)),
-            // Of what was read of it closest by.
+            // From the closest recorded pointer.
             ("/order/lines/0", true, Some(r#"{"qty":3}"#)),
             ("/order/none", true, None),
             ("/order/id", true, Some(r#""o-1""#)),

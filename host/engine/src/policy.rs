@@ -18,9 +18,9 @@ use crate::component::Component;
 use crate::digest::PolicyDigest;
 use crate::host::{LogLine, StoppedClock};
 use crate::instance::{EvaluationError, Live};
-use crate::looked_at::LookedAt;
 use crate::parts::{Parts, Role};
 use crate::payload::Payload;
+use crate::payload_reads::PayloadReads;
 use crate::sandbox::Sandbox;
 
 /// One component of a policy, with its settings.
@@ -32,17 +32,17 @@ pub struct Part {
     pub settings: Settings,
 }
 
-/// A policy: which part answers which question. The host has its default for a question that no part answers.
+/// A policy: for each question, the part that answers it. The host's default answers questions without a part.
 #[derive(Clone)]
 pub struct Policy {
     sandbox: Sandbox,
     parts: Vec<Part>,
     roles: Roles,
-    /// Why there is nothing to evaluate.
+    /// Why the policy is unavailable, if it is.
     unavailable: Option<String>,
 }
 
-/// For each question, the part that answers it: its index, and where its functions are.
+/// For each question, the part that answers it: its index, and the indices of its functions.
 #[derive(Clone, Default)]
 struct Roles {
     classifier: Option<(usize, classifier::GuestIndices)>,
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Policy {
     }
 }
 
-/// The result of one evaluation: the answer, and what it took.
+/// The result of one evaluation: the answer, and its cost.
 #[derive(Debug)]
 pub struct Evaluation {
     /// The answer, or why there is none.
@@ -99,7 +99,7 @@ pub struct Evaluation {
     /// The lines that the policy logged, at most [`Limits::log`](crate::Limits::log) bytes and 256 lines for each part.
     pub log: Vec<LogLine>,
     /// The parts of the payload that it read.
-    pub looked_at: LookedAt,
+    pub payload_reads: PayloadReads,
     /// The fuel that all of its parts used.
     pub fuel: u64,
     /// The linear memory of all of its parts, in bytes.
@@ -158,7 +158,7 @@ impl Policy {
         }
     }
 
-    /// The same with these settings on top of its own, in each of its parts.
+    /// Merges these settings over its own, in each of its parts.
     pub fn with_settings(&self, above: &Settings) -> Self {
         let mut policy = self.clone();
         for part in &mut policy.parts {
@@ -167,7 +167,7 @@ impl Policy {
         policy
     }
 
-    /// Whether it is in place of a policy that could not be loaded.
+    /// Whether it represents a policy that could not be loaded.
     pub fn is_unavailable(&self) -> bool {
         self.unavailable.is_some()
     }
@@ -202,7 +202,7 @@ impl Policy {
         self.parts.iter().map(|part| &part.component)
     }
 
-    /// The names of the parts, which stay when their files change.
+    /// The names of the parts, which do not change with their files.
     pub fn name(&self) -> String {
         let names: Vec<_> = self
             .parts
@@ -224,7 +224,7 @@ impl Policy {
         }
     }
 
-    /// The digests of the files, in the order of the parts. They tell one version of a policy from another.
+    /// The digests of the files, in the order of the parts. They identify a version of the policy.
     pub fn digests(&self) -> Vec<PolicyDigest> {
         self.parts
             .iter()
@@ -243,7 +243,7 @@ impl Policy {
         })
     }
 
-    /// Evaluates the policy for a failure, in fresh instances under the sandbox's limits. Blocks for no longer than those allow, and never panics because of the policy.
+    /// Evaluates the policy for a failure, in fresh instances under the sandbox's limits. Blocks no longer than they allow, and never panics because of the policy.
     pub fn evaluate(&self, failure: &Failure, payload: &Arc<Payload>) -> Evaluation {
         self.evaluate_at(StoppedClock::AT_WORK, failure, payload)
     }
@@ -268,7 +268,7 @@ impl Policy {
         let mut evaluation = Evaluation {
             answer,
             log: Vec::new(),
-            looked_at: LookedAt::default(),
+            payload_reads: PayloadReads::default(),
             fuel: 0,
             memory: 0,
             read_clock: false,
@@ -279,16 +279,16 @@ impl Policy {
             let host = live.into_host();
             evaluation.memory += host.meter.memory();
             evaluation.read_clock |= host.has_read_clock();
-            let (log, looked_at) = host.into_traces();
+            let (log, payload_reads) = host.into_traces();
             evaluation.log.extend(log);
-            evaluation.looked_at.extend(looked_at);
+            evaluation.payload_reads.extend(payload_reads);
         }
         evaluation.took = started.elapsed();
         evaluation
     }
 }
 
-/// Evaluates a policy many times in the same instances, which are configured once. For measuring and simulating, never for a message: what a policy keeps in memory may leak from one answer to the next.
+/// Evaluates a policy many times in the same instances, which are configured once. Only for measuring and simulating, never for a message: the policy's memory may leak from one answer to the next.
 pub struct Session<'a>(Run<'a>);
 
 impl std::fmt::Debug for Session<'_> {
@@ -318,7 +318,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Classify and judge; then, on `retry`, delay. The one place that passes a failure to a policy, cut to the sizes that the contract allows.
+    /// Classify and judge; then, on `retry`, delay. This is the only place that passes a failure to a policy; it truncates it to the sizes of the contract.
     fn answer(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         if let Some(why) = &self.policy.unavailable {
             return Err(EvaluationError::NotLoaded(why.clone()));
@@ -360,7 +360,7 @@ impl<'a> Run<'a> {
         Ok(Answer { class, action }.validate()?)
     }
 
-    /// The instance of a part, made and configured when it is first needed.
+    /// The instance of a part, created and configured on first use.
     fn live(&mut self, index: usize) -> Result<&mut Live<'a>, EvaluationError> {
         match self.lives.entry(index) {
             Entry::Occupied(live) => Ok(live.into_mut()),

@@ -29,7 +29,7 @@ pub struct ProbeError {
 }
 
 impl ProbeError {
-    /// The failure and the log; neither matters where it rejects its settings.
+    /// The failure and the log, which do not matter if it rejects its settings.
     fn circumstances(&self) -> String {
         if let EvaluationError::Settings(_) | EvaluationError::NoSettings(_) = self.broken {
             return String::new();

@@ -16,7 +16,7 @@ use crate::limits::Limits;
 /// How often the engine's epoch advances: the resolution of [`Limits::time`].
 const TICK: Duration = Duration::from_millis(10);
 
-/// The most decisions that run at once; more would only wait for a processor.
+/// The maximum number of decisions at once. More would only wait for a processor.
 const DECISIONS: u32 = 16;
 
 /// Instances in the pool: one for each component of a decision's policy, at most three.
@@ -82,38 +82,38 @@ impl Sandbox {
         })
     }
 
-    /// The same, with policies that are compiled already.
+    /// Sets the folders of compiled policies.
     #[must_use]
     pub fn with_compiled(mut self, compiled: Compiled) -> Self {
         self.compiled = compiled;
         self
     }
 
-    /// The same, with another place to compile policies.
+    /// Sets where policies are compiled.
     #[must_use]
     pub fn with_compiler(mut self, compiler: Compiler) -> Self {
         self.compiler = compiler;
         self
     }
 
-    /// The same, with at most this many decisions at once: from 1 to the size of the pool.
+    /// Sets the maximum number of decisions at once: from 1 to the size of the pool.
     #[must_use]
     pub fn deciding_at_once(mut self, decisions: u32) -> Self {
         self.slots = Arc::new(Slots::new(decisions.clamp(1, DECISIONS)));
         self
     }
 
-    /// Policies that are compiled already.
+    /// The folders of compiled policies.
     pub fn compiled(&self) -> &Compiled {
         &self.compiled
     }
 
-    /// What each policy may use.
+    /// The limits of each policy.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The same for two sandboxes that compile a file in the same way, under the same limits of compiling.
+    /// A value that is equal for sandboxes that compile files in the same way, with the same limits.
     pub fn compilation(&self) -> impl Hash {
         (
             self.engine.precompile_compatibility_hash(),
@@ -133,11 +133,11 @@ impl Sandbox {
     }
 }
 
-/// Memories and tables of one component; Python's and JavaScript's have two and a handful.
+/// The memories and tables of one component. Those of Python and JavaScript have two memories and a handful of tables.
 const MEMORIES: u32 = 4;
 const TABLES: u32 = 20;
 
-/// A pool for components of several modules, as the Python and JavaScript toolchains build them, and for as many of the largest as there may be at once: no policy takes another's share.
+/// A pool for components of several modules, as built by the Python and JavaScript toolchains. It has space for the largest possible components in all slots, so that no policy takes another's share.
 fn pool(limits: &Limits) -> PoolingAllocationConfig {
     let per_component = u32::try_from(limits.instances).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();

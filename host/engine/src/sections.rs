@@ -3,14 +3,14 @@
 use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// The file without those of its custom sections whose name `is_dropped`, in the modules and components that are nested in it too.
+/// Removes the custom sections whose name `is_dropped`, in nested modules and components too.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "most sections are copied, whatever they are"
+    reason = "all other sections are copied"
 )]
 pub fn without(file: &[u8], is_dropped: impl Fn(&str) -> bool) -> wasmparser::Result<Vec<u8>> {
     let mut output = Vec::with_capacity(file.len());
-    // What the nested files were begun in; each is written when it ends, with its length before it.
+    // The outputs of the enclosing files. Each nested file is written when it ends, after its length.
     let mut outer = Vec::new();
     for payload in Parser::new(0).parse_all(file) {
         let payload = payload?;
@@ -63,17 +63,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dropped_goes_at_every_depth_and_the_rest_stays_as_it_was() {
+    fn sections_are_dropped_at_every_depth_and_the_rest_is_unchanged() {
         let text = "(component $outer (core module $inner (@custom \"kept\" \"this\") (@custom \"dropped\" \"that\") (func $secret (export \"f\"))) (core instance (instantiate $inner)))";
-        let whole = wat::parse_str(text).unwrap();
+        let original = wat::parse_str(text).unwrap();
         let holds =
             |file: &[u8], text: &str| file.windows(text.len()).any(|it| it == text.as_bytes());
-        assert!(holds(&whole, "secret") && holds(&whole, "this") && holds(&whole, "that"));
-        let left = without(&whole, |name| name != "kept").unwrap();
+        assert!(holds(&original, "secret") && holds(&original, "this") && holds(&original, "that"));
+        let left = without(&original, |name| name != "kept").unwrap();
         assert!(!holds(&left, "secret") && !holds(&left, "outer") && !holds(&left, "that"));
         assert!(holds(&left, "this"));
         wasmparser::Validator::new().validate_all(&left).unwrap();
         assert_eq!(without(&left, |name| name != "kept").unwrap(), left);
-        assert_eq!(without(&whole, |_| false).unwrap(), whole);
+        assert_eq!(without(&original, |_| false).unwrap(), original);
     }
 }

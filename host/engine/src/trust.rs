@@ -1,4 +1,4 @@
-//! Whose files are trusted. Machine code runs outside of the sandbox, so it may only come from files that no user can write who could not have replaced the program itself.
+//! Whose files are trusted. Machine code runs outside of the sandbox, so it may only come from files that only users can write who could replace the program itself.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

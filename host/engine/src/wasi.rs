@@ -1,6 +1,6 @@
 //! WASI 0.2 that grants nothing, for components that the JavaScript, Python and Go toolchains build.
 //!
-//! Environment, arguments and preopened folders are empty, there is no terminal, the clocks stand still ([`StoppedClock`]), a sleep is over at once, random bytes come from the failure's own random number, and what is written to stdout or stderr goes to the policy's log. Everything else traps when it is called. Nothing waits: a wait inside a host function would be out of reach of fuel and epoch.
+//! Environment, arguments and preopened folders are empty, there is no terminal, the clocks are stopped ([`StoppedClock`]), a sleep returns immediately, random bytes are derived from the failure's random number, and output to stdout and stderr goes to the policy's log. Everything else traps when it is called. Nothing waits, because fuel and epochs can't interrupt a wait inside a host function.
 
 use sha2::{Digest, Sha256};
 use wasmtime::component::types::ComponentItem;
@@ -11,7 +11,7 @@ use wasmtime::{StoreContextMut, bail};
 
 use crate::host::{Host, StoppedClock};
 
-/// The packages of WASI 0.2 that a policy may import from; what is not defined below traps.
+/// The packages of WASI 0.2 that a policy may import from; functions that are not defined below trap.
 pub(super) const PACKAGES: [&str; 6] = [
     "wasi:cli/",
     "wasi:clocks/",
@@ -21,7 +21,7 @@ pub(super) const PACKAGES: [&str; 6] = [
     "wasi:sockets/",
 ];
 
-/// How much may be written at a time.
+/// The maximum size of one write.
 const WRITABLE: u64 = 4096;
 
 /// Host resources that have no state of their own.
@@ -142,7 +142,7 @@ fn environment(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> 
     given(instance, "initial-cwd", || None::<String>)
 }
 
-/// Every wait is over at once: only the clock has something to wait for.
+/// Every wait returns immediately, because only clocks can be waited for.
 fn poll(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
     instance.func_wrap(
         "[method]pollable.ready",
@@ -195,7 +195,7 @@ fn streams(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// A function without arguments that always answers the same.
+/// Defines a function without arguments that always returns the same value.
 fn given<T>(
     instance: &mut LinkerInstance<'_, Host>,
     name: &str,
@@ -208,7 +208,7 @@ where
     instance.func_wrap(name, move |_, (): ()| Ok((answer(),)))
 }
 
-/// The time of a stopped clock. The read is recorded: an author is warned where an answer depends on it.
+/// The time of a stopped clock. The read is recorded, so that authors can be warned if an answer depends on it.
 fn clock<T>(
     instance: &mut LinkerInstance<'_, Host>,
     time: impl Fn(StoppedClock) -> T + Send + Sync + 'static,
@@ -236,18 +236,18 @@ fn resource_type(name: &str) -> ResourceType {
         "pollable" => ResourceType::host::<Pollable>(),
         "terminal-input" => ResourceType::host::<TerminalInput>(),
         "terminal-output" => ResourceType::host::<TerminalOutput>(),
-        // Never handed out, since whatever would make one traps: told apart by a number made of the name.
+        // No such resource is ever created, because every constructor traps. A hash of the name identifies the type.
         other => ResourceType::host_dynamic(other.bytes().fold(0, |number: u32, byte| {
             number.wrapping_mul(31).wrapping_add(byte.into())
         })),
     }
 }
 
-/// The next `length` bytes of the stream that SHA-256 makes of the failure's random number: the same whenever the failure is decided again.
+/// The next `length` bytes of a stream that is derived from the failure's random number with SHA-256, so it is the same in every evaluation of the failure.
 fn random_bytes(store: &mut StoreContextMut<'_, Host>, length: u64) -> wasmtime::Result<Vec<u8>> {
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     if length > store.data().limits().strings {
-        bail!("asked for {length} random bytes at once");
+        bail!("requested {length} random bytes at once");
     }
     let mut bytes = Vec::with_capacity(length + 32);
     while bytes.len() < length {

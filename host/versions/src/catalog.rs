@@ -1,4 +1,4 @@
-//! What the policies of a host share: the sandbox, the way to their sources, the store, and what a new version must pass.
+//! What the policies of a host share: the sandbox, the clients of remote sources, the store, and the requirements for new versions.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub const ROLLBACKS: &str = "backstop_policy_rollbacks_total";
 /// How often S3 and registries are checked by default.
 pub const REFRESH: Duration = Duration::from_secs(60);
 
-/// How often a file is checked whose folder does not report changes.
+/// How often a file is checked if its folder does not report changes.
 pub const POLL: Duration = Duration::from_secs(5);
 
 /// Shared by all policies of a host; cheap to clone.
@@ -24,15 +24,15 @@ pub struct Catalog {
     pub sandbox: Sandbox,
     /// The clients of S3 and of registries.
     pub remotes: Remotes,
-    /// Where good versions are kept between two starts.
+    /// The store of good versions, kept between two starts.
     pub store: Option<Store>,
-    /// Where it is kept which versions could not be compiled or loaded.
+    /// The store of refusals: versions that could not be compiled or loaded.
     pub refusals: Option<Store>,
-    /// The keys that may sign policies; without keys, no signature is required.
+    /// The keys that may sign policies. `None` if no signature is required.
     pub keys: Option<Keys>,
     /// How often sources that report no changes are checked.
     pub refresh: Duration,
-    /// How often files are checked, where their folders are not to be watched.
+    /// How often files are checked instead of watching their folders. `None` to watch.
     pub poll: Option<Duration>,
     /// When a failing version is rolled back.
     pub roll_back: RollBack,
@@ -69,7 +69,7 @@ impl Catalog {
     }
 }
 
-/// Policies that need no signature, and of which nothing is kept.
+/// For policies without required signatures and without a store.
 impl From<&Sandbox> for Catalog {
     fn from(sandbox: &Sandbox) -> Self {
         Self {

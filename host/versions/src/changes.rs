@@ -1,20 +1,20 @@
-//! Changes in watched folders, and when to act on them: a file is often written in several steps, and is read once they are over.
+//! Changes in watched folders, and when to act on them. A file is often written in several steps; it is read after the last.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use backstop_core::clock;
 
-/// How long a policy's files must not have changed before they are checked.
+/// A policy's files are checked when they have not changed for this long.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// When they are checked anyway, if they change all the time.
-const LONGEST: Duration = Duration::from_secs(2);
+/// Files that change all the time are checked after this long.
+const MAX_DEBOUNCE: Duration = Duration::from_secs(2);
 
-/// The delay for anything else in a folder: it may be a log, which changes all the time.
-const OTHERS: Duration = Duration::from_secs(1);
+/// The delay after a change of another file in the folder, which may be a log that changes all the time.
+const OTHER_FILES_DELAY: Duration = Duration::from_secs(1);
 
-/// Changes that were not acted on yet.
+/// Changes that were not handled yet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pending {
     /// The first and the last change of a policy's own files.
@@ -31,11 +31,11 @@ impl Pending {
         }
     }
 
-    /// When to act on the changes. While a policy's own files change, other changes do not count.
+    /// When to handle the changes. While a policy's own files change, other changes are ignored.
     fn due(&self) -> Option<Instant> {
         match self.own {
-            Some((first, last)) => Some((last + DEBOUNCE).min(first + LONGEST)),
-            None => self.other.map(|first| first + OTHERS),
+            Some((first, last)) => Some((last + DEBOUNCE).min(first + MAX_DEBOUNCE)),
+            None => self.other.map(|first| first + OTHER_FILES_DELAY),
         }
     }
 }
@@ -46,7 +46,7 @@ struct State {
     has_ended: bool,
 }
 
-/// The changes that a thread has to act on, reported by other threads.
+/// Changes that other threads report to the thread that handles them.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     state: Mutex<State>,
@@ -70,7 +70,7 @@ impl Changes {
         self.state().has_ended
     }
 
-    /// Whether it is time to act on changes. True once for each time.
+    /// Whether it is time to handle changes. If so, they count as handled.
     pub(super) fn take(&self) -> bool {
         let mut state = self.state();
         let is_due = state.pending.due();
@@ -81,7 +81,7 @@ impl Changes {
         is_due
     }
 
-    /// Waits until it is time to act on changes, for `longest`, or until the end.
+    /// Waits until it is time to handle changes, for `longest`, or until [`Changes::end`].
     pub(super) fn wait(&self, longest: Duration) {
         let until = clock::instant() + longest;
         while !self.take() {
@@ -105,16 +105,16 @@ impl Changes {
 mod tests {
     use super::*;
 
-    /// When it is due, in milliseconds, after changes at these.
+    /// The time of the check, in milliseconds, after changes at these times.
     fn due(own: &[u64], others: &[u64]) -> Option<u128> {
-        let began = clock::instant();
+        let start = clock::instant();
         let mut pending = Pending::default();
         for (is_own, times) in [(true, own), (false, others)] {
             for at in times {
-                pending.add(is_own, began + Duration::from_millis(*at));
+                pending.add(is_own, start + Duration::from_millis(*at));
             }
         }
-        Some(pending.due()?.duration_since(began).as_millis())
+        Some(pending.due()?.duration_since(start).as_millis())
     }
 
     #[test]
@@ -134,12 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_acted_on_once() {
+    fn changes_are_handled_once() {
         let changes = Changes::default();
         changes.wait(Duration::ZERO);
         changes.state().pending.add(true, clock::instant());
         assert!(!changes.take());
-        let long_ago = clock::instant().checked_sub(LONGEST).unwrap();
+        let long_ago = clock::instant().checked_sub(MAX_DEBOUNCE).unwrap();
         changes.state().pending.own = Some((long_ago, clock::instant()));
         assert!(changes.take());
         assert!(!changes.take());

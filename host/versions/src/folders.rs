@@ -29,16 +29,16 @@ const NETWORK: [u64; 10] = [
     0x786F_4256, // VirtualBox
 ];
 
-/// Watched folders. A watch on a file itself would miss an editor that replaces it, and Kubernetes, which swaps a symlink next to it.
+/// Watched folders. A watch on the file itself would miss editors, which replace the file, and Kubernetes, which swaps a symlink next to it.
 pub(super) struct Folders {
     watcher: Option<RecommendedWatcher>,
     own: Arc<Mutex<Own>>,
     watched: BTreeSet<PathBuf>,
-    silent: bool,
+    unreliable: bool,
 }
 
 impl Folders {
-    /// No folders yet. `changed` is called for each change in one of them, with whether it was of one of the policy's own files or of a link to them.
+    /// Starts with no folders. `changed` is called for each change in one of them, with `true` if it concerns one of the policy's own files or a link to them.
     pub(super) fn new(changed: impl Fn(bool) + Send + 'static) -> Self {
         let own = Arc::<Mutex<Own>>::default();
         let known = Arc::clone(&own);
@@ -68,16 +68,16 @@ impl Folders {
                 .ok(),
             own,
             watched: BTreeSet::new(),
-            silent: false,
+            unreliable: false,
         }
     }
 
-    /// Whether changes may happen that are not reported.
-    pub(super) fn are_silent(&self) -> bool {
-        self.silent
+    /// Whether some changes may not be reported.
+    pub(super) fn are_unreliable(&self) -> bool {
+        self.unreliable
     }
 
-    /// Watches the folders that matter for this policy now: a symlink may point elsewhere than before. With `polled`, none is watched.
+    /// Watches the folders of this policy's files. They may change, because a symlink may point elsewhere than before. With `polled`, no folder is watched.
     pub(super) fn follow(&mut self, spec: &PolicySpec, polled: bool) {
         let paths = spec.sources().filter_map(|source| match &source.location {
             Location::Path(path) if !source.is_pinned() => Some(path),
@@ -92,12 +92,12 @@ impl Folders {
         }
         let wanted = own.folders.clone();
         let before = std::mem::replace(&mut *lock(&self.own), own);
-        let is_silent = polled || wanted.iter().any(|folder| is_network(folder));
+        let is_unreliable = polled || wanted.iter().any(|folder| is_network(folder));
         let Some(watcher) = self.watcher.as_mut().filter(|_| !polled) else {
-            self.silent = !wanted.is_empty();
+            self.unreliable = !wanted.is_empty();
             return;
         };
-        self.silent = is_silent;
+        self.unreliable = is_unreliable;
         self.watched.retain(|folder| {
             let is_kept = wanted.contains(folder) && !before.is_replaced;
             if !is_kept {
@@ -114,10 +114,10 @@ impl Folders {
                     self.watched.insert(folder);
                 }
                 Err(error) => {
-                    if !self.silent {
+                    if !self.unreliable {
                         tracing::warn!(folder = %folder.display(), %error, "a folder can't be watched: the policy in it is checked every few seconds");
                     }
-                    self.silent = true;
+                    self.unreliable = true;
                 }
             }
         }
@@ -167,16 +167,16 @@ impl Own {
             let signature = signature_path(&path);
             self.names.extend(signature.file_name().map(OsString::from));
             for link in path.ancestors() {
-                let (Ok(target), Some(beside)) = (link.read_link(), link.parent()) else {
+                let (Ok(target), Some(parent)) = (link.read_link(), link.parent()) else {
                     continue;
                 };
-                self.folders.insert(beside.to_owned());
+                self.folders.insert(parent.to_owned());
                 self.names.extend(link.file_name().map(OsString::from));
                 followed += 1;
                 if followed <= LINKS
                     && let Ok(rest) = path.strip_prefix(link)
                 {
-                    let target = beside.join(target);
+                    let target = parent.join(target);
                     paths.push(match rest == Path::new("") {
                         true => target,
                         false => target.join(rest),
@@ -194,7 +194,7 @@ impl Own {
         ) && event.paths.iter().any(|path| self.folders.contains(path))
     }
 
-    /// Whether this path is one of them, or a folder of theirs.
+    /// Whether this path is one of the policy's own, or a folder of one.
     fn has(&self, path: &Path) -> bool {
         let Some(name) = path.file_name() else {
             return true;
@@ -213,7 +213,7 @@ impl Own {
 }
 
 fn is_network(folder: &Path) -> bool {
-    // Its width and its sign differ between platforms; the number has 32 bits.
+    // The type of the field differs between platforms; the magic number has 32 bits.
     rustix::fs::statfs(folder).is_ok_and(|system| {
         let magic = i128::from(system.f_type) & 0xFFFF_FFFF;
         NETWORK.iter().any(|network| i128::from(*network) == magic)
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_any_link_on_the_way_is_noticed() {
+    fn a_change_of_any_link_on_the_path_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         let at = |name: &str| top.join(name);
@@ -246,11 +246,11 @@ mod tests {
         let own = of(&at("current/policy.wasm"));
         for needed in ["", "current", "releases/2", "releases/2/..v1"] {
             let needed = at(needed).canonicalize().unwrap();
-            let is_there = own
+            let is_watched = own
                 .folders
                 .iter()
                 .any(|folder| folder.canonicalize().is_ok_and(|it| it == needed));
-            assert!(is_there, "{}: {own:?}", needed.display());
+            assert!(is_watched, "{}: {own:?}", needed.display());
         }
         for (changed, is_own) in [
             ("current", true),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::catalog::RollBack;
 
-/// Counts the messages with a broken decision within a sliding time window. A message counts once, however often it is decided: one that breaks every version must not roll any of them back.
+/// Counts the messages with a broken decision within a sliding time window. A message counts once, however often it breaks, so that one message that breaks every version does not roll them all back.
 #[derive(Debug)]
 pub(crate) struct Health {
     limit: RollBack,
@@ -21,7 +21,7 @@ impl Health {
         }
     }
 
-    /// Counts a broken decision on this message. The number of such messages within the time window, where there are too many.
+    /// Counts a broken decision on this message. Returns the number of such messages within the time window if it reaches the limit.
     pub(crate) fn record_failure(&mut self, message_id: &str, now: Instant) -> Option<u32> {
         let limit = self.limit.broken;
         if limit == 0 {
@@ -31,7 +31,7 @@ impl Health {
         let broken = &mut self.broken;
         broken.retain(|(at, id)| id != message_id && now.duration_since(*at) <= within);
         broken.push_back((now, message_id.to_owned()));
-        // No more are kept than are counted.
+        // More than the limit need not be kept.
         while u32::try_from(broken.len()).is_ok_and(|count| count > limit) {
             broken.pop_front();
         }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_messages_within_the_time_are_too_many() {
+    fn the_limit_counts_messages_within_the_time_window() {
         let mut health = health(3);
         let start = clock::instant();
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_counts_once_from_its_last_broken_decision_on() {
+    fn a_message_counts_once_with_the_time_of_its_last_broken_decision() {
         let mut health = health(2);
         let start = clock::instant();
         let at = |seconds| start + Duration::from_secs(seconds);

@@ -1,6 +1,6 @@
 //! Where a retry policy comes from, and how it changes while it decides.
 //!
-//! [`PolicySpec`] names a policy, [`Catalog`] is what the policies of a host share, [`LivePolicy`] has the active version, and a [`Watcher`] replaces it when its source changes.
+//! [`PolicySpec`] names a policy, [`Catalog`] is what the policies of a host share, [`LivePolicy`] holds the active version, and a [`Watcher`] replaces it when its source changes.
 //!
 //! ```
 //! use backstop_engine::{Limits, Sandbox};
@@ -17,7 +17,7 @@
 //!
 //! A module uses only those above it:
 //!
-//! | module | what it has |
+//! | module | content |
 //! |---|---|
 //! | `signature`, `signing` | keys and signatures of policies |
 //! | `source` | names of policies, and fetching: built-in, file or folder, S3 (feature `s3`), OCI registry (feature `oci`) |
@@ -25,9 +25,9 @@
 //! | `error` | why a version is refused |
 //! | `store` | good versions, compiled code and refusals, kept between two starts |
 //! | `catalog` | what the policies of a host share |
-//! | `live` | the line fetch, verify, load, validate, activate; the active version, startup, update checks and roll-backs |
+//! | `live` | the pipeline: fetch, verify, load, validate, activate; the active version, startup, update checks and roll-backs |
 //! | `watch` | when to check for updates: changed folders, and a schedule |
-//! | [`outcome`], [`preset`], [`scenario`] | scenarios: what an author or an operator expects of a policy |
+//! | [`outcome`], [`preset`], [`scenario`] | scenarios: the expectations of an author or an operator |
 
 mod catalog;
 mod changes;

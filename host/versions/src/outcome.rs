@@ -57,14 +57,14 @@ pub struct Tried {
     pub log: Vec<LogLine>,
 }
 
-/// The smallest failure that a policy fails a check with.
+/// The minimised failure with which a policy fails a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Found {
     /// The number of the generated failure that it was minimised from, from 1.
     pub case: u32,
     /// The seed of the generated failures.
     pub seed: u64,
-    /// A scenario that fails for the same reason, as TOML; none where no scenario can express it.
+    /// A scenario that fails for the same reason, as TOML. `None` if no scenario can express it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
 }
@@ -82,7 +82,7 @@ pub struct Outcome {
     pub line: Option<usize>,
     /// Whether everything was as expected.
     pub passed: bool,
-    /// How much was tested, for people; empty if the name says it all.
+    /// How much was tested, for people. Empty if the name says it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
     /// What the author should know although the test passed.
@@ -91,10 +91,10 @@ pub struct Outcome {
     /// What was compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
-    /// Of a failed test: the decision that it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub told: Option<Tried>,
-    /// Of a failed check: how to reproduce it.
+    /// The decision that a failed test is about.
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
+    /// How to reproduce a failed check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
     /// How long it took.
@@ -117,7 +117,7 @@ impl Outcome {
             about: String::new(),
             warnings: Vec::new(),
             rows: Vec::new(),
-            told: None,
+            tried: None,
             found: None,
             took: Duration::ZERO,
         }

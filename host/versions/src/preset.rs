@@ -43,7 +43,7 @@ pub fn find(name: &str) -> Result<&'static Preset, UnknownPreset> {
 #[error("there is no preset `{0}`: expected one of {known}", known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "))]
 pub struct UnknownPreset(String);
 
-/// A preset without status, wish or details.
+/// A preset without status, retry-after or details.
 const fn plain(
     name: &'static str,
     code: &'static str,
@@ -82,14 +82,14 @@ pub const PRESETS: &[Preset] = &[
         "ThrottlingException",
         400,
         "Rate exceeded",
-        "an AWS service asks for less load",
+        "an AWS service throttles",
     ),
     http(
         "dynamodb-throughput",
         "ProvisionedThroughputExceededException",
         400,
         "The level of configured provisioned throughput for the table was exceeded.",
-        "DynamoDB: more than the table's capacity",
+        "DynamoDB: the table's capacity is exceeded",
     ),
     http(
         "s3-slow-down",
@@ -106,7 +106,7 @@ pub const PRESETS: &[Preset] = &[
             "HTTP 429",
             429,
             "too many requests",
-            "HTTP: the service asks to be left alone for 30 s",
+            "HTTP: the service asks for a delay of 30 s",
         )
     },
     http(
@@ -121,74 +121,74 @@ pub const PRESETS: &[Preset] = &[
         "HTTP 502",
         502,
         "bad gateway",
-        "HTTP: a proxy got no sense from the service",
+        "HTTP: a proxy got an invalid response from the service",
     ),
     http(
         "http-503",
         "HTTP 503",
         503,
         "service unavailable",
-        "HTTP: the service is away",
+        "HTTP: the service is unavailable",
     ),
     http(
         "http-504",
         "HTTP 504",
         504,
         "gateway timeout",
-        "HTTP: a proxy waited in vain",
+        "HTTP: a proxy got no response in time",
     ),
     http(
         "http-408",
         "HTTP 408",
         408,
         "request timeout",
-        "HTTP: the request came too slowly",
+        "HTTP: the request arrived too slowly",
     ),
     http(
         "http-400",
         "HTTP 400",
         400,
         "bad request",
-        "HTTP: the request is wrong",
+        "HTTP: the request is invalid",
     ),
     http(
         "http-401",
         "HTTP 401",
         401,
         "unauthorized",
-        "HTTP: no credentials, or outdated ones",
+        "HTTP: the credentials are missing or expired",
     ),
     http(
         "http-404",
         "HTTP 404",
         404,
         "not found",
-        "HTTP: there is no such thing",
+        "HTTP: the resource does not exist",
     ),
     http(
         "http-422",
         "HTTP 422",
         422,
         "unprocessable content",
-        "HTTP: the content makes no sense to the service",
+        "HTTP: the service can't process the content",
     ),
     plain(
         "timeout",
         "Timeout",
         "no answer within 30s",
-        "any handler: the attempt took longer than it may",
+        "any handler: the attempt exceeded its time limit",
     ),
     plain(
         "connection-refused",
         "ECONNREFUSED",
         "connection refused",
-        "the network: nobody listens there",
+        "the network: no process listens on the port",
     ),
     plain(
         "connection-reset",
         "ECONNRESET",
         "connection reset by peer",
-        "the network: the other side hung up",
+        "the network: the peer closed the connection",
     ),
     plain(
         "connect-timeout",
@@ -200,25 +200,25 @@ pub const PRESETS: &[Preset] = &[
         "dns",
         "ENOTFOUND",
         "no such host",
-        "the network: the name is not known",
+        "the network: the host name is unknown",
     ),
     plain(
         "lambda-timeout",
         "Sandbox.Timedout",
         "2026-01-01T00:00:03.000Z 8f5dd1c1 Task timed out after 3.00 seconds",
-        "Lambda: the function's time ran out",
+        "Lambda: the function exceeded its time limit",
     ),
     plain(
         "lambda-out-of-memory",
         "Runtime.OutOfMemory",
         "RequestId: 8f5dd1c1 Error: Runtime exited with error: signal: killed",
-        "Lambda: the function's memory ran out",
+        "Lambda: the function ran out of memory",
     ),
     plain(
         "lambda-crashed",
         "Runtime.ExitError",
         "RequestId: 8f5dd1c1 Error: Runtime exited with error: exit status 1",
-        "Lambda: the function's process ended",
+        "Lambda: the function's process exited",
     ),
     Preset {
         retry_after: Some(1),
@@ -231,7 +231,7 @@ pub const PRESETS: &[Preset] = &[
             "TooManyRequestsException",
             429,
             "Rate Exceeded.",
-            "Lambda: no more invocations at once",
+            "Lambda: too many concurrent invocations",
         )
     },
     Preset {
@@ -240,7 +240,7 @@ pub const PRESETS: &[Preset] = &[
             "function-error",
             "Unhandled",
             "the function failed",
-            "Lambda: the function failed and named no type",
+            "Lambda: the function failed without an error type",
         )
     },
     http(
@@ -255,35 +255,35 @@ pub const PRESETS: &[Preset] = &[
         "ValidationException",
         400,
         "One or more parameter values were invalid",
-        "an AWS service: the request is wrong",
+        "an AWS service: the request is invalid",
     ),
     http(
         "access-denied",
         "AccessDeniedException",
         400,
         "User is not authorized to perform this action",
-        "an AWS service: not allowed",
+        "an AWS service: access is denied",
     ),
     http(
         "resource-not-found",
         "ResourceNotFoundException",
         400,
         "Requested resource not found",
-        "an AWS service: there is no such table or function",
+        "an AWS service: the table or function does not exist",
     ),
     http(
         "condition-failed",
         "ConditionalCheckFailedException",
         400,
         "The conditional request failed",
-        "DynamoDB: somebody else was faster",
+        "DynamoDB: the condition of the write was not met",
     ),
     plain("exit-1", "exit 1", "", "a command: it failed"),
     plain(
         "exit-65",
         "exit 65",
         "",
-        "a command: its input is wrong for good (EX_DATAERR)",
+        "a command: its input is permanently invalid (EX_DATAERR)",
     ),
     plain(
         "exit-75",
@@ -295,7 +295,7 @@ pub const PRESETS: &[Preset] = &[
         "killed",
         "signal 9",
         "",
-        "a command: killed, often for its memory",
+        "a command: killed, often for lack of memory",
     ),
     plain(
         "panic",
@@ -311,7 +311,7 @@ mod tests {
     use backstop_core::decision::ErrorClass::{self, Permanent, Throttled, Transient};
     use backstop_core::fallback;
 
-    /// The class of each preset by the default classification, so that a change of either table is noticed.
+    /// The class of each preset in the default classification. A change of either table fails the test.
     const CLASSES: &[(ErrorClass, &[&str])] = &[
         (
             Throttled,
@@ -364,7 +364,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_preset_has_the_class_that_its_name_promises() {
+    fn every_preset_has_its_expected_class() {
         for (class, names) in CLASSES {
             for name in *names {
                 let preset = find(name).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_known_is_told_with_those_that_are() {
+    fn an_unknown_name_is_rejected_with_the_known_ones() {
         let message = find("http-5o3").unwrap_err().to_string();
         assert!(message.starts_with("there is no preset `http-5o3`: expected one of throttled, "));
     }

@@ -15,7 +15,7 @@ use backstop_files::regular_file;
 /// The suffix of a signature's file name.
 pub const SIGNATURE_SUFFIX: &str = ".minisig";
 
-/// The longest signature that is read, in bytes. minisign's own tool limits the comments in it to 8 KiB.
+/// The longest accepted signature, in bytes. minisign's own tool limits the comments in it to 8 KiB.
 pub const LONGEST: usize = 16 << 10;
 
 /// The sizes of the second and the fourth line of a signature, which are in base64.
@@ -30,7 +30,7 @@ pub struct Keys(Vec<PublicKey>);
 pub enum KeyError {
     /// An empty list, which no signature could satisfy.
     #[error(
-        "no public key is named; expected at least one, such as `backstop policy keygen` makes"
+        "no public key is given; expected at least one, such as `backstop policy keygen` generates"
     )]
     None,
     /// The file can't be read.
@@ -60,12 +60,12 @@ pub enum SignatureError {
         "it is not signed, and only signed policies are accepted: `backstop policy sign FILE --key KEY` writes FILE.minisig, which belongs next to the file; `backstop policy push --sign KEY` signs and uploads both"
     )]
     Missing,
-    /// Not a signature, or an incomplete one.
+    /// It is not a signature, or incomplete.
     #[error(
         "its signature is not one of minisign's: {0}; `backstop policy sign FILE --key KEY` writes a new one"
     )]
     Malformed(String),
-    /// By a key that is not accepted.
+    /// It is by a key that is not accepted.
     #[error("it is signed with the key {id}, which is not accepted; expected {accepted}")]
     UnknownKey {
         /// The identifier of the key.
@@ -73,9 +73,9 @@ pub enum SignatureError {
         /// The accepted keys.
         accepted: String,
     },
-    /// By an accepted key, of other bytes.
+    /// It is by an accepted key, but covers other bytes.
     #[error(
-        "its signature with the key {id} does not fit: the file was changed after it was signed, or the signature is of another file"
+        "its signature with the key {id} does not match: the file was changed after it was signed, or the signature is of another file"
     )]
     Wrong {
         /// The identifier of the key.
@@ -83,7 +83,7 @@ pub enum SignatureError {
     },
 }
 
-/// The path of a file's detached signature: next to it, as minisign writes it.
+/// The path of a file's detached signature, which is next to the file, as with minisign.
 pub fn signature_path(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(SIGNATURE_SUFFIX);
@@ -112,11 +112,11 @@ impl Keys {
                 accepted: self.to_string(),
             });
         };
-        // Without output, and also in the older form that signs the file itself and not its hash.
-        let fits = |key: &PublicKey| {
+        // Without output; the older form, which signs the file itself and not its hash, is accepted too.
+        let matches = |key: &PublicKey| {
             minisign::verify(key, &signature, Cursor::new(file), true, false, true).is_ok()
         };
-        if fits(first) || named.any(fits) {
+        if matches(first) || named.any(matches) {
             Ok(())
         } else {
             Err(SignatureError::Wrong { id })

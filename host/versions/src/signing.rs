@@ -12,7 +12,7 @@ use super::signature::{LONGEST, key_id};
 use backstop_core::failure::Timestamp;
 use backstop_files::regular_file;
 
-/// A key that signs, decrypted. Its secret is never shown.
+/// A key that signs, decrypted. `Debug` does not show its secret.
 pub struct SecretKey(minisign::SecretKey);
 
 /// A new key pair.
@@ -41,14 +41,14 @@ pub enum SigningError {
     },
     /// Not a file that minisign or `backstop policy keygen` wrote.
     #[error(
-        "{} is not a secret key of minisign; `backstop policy keygen NAME` makes one, NAME.key", path.display()
+        "{} is not a secret key of minisign; `backstop policy keygen NAME` generates one, NAME.key", path.display()
     )]
     Malformed {
         /// The file.
         path: PathBuf,
     },
     /// The password can't be read.
-    #[error("can't ask for the password of {}", path.display())]
+    #[error("can't read the password of {}", path.display())]
     Password {
         /// The file.
         path: PathBuf,
@@ -65,13 +65,13 @@ pub enum SigningError {
         #[source]
         cause: PError,
     },
-    /// The machine has no random numbers, or a key is unusable.
-    #[error("can't make a key or a signature")]
+    /// minisign failed: the machine has no random numbers, or a key is unusable.
+    #[error("can't generate a key or a signature")]
     Failed(#[source] PError),
 }
 
 impl SecretKey {
-    /// Reads a secret key. `password` is called where the key is encrypted.
+    /// Reads a secret key. `password` is called if the key is encrypted.
     pub fn read(
         path: &Path,
         password: impl FnOnce() -> io::Result<String>,
@@ -104,17 +104,17 @@ impl SecretKey {
         })
     }
 
-    /// The signature of a file, as the text of `FILE.minisig`. `name` is the name of the file and `at` the time: both are shown to whoever verifies the signature, and are signed too.
+    /// The signature of a file, as the text of `FILE.minisig`. `name` is the name of the file and `at` the time. Both are signed too, and shown when the signature is verified.
     pub fn sign(&self, file: &[u8], name: &str, at: Timestamp) -> Result<String, SigningError> {
         let public = PublicKey::from_secret_key(&self.0).map_err(SigningError::Failed)?;
         let name = name.replace(char::is_control, "_");
-        let told = format!("timestamp:{}\tfile:{name}\thashed", at.0 / 1_000);
+        let comment = format!("timestamp:{}\tfile:{name}\thashed", at.0 / 1_000);
         let title = format!("signature with the key {}", self.id());
         minisign::sign(
             Some(&public),
             &self.0,
             Cursor::new(file),
-            Some(&told),
+            Some(&comment),
             Some(&title),
         )
         .map(String::from)
@@ -136,11 +136,11 @@ impl fmt::Debug for SecretKey {
 impl NewKeys {
     /// Generates a key pair. The secret key is encrypted if there is a password.
     pub fn generate(password: Option<String>) -> Result<Self, SigningError> {
-        let made = match password {
+        let generated = match password {
             Some(password) => KeyPair::generate_encrypted_keypair(Some(password)),
             None => KeyPair::generate_unencrypted_keypair(),
         };
-        let KeyPair { pk, sk } = made.map_err(SigningError::Failed)?;
+        let KeyPair { pk, sk } = generated.map_err(SigningError::Failed)?;
         let id = key_id(pk.keynum());
         let title = format!("backstop's secret key {id}");
         let secret = sk.to_box(Some(&title)).map_err(SigningError::Failed)?;

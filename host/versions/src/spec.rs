@@ -11,7 +11,7 @@ use crate::source::{Location, Source};
 pub struct PartSpec {
     /// The component.
     pub source: Source,
-    /// Names and values.
+    /// Its settings.
     pub settings: Settings,
 }
 
@@ -19,12 +19,12 @@ pub struct PartSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there are a few for each queue, and they are made once"
+    reason = "there are only a few for each queue"
 )]
 pub enum PolicySpec {
     /// One component.
     Single(PartSpec),
-    /// A component for each question; the host's default where none is named.
+    /// A component for each role; the host's default for a role without one.
     Composed(Parts<PartSpec>),
 }
 
@@ -40,17 +40,17 @@ impl PolicySpec {
         sources.join(" + ")
     }
 
-    /// Whether it names the same bytes for ever.
+    /// Whether it names the same bytes forever.
     pub fn is_pinned(&self) -> bool {
         self.sources().all(Source::is_pinned)
     }
 
-    /// Whether any of it is reached over the network.
+    /// Whether any part is reached over the network.
     pub fn is_remote(&self) -> bool {
         self.sources().any(Source::is_remote)
     }
 
-    /// Whether any of it is a file or a folder.
+    /// Whether any part is a file or a folder.
     pub(crate) fn has_files(&self) -> bool {
         self.sources()
             .any(|source| matches!(source.location, Location::Path(_)))
@@ -75,7 +75,7 @@ impl PolicySpec {
             .chain(composed.into_iter().flat_map(Parts::iter))
     }
 
-    /// The same for the same sources, settings and `check`, from any working directory: what a store keeps the policy's state under.
+    /// The key of the policy's state in a store. It is the same for the same sources, settings and `check`, from any working directory.
     pub(crate) fn identity(&self, check: &str) -> String {
         let mut digest = Sha256::new();
         let mut add = |text: &str| {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_settings_and_another_check_make_another_identity() {
+    fn the_identity_depends_on_settings_and_check() {
         let spec = |path: &str, base: &str| {
             PolicySpec::Single(PartSpec {
                 source: Source::path(path),

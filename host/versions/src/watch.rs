@@ -27,13 +27,13 @@ pub struct Watcher {
     watched: Vec<Arc<Changes>>,
 }
 
-/// Called for everything that happens to a policy.
+/// Called with the outcome of update checks.
 type Report = dyn Fn(&LivePolicy, Reload) + Send + Sync;
 
 impl Watcher {
-    /// Checks each of these policies for updates on a thread of its own: a policy that is slow to fetch or to compile delays no other. Pinned policies never change and are not checked.
+    /// Checks each of these policies for updates on its own thread, so that a policy that is slow to fetch or to compile does not delay others. Pinned policies never change and are not checked.
     ///
-    /// `report` is called on those threads for everything that happens.
+    /// `report` is called on those threads for every outcome except [`Reload::Unchanged`].
     pub fn start(
         policies: Vec<Arc<LivePolicy>>,
         report: impl Fn(&LivePolicy, Reload) + Send + Sync + 'static,
@@ -69,28 +69,28 @@ impl Drop for Watcher {
     }
 }
 
-/// Checks for updates until the policy is settled or the watcher is dropped. Files are checked at once: they may have changed after they were loaded and before they were watched.
+/// Checks for updates until the policy is settled or the watcher is dropped. Files are checked immediately, because they may have changed after they were loaded and before they were watched.
 fn check_repeatedly(policy: &LivePolicy, mut folders: Folders, changes: &Changes, report: &Report) {
     let catalog = policy.catalog();
-    let polls = |folders: &Folders| match folders.are_silent() {
+    let interval = |folders: &Folders| match folders.are_unreliable() {
         true => catalog.poll.unwrap_or(POLL),
         false => catalog.refresh,
     };
-    let mut schedule = Schedule::new(polls(&folders));
+    let mut schedule = Schedule::new(interval(&folders));
     let mut is_due = policy.spec().has_files() || policy.is_unsettled();
     while !changes.have_ended() && !policy.is_settled() {
         let checked = catch_unwind(AssertUnwindSafe(|| {
             // Before the check, so that changes after it are noticed.
             folders.follow(policy.spec(), catalog.poll.is_some());
-            schedule.every(polls(&folders));
+            schedule.every(interval(&folders));
             if std::mem::replace(&mut is_due, true) {
-                check(policy, polls(&folders), changes, report);
+                check(policy, interval(&folders), changes, report);
             }
         }));
         if let Err(panic) = &checked {
             tracing::error!(
                 policy = policy.spec().title(),
-                "an update check of a policy failed, and is tried again: {}",
+                "an update check of a policy failed and is retried: {}",
                 panic_message(&**panic)
             );
         }

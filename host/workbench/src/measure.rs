@@ -49,9 +49,9 @@ impl Costs {
         let payload = Arc::new(Payload::new("{}"));
         let (mut fuel, mut memory) = (0, 0);
         for failure in examples::failures() {
-            let asked = policy.evaluate(&failure, &payload);
-            fuel = fuel.max(asked.fuel);
-            memory = memory.max(asked.memory);
+            let evaluation = policy.evaluate(&failure, &payload);
+            fuel = fuel.max(evaluation.fuel);
+            memory = memory.max(evaluation.memory);
         }
         let failure = examples::ordinary_failure();
         let half = duration / 2;
@@ -60,8 +60,8 @@ impl Costs {
         });
         Ok(Self {
             compiling: subject.compiling(),
-            fresh: fresh.map_err(broke)?,
-            live: live(&policy, &payload, half).map_err(broke)?,
+            fresh: fresh.map_err(broke_later)?,
+            live: live(&policy, &payload, half).map_err(broke_later)?,
             fuel,
             memory,
         })
@@ -81,7 +81,7 @@ impl Costs {
 }
 
 /// The error of a policy that passed validation and broke on the same failure later.
-fn broke(broken: EvaluationError) -> ProbeError {
+fn broke_later(broken: EvaluationError) -> ProbeError {
     let failure = examples::ordinary_failure();
     ProbeError {
         broken,
@@ -117,9 +117,9 @@ fn repeated(
     duration: Duration,
     mut once: impl FnMut() -> Result<(), EvaluationError>,
 ) -> Result<Spread, EvaluationError> {
-    let began = clock::instant();
+    let started_at = clock::instant();
     let mut times = Vec::new();
-    while times.len() < 10 || began.elapsed() < duration {
+    while times.len() < 10 || started_at.elapsed() < duration {
         let started = clock::instant();
         once()?;
         times.push(started.elapsed());

@@ -1,4 +1,4 @@
-//! Runs work on several threads. Results come in the order of the work, whatever thread did it.
+//! Runs work on several threads. Results come in the order of the work, whichever thread did it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -11,7 +11,7 @@ pub(super) fn spread<T: Send>(
     done: impl Fn() + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let take_turns = || {
+    let worker_loop = || {
         let mut results = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -24,7 +24,7 @@ pub(super) fn spread<T: Send>(
     };
     let mut results: Vec<_> = thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.max(1))
-            .map(|_| scope.spawn(take_turns))
+            .map(|_| scope.spawn(worker_loop))
             .collect();
         workers
             .into_iter()
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_the_order_of_the_work_whatever_the_threads() {
+    fn results_come_in_the_order_of_the_work_with_any_number_of_threads() {
         let squares: Vec<_> = (0..100).map(|number| number * number).collect();
         for threads in [0, 1, 3, 200] {
             let calls = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Versions that are compiled in a child process: its limits, its crashes, and what is remembered of them.
+//! Versions that are compiled in a child process: its limits, its crashes, and remembered refusals.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ pub(super) fn alone() -> MutexGuard<'static, ()> {
 }
 
 impl World {
-    /// One whose policies are compiled in a child, within these limits.
+    /// A world whose policies are compiled in a child, within these limits.
     pub(super) fn compiling(compile: CompileLimits) -> Self {
         let mut world = Self::new();
         world.within(compile);
@@ -37,7 +37,7 @@ impl World {
             .with_compiled(compiled);
     }
 
-    /// Starts as a host does; the message if it continues with another version.
+    /// Starts as a host does. Returns the message if it uses another version.
     fn restart(&self) -> (Arc<LivePolicy>, String) {
         let (policy, refused) =
             LivePolicy::load_or_fall_back(&self.catalog, self.spec("./policy.wat"), None);
@@ -63,13 +63,13 @@ pub(super) const MINUTES: CompileLimits = CompileLimits {
 };
 
 #[test]
-fn a_policy_is_compiled_in_a_child_and_what_is_no_policy_is_refused_as_ever() {
+fn a_policy_is_compiled_in_a_child_and_invalid_files_are_refused_as_without_one() {
     let _alone = alone();
     let world = World::compiling(MINUTES);
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
     assert_eq!(wait_of(&policy), 1);
-    for (bad, said) in [
+    for (bad, shown) in [
         ("(module", "its text is not WebAssembly"),
         ("(component)", "it exports nothing"),
         ("", "it is empty"),
@@ -80,7 +80,7 @@ fn a_policy_is_compiled_in_a_child_and_what_is_no_policy_is_refused_as_ever() {
     ] {
         world.write("policy.wat", bad);
         let refused = refusal(&policy.reload());
-        assert!(refused.contains(said), "{refused}");
+        assert!(refused.contains(shown), "{refused}");
     }
     world.write("policy.wat", &waits(2));
     assert!(matches!(policy.reload(), Reload::Swapped { .. }));
@@ -93,7 +93,7 @@ fn a_policy_is_compiled_in_a_child_and_what_is_no_policy_is_refused_as_ever() {
 }
 
 #[test]
-fn each_limit_of_the_child_refuses_by_its_name_and_is_remembered_until_it_is_another() {
+fn each_limit_of_the_child_is_named_in_the_refusal_which_is_remembered_until_the_limit_changes() {
     let _alone = alone();
     let good = waits(1);
     let heavy = heavy(2);
@@ -123,29 +123,29 @@ fn each_limit_of_the_child_refuses_by_its_name_and_is_remembered_until_it_is_ano
             false,
         ),
     ];
-    for (limits, said, is_transient) in limits {
+    for (limits, shown, is_transient) in limits {
         let mut world = World::compiling(MINUTES);
         world.write("policy.wat", &good);
         let policy = world.start("./policy.wat");
         world.within(limits);
         world.write("policy.wat", &heavy);
-        // The code of the good one is kept: the limits are no hindrance to it.
+        // The code of the good one is stored, so the limits do not affect it.
         let (other, _) = world.restart();
         assert_eq!(wait_of(&other), 1);
-        assert_eq!(world.remembered(), 1, "{said}");
+        assert_eq!(world.remembered(), 1, "{shown}");
         let (other, _) = world.restart();
         assert_eq!(wait_of(&other), 1);
         let refused = refusal(&other.reload());
-        assert!(refused.contains(said), "{refused}");
-        // By the start already, unless another try may end otherwise.
+        assert!(refused.contains(shown), "{refused}");
+        // At the start already, unless another try may succeed.
         assert_eq!(
             refused.contains("is refused, as at"),
             !is_transient,
             "{refused}"
         );
-        assert!(other.status().refused.unwrap().contains(said));
+        assert!(other.status().refused.unwrap().contains(shown));
         assert!(matches!(other.reload(), Reload::Unchanged));
-        // Taken out of the way: it is compiled again, by a host that runs and by a start.
+        // Without the file, it is compiled again, by a running host and by a start.
         world.forget_refused();
         assert!(!matches!(other.reload(), Reload::Swapped { .. }));
         assert_eq!((wait_of(&other), world.remembered()), (1, 1));
@@ -156,7 +156,7 @@ fn each_limit_of_the_child_refuses_by_its_name_and_is_remembered_until_it_is_ano
     }
 }
 
-/// The child is held up: it would take for ever.
+/// The child is suspended, so it never ends.
 #[test]
 fn a_start_with_a_good_version_waits_ten_seconds_at_most_for_another() {
     let _alone = alone();
@@ -182,7 +182,7 @@ fn a_start_with_a_good_version_waits_ten_seconds_at_most_for_another() {
 }
 
 #[test]
-fn without_a_version_to_go_on_with_a_refused_one_is_tried_again() {
+fn without_another_version_a_refused_one_is_tried_again() {
     let _alone = alone();
     let mut world = World::compiling(CompileLimits {
         memory: 8 << 20,
@@ -197,24 +197,24 @@ fn without_a_version_to_go_on_with_a_refused_one_is_tried_again() {
             "{refused}: {cause}"
         );
     }
-    // A function has the fallback, and does not compile at each start.
+    // A function uses the fallback and does not compile at each start.
     let (policy, refused) = world.restart();
     assert!(policy.status().live.is_empty());
     assert!(refused.contains("is refused, as at"), "{refused}");
-    // Other limits are another chance.
+    // With other limits, it is tried again.
     world.within(MINUTES);
     let (policy, refused) = world.restart();
     assert_eq!((wait_of(&policy), refused.as_str()), (1, ""));
 }
 
 #[test]
-fn a_crash_of_the_child_is_a_refusal_and_its_end_by_others_is_none_that_lasts() {
+fn a_crash_of_the_child_is_a_lasting_refusal_and_a_kill_from_outside_is_not() {
     let _alone = alone();
     let world = World::compiling(MINUTES);
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
     // Signals that neither Rust nor the engine handles.
-    for (number, (signal, said, remembered)) in [
+    for (number, (signal, shown, remembered)) in [
         (Signal::KILL, "killed from outside: signal: 9", 0),
         (Signal::TERM, "killed from outside: signal: 15", 0),
         (
@@ -238,10 +238,10 @@ fn a_crash_of_the_child_is_a_refusal_and_its_end_by_others_is_none_that_lasts() 
             reloading.join().unwrap()
         });
         let refused = refusal(&reload);
-        assert!(refused.contains(said), "{refused}");
+        assert!(refused.contains(shown), "{refused}");
         assert_eq!((world.remembered(), wait_of(&policy)), (remembered, 1));
     }
-    // Known to the next start, which goes on with the good one at once.
+    // The next start knows it and uses the good version at once.
     let (policy, _) = world.restart();
     assert_eq!(wait_of(&policy), 1);
     let refused = refusal(&policy.reload());
@@ -252,14 +252,14 @@ fn a_crash_of_the_child_is_a_refusal_and_its_end_by_others_is_none_that_lasts() 
 }
 
 #[test]
-fn a_better_file_ends_the_child_that_compiles_the_one_before() {
+fn a_newer_file_ends_the_child_that_compiles_the_previous_one() {
     let _alone = alone();
     let world = World::compiling(MINUTES);
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, reloads) = std::sync::mpsc::channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
-        let _ = tell.send(reload);
+        let _ = sender.send(reload);
     })
     .unwrap();
     world.write("policy.wat", &heavy(2));
@@ -269,10 +269,10 @@ fn a_better_file_ends_the_child_that_compiles_the_one_before() {
         compiling.version,
         PolicyDigest::of(heavy(2).as_bytes()).short()
     );
-    // The same bytes once more are no reason to begin again; others are.
+    // Writing the same bytes does not restart it; other bytes do.
     world.write("policy.wat", &heavy(2));
     world.write("policy.wat", &waits(3));
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 3);
     held.gone();
     assert_eq!(policy.status().compiling, None);
@@ -292,9 +292,9 @@ fn the_end_of_a_watcher_ends_the_child() {
     held.gone();
 }
 
-/// The second version makes the host panic, in the check; and so does the third, where it is only looked for.
+/// The second version makes the host panic during validation, and the third during the update check.
 #[test]
-fn a_panic_in_a_watcher_is_caught_and_it_goes_on() {
+fn a_panic_in_a_watcher_is_caught_and_it_continues() {
     let _alone = alone();
     let world = World::compiling(MINUTES);
     world.write("policy.wat", &waits(1));
@@ -314,28 +314,28 @@ fn a_panic_in_a_watcher_is_caught_and_it_goes_on() {
     };
     let policy =
         LivePolicy::checked(&world.catalog, world.spec("./policy.wat"), Some(check)).unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, reloads) = std::sync::mpsc::channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {
-        let _ = tell.send(reload);
+        let _ = sender.send(reload);
     })
     .unwrap();
     world.write("policy.wat", &waits(2));
-    let refused = refusal(&next(&told));
+    let refused = refusal(&next(&reloads));
     assert!(
         refused.contains("the host failed while it loaded it: no such\\nluck"),
         "{refused}"
     );
     armed.store(true, Ordering::Relaxed);
     world.write("policy.wat", &waits(3));
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     assert!(!armed.load(Ordering::Relaxed));
     assert_eq!(wait_of(&policy), 3);
     assert_eq!(files_of(&world.at("kept/loading")), 0);
 }
 
-/// A process that ended while it loaded a version leaves what is copied here: its mark.
+/// A process that ends while it loads a version leaves its mark, which is copied here.
 #[test]
-fn a_version_during_whose_loading_a_host_ended_is_not_loaded_by_the_next_start() {
+fn a_version_that_ended_a_host_during_loading_is_not_loaded_by_the_next_start() {
     let _alone = alone();
     let world = World::compiling(MINUTES);
     let loading = world.at("kept/loading");
@@ -364,7 +364,7 @@ fn a_version_during_whose_loading_a_host_ended_is_not_loaded_by_the_next_start()
     };
     world.write("policy.wat", &waits(2));
     assert_eq!((wait_of(&start()), files_of(&loading)), (2, 0));
-    // As if that had been the end of the host, when the third version was loaded.
+    // As if the host had ended while it loaded the third version.
     world.write("policy.wat", &waits(3));
     drop(start());
     let mark = loading.join(std::fs::read_to_string(&copied).unwrap());

@@ -1,4 +1,4 @@
-//! Folders in which more happens than a finished file being moved into place.
+//! Folders with other changes than a complete file that is renamed into place.
 
 use std::io::Write;
 use std::sync::mpsc::Receiver;
@@ -8,14 +8,14 @@ use ::backstop::clock;
 use super::*;
 
 fn watched(policy: &Arc<LivePolicy>) -> (Watcher, Receiver<Reload>) {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, reloads) = std::sync::mpsc::channel();
     let watcher = Watcher::start(vec![Arc::clone(policy)], move |_, reload| {
-        let _ = tell.send(reload);
+        let _ = sender.send(reload);
     });
-    (watcher.unwrap(), told)
+    (watcher.unwrap(), reloads)
 }
 
-/// Adds `text` to the file in pieces for so long, as a shell's `>>` does: opened and closed each time.
+/// Appends `text` to the file in pieces for this long, and opens and closes the file each time, like a shell's `>>`.
 fn append(path: &Path, text: &str, pieces: usize, time: Duration) {
     for piece in text.as_bytes().chunks(text.len().div_ceil(pieces)) {
         let mut file = std::fs::File::options();
@@ -27,12 +27,12 @@ fn append(path: &Path, text: &str, pieces: usize, time: Duration) {
 }
 
 #[test]
-fn a_file_that_is_written_for_seconds_is_refused_a_time_or_two_and_not_at_each_piece() {
+fn a_file_that_is_written_for_seconds_is_refused_once_or_twice_and_not_for_each_piece() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
-    let (_watcher, told) = watched(&policy);
-    // Longer than the wait for quiet, and not so long that it would come to its end.
+    let (_watcher, reloads) = watched(&policy);
+    // Longer than the debounce, but shorter than the limit.
     std::fs::remove_file(world.at("policy.wat")).unwrap();
     append(
         &world.at("policy.wat"),
@@ -41,7 +41,7 @@ fn a_file_that_is_written_for_seconds_is_refused_a_time_or_two_and_not_at_each_p
         Duration::from_secs(3),
     );
     let mut refused = 0;
-    while let Reload::Refused { .. } = next(&told) {
+    while let Reload::Refused { .. } = next(&reloads) {
         refused += 1;
     }
     assert_eq!(wait_of(&policy), 2);
@@ -49,26 +49,26 @@ fn a_file_that_is_written_for_seconds_is_refused_a_time_or_two_and_not_at_each_p
 }
 
 #[test]
-fn a_log_beside_the_policy_neither_has_it_looked_at_all_the_time_nor_holds_up_a_version() {
+fn a_log_next_to_the_policy_neither_causes_constant_checks_nor_delays_a_version() {
     let world = World::new();
     world.write("policy.wat", &waits(1));
     let policy = world.start("./policy.wat");
-    let (_watcher, told) = watched(&policy);
+    let (_watcher, reloads) = watched(&policy);
     let log = world.at("decisions.jsonl");
     let logging = std::thread::spawn(move || {
         append(&log, &"{}\n".repeat(500), 500, Duration::from_secs(4));
     });
-    let mut looks = std::collections::BTreeSet::new();
+    let mut checks = std::collections::BTreeSet::new();
     for _ in 0..100 {
-        looks.insert(policy.status().checked);
+        checks.insert(policy.status().checked);
         std::thread::sleep(Duration::from_millis(20));
     }
     // The one at the start, and one each second.
-    assert!((2..=5).contains(&looks.len()), "{}", looks.len());
+    assert!((2..=5).contains(&checks.len()), "{}", checks.len());
     let began = clock::instant();
     world.write("new", &waits(2));
     std::fs::rename(world.at("new"), world.at("policy.wat")).unwrap();
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     let took = began.elapsed();
     assert!(
         !logging.is_finished() && took < Duration::from_secs(2),
@@ -77,22 +77,22 @@ fn a_log_beside_the_policy_neither_has_it_looked_at_all_the_time_nor_holds_up_a_
     logging.join().unwrap();
 }
 
-/// The folder is another one under the same name: what changes in it is noticed as well.
+/// Another folder gets the same name, and its changes are noticed too.
 #[test]
-fn a_folder_that_is_replaced_is_watched_on() {
+fn a_replaced_folder_is_still_watched() {
     let world = World::new();
     for (folder, wait) in [("live", 1), ("next", 2)] {
         std::fs::create_dir(world.at(folder)).unwrap();
         world.write(&format!("{folder}/policy.wat"), &waits(wait));
     }
     let policy = world.start("./live/policy.wat");
-    let (_watcher, told) = watched(&policy);
+    let (_watcher, reloads) = watched(&policy);
     std::thread::sleep(Duration::from_millis(500));
     std::fs::rename(world.at("live"), world.at("old")).unwrap();
     std::fs::rename(world.at("next"), world.at("live")).unwrap();
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 2);
     world.write("live/policy.wat", &waits(3));
-    assert!(matches!(next(&told), Reload::Swapped { .. }));
+    assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 3);
 }

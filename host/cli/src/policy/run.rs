@@ -170,8 +170,8 @@ fn as_json(policy: &Policy, failure: &Failure, evaluation: &Evaluation) -> Value
     let mut result = json!({
         "policy": parts,
         "failure": failure,
-        "payload": evaluation.looked_at.parts,
-        "payload-left-out": evaluation.looked_at.left_out,
+        "payload": evaluation.payload_reads.parts,
+        "payload-left-out": evaluation.payload_reads.left_out,
         "log": evaluation.log,
         "fuel": evaluation.fuel,
         "memory": evaluation.memory,
@@ -206,16 +206,16 @@ fn explain(policy: &Policy, failure: &Failure, evaluation: &Evaluation) {
             line("fallback", verdict(&fallback::decide(failure).action));
         }
     }
-    for (pointer, value) in &evaluation.looked_at.parts {
+    for (pointer, value) in &evaluation.payload_reads.parts {
         line(
             "read",
             format!("{pointer}: {}", value.as_deref().unwrap_or("not present")),
         );
     }
-    if evaluation.looked_at.left_out > 0 {
+    if evaluation.payload_reads.left_out > 0 {
         let more = format!(
             "{} more reads, which are not recorded",
-            evaluation.looked_at.left_out
+            evaluation.payload_reads.left_out
         );
         line("read", more);
     }

@@ -25,7 +25,7 @@ pub(super) struct Request {
     pub(super) address_space: u64,
     /// Processor time in seconds.
     pub(super) cpu: u64,
-    /// What the code is for, if not this machine.
+    /// The target of the code, if it is not this machine.
     pub(super) target: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Answer {
     Refused(String),
     /// Memory ran out.
     OutOfMemory,
-    /// Why the child can't work on this machine, whatever the file is.
+    /// Why the child can't work on this machine, for any file.
     Unable(String),
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_arrives_as_it_was_sent_and_no_half_of_one_is_taken() {
+    fn an_answer_is_read_as_it_was_written_and_an_incomplete_one_is_rejected() {
         for outcome in [
             Ok(b"code\nof several lines".to_vec()),
             Err(Answer::Refused("a\nb".to_owned())),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_has_a_bound() {
+    fn a_reason_has_a_maximum_length() {
         let mut written = Vec::new();
         write(&mut written, &Err(Answer::Refused("x".repeat(1 << 20)))).unwrap();
         assert!(written.len() < 2 * LONGEST);

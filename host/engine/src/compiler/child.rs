@@ -30,7 +30,7 @@ pub(super) fn is_own_compiler() -> bool {
 /// }
 /// ```
 ///
-/// In such a child it compiles, and returns the exit code. In any other process it returns none, and every [`Sandbox`](crate::Sandbox) created afterwards compiles policies in child processes.
+/// In such a child it compiles, and returns the exit code. In any other process it returns `None`, and every [`Sandbox`](crate::Sandbox) created afterwards compiles policies in child processes.
 pub fn compiler_process() -> Option<ExitCode> {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().is_none_or(|first| first != ARGUMENT) {
@@ -66,7 +66,7 @@ fn file(request: &Request) -> io::Result<Vec<u8>> {
 fn code(file: &[u8], request: &Request) -> Result<Vec<u8>, Answer> {
     compile(file, request.most, request.target.as_deref()).map_err(|refused| {
         let why = refused.to_string();
-        // How mmap(2) says it; what `malloc` can't give ends the process.
+        // The error of mmap(2). A failed `malloc` aborts the process instead.
         match why.contains("os error 12") {
             true => Answer::OutOfMemory,
             false => Answer::Refused(why),
@@ -89,10 +89,10 @@ fn confine(request: &Request) -> io::Result<()> {
         (Resource::Data, request.memory),
         (Resource::As, request.address_space),
     ] {
-        // Never above this user's own limit.
+        // Not above this user's own limit.
         let allowed = getrlimit(resource).maximum;
         let at_most = |most: u64| Some(allowed.map_or(most, |allowed| allowed.min(most)));
-        // What comes to its processor time gets SIGXCPU, which has a name, and SIGKILL a second later.
+        // At the limit of processor time, the kernel sends SIGXCPU, which identifies the cause, and SIGKILL a second later.
         let limit = Rlimit {
             current: at_most(most),
             maximum: at_most(most.saturating_add(u64::from(resource == Resource::Cpu))),

@@ -1,4 +1,4 @@
-//! Compiling one file, in whichever process.
+//! Compiles one file, in either process.
 
 use wasmtime::Engine;
 
@@ -16,13 +16,13 @@ pub(crate) struct Job<'a> {
     pub(crate) file: &'a [u8],
     /// See [`Limits::component`](crate::Limits::component).
     pub(crate) most: usize,
-    /// What a child may use.
+    /// The limits of a child.
     pub(crate) limits: CompileLimits,
     /// The processor and system that the code is for, if it is another one.
     pub(crate) target: Option<&'a str>,
 }
 
-/// The machine code of a policy's file, made in this process.
+/// Compiles a policy's file to machine code, in this process.
 pub(super) fn compile(
     file: &[u8],
     most: usize,

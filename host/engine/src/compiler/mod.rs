@@ -1,6 +1,6 @@
 //! From a policy's file to machine code: in this process, or in a child process whose memory, processor time and elapsed time are limited.
 //!
-//! Compiling a hostile file can crash a host, keep it busy for minutes or take gigabytes of memory. A program whose `main` begins with [`compiler_process`] has a child process of itself do that: `job` is the work, `process` the host's side, `child` the child's, and `answer` the messages between them.
+//! Compiling a hostile file can crash a host, keep it busy for minutes or take gigabytes of memory. A program whose `main` starts with [`compiler_process`] compiles in a child process of itself: `job` is the work, `process` the host's side, `child` the child's, and `answer` the messages between them.
 
 mod answer;
 mod child;
@@ -20,18 +20,18 @@ pub use job::Wanted;
 pub enum Compiler {
     /// In this process, without limits: a file that crashes the compiler crashes this process.
     InProcess,
-    /// In a child process for each file, of the program at this path, whose `main` begins with [`compiler_process`].
+    /// In a child process for each file, of the program at this path, whose `main` starts with [`compiler_process`].
     Child(PathBuf),
 }
 
 impl Compiler {
-    /// A child of this program, if its `main` began with [`compiler_process`]; this process if it did not.
+    /// A child of this program, if its `main` started with [`compiler_process`]; otherwise this process.
     pub fn of_this_program() -> Self {
         if !child::is_own_compiler() {
             return Self::InProcess;
         }
         if cfg!(target_os = "linux") {
-            // The running program, even where an upgrade has replaced its file.
+            // The running program, even if an upgrade has replaced its file.
             return Self::Child(PathBuf::from("/proc/self/exe"));
         }
         std::env::current_exe().map_or(Self::InProcess, Self::Child)

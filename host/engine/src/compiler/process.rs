@@ -23,19 +23,19 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// After this time, a long compilation is logged.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// The most bytes that are kept of a child's standard error: its end.
+/// The number of bytes that are kept of the end of a child's standard error.
 const STDERR_BYTES: usize = 4 << 10;
 
-/// The largest machine code, in bytes. It is larger than the WebAssembly that it is compiled from; that of a policy in Python is a third of this.
+/// The largest machine code, in bytes. The code of a policy in Python has a third of this.
 const MOST_CODE: u64 = 512 << 20;
 
-/// The memory that a thread of a child may need: with less, another thread is not worth starting.
+/// The memory that each thread of a child may need. There are no more threads than the limit allows for.
 const MEMORY_OF_A_THREAD: usize = 128 << 20;
 
-/// The most threads: more compile one file no faster.
+/// The maximum number of threads. More do not compile one file faster.
 const MOST_THREADS: usize = 8;
 
-/// Address space that is reserved and not used: for the program itself, and for the stack and the arena of `malloc` of each thread.
+/// Address space that is reserved but not used: for the program itself, and for each thread's stack and `malloc` arena.
 const RESERVED: u64 = 512 << 20;
 const RESERVED_OF_A_THREAD: u64 = 256 << 20;
 
@@ -66,7 +66,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Neither has an effect on a child that has exited and was waited for.
+        // Neither affects a child that has exited and was waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -107,10 +107,10 @@ fn seconds(cpu: Duration) -> u64 {
     (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
 }
 
-/// Text on standard error that means the limit of memory: by the allocator before it aborts, by a failed read, and by a thread that can't be started.
+/// Texts on standard error that mean that memory ran out: of the allocator before it aborts, of a failed read, and of a thread that can't be started.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of", "out of memory", "code: 12,"];
 
-/// Text on standard error that means that a thread can't be started: the machine has none left, or less memory than one needs.
+/// Texts on standard error that mean that a thread can't be started: the machine's limit of threads is reached, or memory is short.
 const NO_THREAD: &str = "code: 11,";
 
 /// The exit code of a program whose shared libraries are not found.
@@ -123,7 +123,7 @@ struct Exchange {
     stderr: String,
 }
 
-/// Sends the file to a child and reads its answer, complete or not. Each of its three pipes has a thread: none of them can block the others, or the time limit.
+/// Sends the file to a child and reads its answer, complete or not. Each of its three pipes has a thread, so that none can block the others or delay the time limit.
 fn exchange(
     child: &mut Child,
     job: &Job<'_>,
@@ -197,7 +197,7 @@ fn wait(
     }
 }
 
-/// The end of a stream, however long it is.
+/// The last bytes of a stream of any length.
 fn end_of(mut from: impl Read) -> String {
     let mut end = Vec::new();
     let mut buffer = [0; STDERR_BYTES];
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_end_of_a_child_has_a_name() {
+    fn every_exit_of_a_child_is_explained() {
         let limits = CompileLimits::default();
         let signal = |signal: Signal| ExitStatus::from_raw(signal.as_raw());
         let exit = |code: i32| ExitStatus::from_raw(code << 8);
@@ -300,14 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_what_a_child_says_is_kept() {
+    fn only_the_end_of_a_child_s_output_is_kept() {
         let stderr = format!("{}the end", "x".repeat(3 * STDERR_BYTES));
         let kept = end_of(stderr.as_bytes());
         assert!(kept.len() == STDERR_BYTES && kept.ends_with("the end"));
     }
 
     #[test]
-    fn a_program_that_does_not_answer_is_refused_and_gone() {
+    fn a_program_that_does_not_answer_is_rejected_and_killed() {
         let job = Job {
             file: &[0; 1 << 20],
             most: usize::MAX,

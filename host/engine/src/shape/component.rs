@@ -1,4 +1,4 @@
-//! Counts what components declare: each part with all of its type, and what is instantiated as often as it is.
+//! Counts the declarations of components: each part with its complete type, and each instance again.
 
 use std::collections::HashMap;
 
@@ -18,14 +18,14 @@ use super::measure::{Measure, Shape, ShapeError};
 pub(super) struct Components {
     /// Outermost first.
     open: Vec<Component>,
-    /// By type: the parts that it comes to when every type in it is written out.
+    /// The number of parts of each type when all types in it are expanded.
     sizes: HashMap<ComponentAnyTypeId, u64>,
 }
 
 /// An open component.
 #[derive(Default)]
 struct Component {
-    /// Its parts so far, with those of what it instantiates.
+    /// Its parts so far, including those of its instances.
     parts: u64,
     /// The parts of each component that it can instantiate, in the order of their indices.
     components: Vec<u64>,
@@ -35,7 +35,7 @@ struct Component {
 
 impl Components {
     /// Opens a component. Its depth: 0 for the outermost.
-    pub(super) fn begin(&mut self) -> u64 {
+    pub(super) fn open(&mut self) -> u64 {
         self.open.push(Component::default());
         self.open.len() as u64 - 1
     }
@@ -61,7 +61,7 @@ impl Components {
     /// Counts what a valid section of the innermost component has declared.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "what instantiates or is called is counted, and whatever has a type below"
+        reason = "instances and calls are counted here, everything with a type below"
     )]
     pub(super) fn settle(
         &mut self,
@@ -90,7 +90,7 @@ impl Components {
             Payload::ComponentExportSection(section) => {
                 for export in section.clone() {
                     let export = export?;
-                    // What is exported gets another index.
+                    // An export gets an additional index.
                     if export.kind == ComponentExternalKind::Component {
                         let parts = self.parts_of(0, export.index);
                         self.declare(parts);
@@ -138,7 +138,7 @@ impl Components {
         self.declared(types, shape, offset)
     }
 
-    /// What the last section has declared that has a type.
+    /// The declarations of the last section that have a type.
     fn declared(
         &mut self,
         types: TypesRef<'_>,
@@ -194,7 +194,7 @@ impl Components {
         }
     }
 
-    /// The innermost component has one more that it can instantiate.
+    /// Adds a component that the innermost one can instantiate.
     fn declare(&mut self, parts: u64) {
         if let Some(component) = self.open.last_mut() {
             component.components.push(parts);
@@ -205,14 +205,14 @@ impl Components {
     fn parts_of(&self, outwards: u32, index: u32) -> u64 {
         let component = self.open.iter().rev().nth(outwards as usize);
         let parts = component.and_then(|it| it.components.get(index as usize));
-        // Valid indices alone come here; one that is not counted may cost anything.
+        // All indices are valid here. A component that was not counted counts as unlimited.
         parts.copied().unwrap_or(u64::MAX)
     }
 
-    /// The parts that a type comes to. Types nest to a depth of 100 at most, and each is added up once.
+    /// The number of parts of a type. Types nest at most 100 deep, and each is computed once.
     #[expect(
         clippy::indexing_slicing,
-        reason = "a valid part names types that are there"
+        reason = "a valid part refers to existing types"
     )]
     fn size(&mut self, types: TypesRef<'_>, id: ComponentAnyTypeId) -> u64 {
         if let Some(size) = self.sizes.get(&id) {
@@ -282,7 +282,7 @@ impl Components {
 
     #[expect(
         clippy::indexing_slicing,
-        reason = "a valid part names types that are there"
+        reason = "a valid part refers to existing types"
     )]
     fn items<'a>(
         &mut self,

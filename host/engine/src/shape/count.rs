@@ -9,7 +9,7 @@ use super::component::Components;
 use super::function;
 use super::measure::{Measure, Shape, ShapeError};
 
-/// The WebAssembly that a policy may use: version 2.0 with tail calls, several memories and wider constant expressions, as a component or a core module. The engine allows a little more; what it does not allow either is not worth counting.
+/// The WebAssembly features that a policy may use: version 2.0 with tail calls, several memories and extended constant expressions, as a component or a core module. The engine allows slightly more.
 const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::EXTENDED_CONST)
@@ -57,10 +57,10 @@ impl Counter {
         Ok(self.shape)
     }
 
-    /// Counts what is known of a part before it is validated.
+    /// Counts a part before it is validated.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "what is not counted costs no more than its bytes"
+        reason = "other parts cost no more than their bytes"
     )]
     fn count(&mut self, payload: &Payload<'_>) -> Result<(), ShapeError> {
         let shape = &mut self.shape;
@@ -72,7 +72,7 @@ impl Counter {
                 match encoding {
                     Encoding::Module => shape.add(Measure::Modules, 1, range.start)?,
                     Encoding::Component => {
-                        let depth = self.components.begin();
+                        let depth = self.components.open();
                         shape.raise(Measure::Nesting, depth, range.start)?;
                         // The outermost is not nested.
                         let nested = u64::from(depth > 0);
@@ -169,7 +169,7 @@ impl Counter {
                     }
                 }
             }
-            // The content of these is counted part by part, that of the last costs nothing.
+            // The content of these is counted part by part; that of the last costs nothing.
             Payload::ModuleSection { .. }
             | Payload::ComponentSection { .. }
             | Payload::CustomSection(_) => {}

@@ -54,7 +54,7 @@ pub(super) fn count(
                 blocks.push(1);
                 loops += 1;
             }
-            // The last one is that of the function.
+            // The last end is that of the function.
             Operator::End => loops -= blocks.pop().unwrap_or(0),
             _ => {}
         }
@@ -70,10 +70,10 @@ pub(super) fn count(
     Ok(())
 }
 
-/// How often a call through a table counts: the engine checks whether the function is there yet, and its type.
+/// The branches of a call through a table: the engine checks whether the function is initialised, and its type.
 const INDIRECT: u64 = 8;
 
-/// At how many places the control flow splits or joins because of an instruction.
+/// The number of places at which an instruction splits or joins the control flow.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "all other instructions are passed straight through"
@@ -96,7 +96,7 @@ fn branches_of(operator: &Operator<'_>) -> u64 {
     }
 }
 
-/// Whether an instruction compiles to many, by its first byte: floating-point arithmetic, conversions that check, vectors, and what the engine is called for.
+/// Whether an instruction compiles to many machine instructions, by its first byte: floating-point arithmetic, checked conversions, vectors, and instructions that call the engine.
 fn is_heavy(body: &FunctionBody<'_>, offset: u64) -> bool {
     let at = usize::try_from(offset.saturating_sub(body.range().start)).ok();
     let opcode = at.and_then(|at| body.as_bytes().get(at));

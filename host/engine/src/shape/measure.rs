@@ -1,8 +1,8 @@
-//! What is counted of a file, and the limits.
+//! The measures of a file, and their limits.
 
 use std::fmt;
 
-/// Something in a file that is counted, with its limit: for the whole file, or for the largest of its kind where the title says "in one".
+/// A measure of a file, with its limit: for the complete file, or, if the title contains "in one", for the largest of its kind.
 ///
 /// The limits are fixed. Every language of `backstop policy new` stays well below them; `host/docs/policies.md` has the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,12 +69,12 @@ pub enum Measure {
     FunctionLoops,
     /// Places in one function where its control flow splits or joins.
     FunctionBranches,
-    /// Live values of one function: its locals and the operands on its stack, added up over those places. This is what makes compiling slower than the code is long.
+    /// Live values of one function: its locals and the operands on its stack, added up over those places. Compiling time grows with it more than with the size of the code.
     FunctionLive,
 }
 
 impl Measure {
-    /// All of them, in the order in which they are documented.
+    /// All measures, in the order of the documentation.
     pub const ALL: [Self; 32] = [
         Self::Modules,
         Self::Components,
@@ -110,7 +110,7 @@ impl Measure {
         Self::FunctionLive,
     ];
 
-    /// The most that a file may have.
+    /// The maximum.
     pub fn limit(self) -> u64 {
         self.row().1
     }
@@ -164,11 +164,11 @@ pub enum ShapeError {
     /// More of something than its limit.
     #[error("it has {count} {}, more than the limit of {} (at byte {offset})", measure.title(), measure.limit())]
     TooMany {
-        /// What.
+        /// The measure.
         measure: Measure,
-        /// How many were counted when it was refused.
+        /// The count when it was refused.
         count: u64,
-        /// Where in the file; in what it is assembled to, if it is text.
+        /// The offset in the file. For text, in the assembled file.
         offset: u64,
     },
     /// A component that imports a component or gets one from an instance: its instances can't be counted.
@@ -176,10 +176,10 @@ pub enum ShapeError {
         "one of its components imports another component, which a policy may not do (at byte {offset})"
     )]
     GivenComponent {
-        /// Where in the file.
+        /// The offset in the file.
         offset: u64,
     },
-    /// Against the rules of WebAssembly, or of a proposal that policies may not use.
+    /// It violates the rules of WebAssembly, or uses a proposal that policies may not use.
     #[error("it is not valid: {0}")]
     Invalid(String),
 }
@@ -190,19 +190,19 @@ impl From<wasmparser::BinaryReaderError> for ShapeError {
     }
 }
 
-/// How much there is of everything in a policy's file.
+/// The measures of a policy's file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Shape {
     counts: [u64; Measure::ALL.len()],
 }
 
 impl Shape {
-    /// How much there is of something.
+    /// The value of a measure.
     pub fn get(&self, measure: Measure) -> u64 {
         self.counts.get(measure as usize).copied().unwrap_or(0)
     }
 
-    /// Counts more of something. `offset` is where in the file.
+    /// Adds to a measure. `offset` is the position in the file.
     pub(super) fn add(
         &mut self,
         measure: Measure,
@@ -213,7 +213,7 @@ impl Shape {
         self.raise(measure, count, offset)
     }
 
-    /// Counts the largest of something.
+    /// Raises a measure to this value, if it is lower.
     pub(super) fn raise(
         &mut self,
         measure: Measure,

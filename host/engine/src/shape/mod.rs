@@ -1,6 +1,6 @@
-//! The shape of a policy's file: how much there is of everything that costs time or memory to compile, counted and held to limits before anything is compiled.
+//! The shape of a policy's file: counts of everything that costs time or memory to compile, with limits that are checked before compiling.
 //!
-//! The size of a file says little about what compiling it costs: 84 KB can take minutes, or gigabytes. So the file is read once from front to back, and each part is counted first and validated once it is within the limits. That takes time in proportion to the file's size, whatever is in it.
+//! The size of a file says little about what compiling it costs: 84 KB can take minutes, or gigabytes. So the file is read once from front to back, and each part is counted, and validated if it is within the limits. The time is proportional to the file's size, whatever its content.
 
 mod component;
 mod count;

@@ -8,7 +8,7 @@ use wasm_encoder::{
 use super::*;
 use crate::builtin;
 
-/// Of what a file has too many.
+/// The measure whose limit a file exceeds.
 fn too_many(binary: &[u8]) -> Measure {
     match Shape::of(binary) {
         Err(ShapeError::TooMany { measure, .. }) => measure,
@@ -57,7 +57,7 @@ fn nested_loops(depth: usize, locals: u32) -> Vec<u8> {
 }
 
 #[test]
-fn the_policies_of_the_tree_are_far_below_every_limit() {
+fn the_policies_of_this_repository_are_far_below_every_limit() {
     for name in builtin::names() {
         let shape = Shape::of(builtin::bytes(name).unwrap()).unwrap();
         assert!(shape.get(Measure::Functions) > 100);
@@ -69,7 +69,7 @@ fn the_policies_of_the_tree_are_far_below_every_limit() {
 }
 
 #[test]
-fn what_is_counted_is_what_is_there() {
+fn counts_are_exact() {
     let shape = Shape::of(&binary(
         "(component
           (type $pair (tuple u8 (list string)))
@@ -126,10 +126,10 @@ fn code_that_compiles_for_minutes_is_refused() {
         function(400, [Instruction::I32Const(0), targets])
     };
     assert_eq!(too_many(&functions([table(10_000)])), Measure::FunctionLive);
-    // Each within the limit, and too many of them.
+    // Each is within the limit, but there are too many.
     let many = functions((0..200).map(|_| table(500)));
     assert_eq!(too_many(&many), Measure::Live);
-    // Operands count like locals: a thousand wait on the stack while blocks begin and end.
+    // Operands count like locals: a thousand wait on the stack while blocks start and end.
     let waiting = std::iter::repeat_n(Instruction::I32Const(1), 1_000)
         .chain((0..400).flat_map(|_| [Instruction::Block(BlockType::Empty), Instruction::End]))
         .chain(std::iter::repeat_n(Instruction::Drop, 1_000));
@@ -140,7 +140,7 @@ fn code_that_compiles_for_minutes_is_refused() {
 }
 
 #[test]
-fn more_functions_code_and_locals_than_any_language_makes_are_refused() {
+fn more_functions_code_and_locals_than_any_toolchain_generates_are_refused() {
     let empty = || function(0, []);
     assert_eq!(
         too_many(&functions((0..60_000).map(|_| empty()))),
@@ -251,7 +251,7 @@ fn types_and_components_that_double_with_every_line_are_refused() {
         (components, Measure::ExpandedParts),
         (instances, Measure::TypeParts),
     ] {
-        // wasmparser's own limit of a million may come before, in one section.
+        // In one section, wasmparser's own limit of a million may apply first.
         let shape = Shape::of(&binary(&format!("{text})")));
         let refused = shape.unwrap_err();
         let is_expected = match &refused {
@@ -264,7 +264,7 @@ fn types_and_components_that_double_with_every_line_are_refused() {
 }
 
 #[test]
-fn components_are_nested_to_a_small_depth_and_given_no_others() {
+fn components_have_a_low_nesting_limit_and_import_no_components() {
     let nested = format!("{}{}", "(component ".repeat(50), ")".repeat(50));
     assert_eq!(too_many(&binary(&nested)), Measure::Nesting);
     let many = format!("(component {})", "(component)".repeat(500));
@@ -284,7 +284,7 @@ fn components_are_nested_to_a_small_depth_and_given_no_others() {
 }
 
 #[test]
-fn a_refusal_names_the_thing_the_count_and_the_limit() {
+fn a_refusal_names_the_measure_the_count_and_the_limit() {
     let refused = Shape::of(&nested_loops(3, 3_000)).unwrap_err();
     let expected = format!(
         "it has 3000 locals in one function, more than the limit of {} (at byte",
@@ -294,19 +294,19 @@ fn a_refusal_names_the_thing_the_count_and_the_limit() {
 }
 
 #[test]
-fn what_is_not_valid_is_refused_before_it_is_compiled() {
+fn invalid_files_are_refused_before_they_are_compiled() {
     for text in [
         "(module (func (drop)))",
         "(module (func (result i32)))",
         "(module (memory i64 1))",
         "(component (alias outer 0 9 (type)))",
     ] {
-        // Text is assembled whether it is valid or not.
+        // Text is assembled even if it is invalid.
         let refused = Shape::of(&binary(text)).unwrap_err();
         assert!(matches!(refused, ShapeError::Invalid(_)), "{refused}");
     }
-    let whole = builtin::bytes("linear").unwrap();
-    for length in (0..whole.len()).step_by(997) {
-        assert!(Shape::of(&whole[..length]).is_err(), "{length}");
+    let complete = builtin::bytes("linear").unwrap();
+    for length in (0..complete.len()).step_by(997) {
+        assert!(Shape::of(&complete[..length]).is_err(), "{length}");
     }
 }

@@ -1,6 +1,6 @@
 //! A policy whose version may change while it decides.
 //!
-//! Every version goes through one line, in this order: fetch, verify, load, validate ([`pipeline`]), activate ([`state`]). It has three callers: [`startup`] finds the first version, [`reload`] the next ones, and [`rollback`] returns to the previous one. [`state`] has all that changes, and the locks; [`policy`] is what the rest of the program holds.
+//! Every version goes through one pipeline: fetch, verify, load, validate ([`pipeline`]), activate ([`state`]). It has three callers: [`startup`] finds the first version, [`reload`] the next ones, and [`rollback`] returns to the previous one. [`state`] has the mutable state and its locks; [`policy`] is the handle for the rest of the program.
 
 mod pipeline;
 mod policy;

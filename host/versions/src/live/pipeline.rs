@@ -1,4 +1,4 @@
-//! The line that every version of a policy goes through: fetch, verify, load, validate. [`State::activate`](super::state::State::activate) is the last step. The startup, an update check and a roll-back are its three callers.
+//! The pipeline that every version of a policy goes through: fetch, verify, load, validate. [`State::activate`](super::state::State::activate) is the last step. The startup, an update check and a roll-back are its three callers.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,20 +12,20 @@ use backstop_engine::{
     Wanted, probe,
 };
 
-use super::refusals::{Heeded, Refusals};
+use super::refusals::{Applicable, Refusals};
 use crate::catalog::Catalog;
 use crate::error::PolicyError;
 use crate::source::{FetchedFile, Location, Source, SourceError};
 use crate::spec::{PartSpec, PolicySpec};
 
-/// What the operator requires of every version besides.
+/// An additional requirement of the operator for every version.
 #[derive(Clone)]
 pub struct Check {
-    /// Tells one check from another: the state of policies that differ in it alone is kept apart.
+    /// Identifies the check. Policies that differ only in their check have separate state in the store.
     pub name: String,
     /// Why a version is refused, if it is.
     pub passes: Arc<Passes>,
-    /// The digest of what is required now: a version that was refused is tried again when it changes.
+    /// The digest of the current requirement. When it changes, a refused version is tried again.
     pub digest: Arc<dyn Fn() -> Option<PolicyDigest> + Send + Sync>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Pipeline<'a> {
     pub(super) check: Option<&'a Check>,
 }
 
-/// A part that is verified, and compiled where a child process does that.
+/// A verified part. It is compiled if a child process does that.
 struct PreparedPart {
     name: String,
     file: Arc<FetchedFile>,
@@ -57,7 +57,7 @@ enum Code {
 }
 
 impl Pipeline<'_> {
-    /// The files as they are now. `known` are those of the last fetch, or none; `within` is the time limit for each source outside this machine.
+    /// Fetches the current files. `known` are those of the last fetch, if any; `within` is the time limit for each source outside this machine.
     pub(super) fn fetch(
         &self,
         known: &[Arc<FetchedFile>],
@@ -71,16 +71,16 @@ impl Pipeline<'_> {
             .collect()
     }
 
-    /// Verifies, compiles, loads and validates these files. Whatever they do is a refusal, and refusals that cost time are remembered. Components of `active` are used as they are; compiling ends early when the version is no longer `wanted`.
+    /// Verifies, compiles, loads and validates these files. Any failure, even a panic, refuses the version; failures that cost time are remembered. Components of `active` are reused. Compilation ends early when the version is no longer `wanted`.
     pub(super) fn run(
         &self,
         files: &[Arc<FetchedFile>],
         active: Option<&Policy>,
-        heeded: Heeded,
+        applicable: Applicable,
         wanted: Wanted<'_>,
     ) -> Result<Policy, PolicyError> {
         let refusals = Refusals::of(self.catalog, self.spec, check_name(self.check), files);
-        refusals.check(heeded)?;
+        refusals.check(applicable)?;
         self.verify(files)?;
         let parts = self.compile(files, active, &refusals, wanted)?;
         // From here on, the file is in this process and may crash it.
@@ -101,7 +101,7 @@ impl Pipeline<'_> {
         Ok(policy)
     }
 
-    /// Checks the signatures, where they are required. Nothing of a file is read before.
+    /// Verifies the signatures if they are required, before anything of a file is parsed.
     fn verify(&self, files: &[Arc<FetchedFile>]) -> Result<(), PolicyError> {
         let Some(keys) = &self.catalog.keys else {
             return Ok(());
@@ -119,7 +119,7 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Has the files compiled by a child process, where the sandbox has one.
+    /// Compiles the files in a child process, if the sandbox uses one.
     fn compile(
         &self,
         files: &[Arc<FetchedFile>],
@@ -180,7 +180,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Runs the probe, and then the operator's own check. The compiled code of a policy that passes the probe is kept.
+    /// Runs the probe, then the operator's check. The compiled code of a policy that passes the probe is stored.
     fn validate(&self, policy: &Policy) -> Result<(), PolicyError> {
         probe::run(policy).map_err(|cause| PolicyError::Probe {
             name: policy.title(),
@@ -224,7 +224,7 @@ impl PolicySpec {
             check: None,
         };
         let files = pipeline.fetch(&[], None)?;
-        pipeline.run(&files, None, Heeded::None, &|| true)
+        pipeline.run(&files, None, Applicable::None, &|| true)
     }
 }
 

@@ -12,7 +12,7 @@ use super::status::Status;
 use crate::catalog::Catalog;
 use crate::spec::PolicySpec;
 
-/// The time limit for a source outside this machine, where another version can be used.
+/// The time limit for a source outside this machine if another version can be used.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A policy whose active version may change while it decides. A decision ends on the version that it started with.
@@ -38,7 +38,7 @@ impl LivePolicy {
         self.state.active()
     }
 
-    /// What it is loaded from.
+    /// The policy as the operator names it.
     pub fn spec(&self) -> &PolicySpec {
         &self.spec
     }
@@ -48,12 +48,12 @@ impl LivePolicy {
         &self.catalog
     }
 
-    /// Whether it never changes: it is loaded, and pinned.
+    /// Whether it never changes, because it is loaded and pinned.
     pub fn is_settled(&self) -> bool {
         self.spec.is_pinned() && !self.current().is_unavailable()
     }
 
-    /// Whether the next update check should come soon: the source could not be read, a version may pass at another time, or there is none yet.
+    /// Whether the next update check should come soon: the source could not be read, a refused version may pass later, or there is no version yet.
     pub fn is_unsettled(&self) -> bool {
         self.state.is_unreachable()
             || self.state.has_transient_refusal()

@@ -1,4 +1,4 @@
-//! Refusals of earlier tries, and which of them keep a version from being tried again.
+//! Remembered refusals, and which of them prevent another try of a version.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use crate::source::FetchedFile;
 use crate::spec::PolicySpec;
 use crate::store::{Mark, Store};
 
-/// Which remembered refusals keep a version from being tried.
+/// Which remembered refusals prevent another try of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heeded {
-    /// All: another version can be activated at once.
+pub(super) enum Applicable {
+    /// All, because another version can be activated immediately.
     All,
-    /// Those of the compiler, which cost time: the fallback can decide meanwhile, but not for long.
+    /// Those of the compiler, which cost time: the fallback can decide in the meantime, but not for long.
     Compiler,
     /// Those that another try would repeat.
     Permanent,
-    /// None: there is no other version.
+    /// None, because there is no other version.
     None,
 }
 
-/// What is remembered of one version.
+/// The remembered refusals of one version.
 pub(super) struct Refusals<'a> {
     store: Option<&'a Store>,
     title: String,
     keys: Keys,
 }
 
-/// The keys of refusals. Another version of this program or of the engine, and other limits, try again.
+/// The keys of refusals. They depend on the versions of this program and of the engine and on the limits, so a change of any of these allows another try.
 struct Keys {
-    /// Of the version: its files with the settings and the check that they are loaded with.
+    /// The key of the version: its files, settings and check.
     version: String,
-    /// Of each file.
+    /// The key of each file.
     files: Vec<String>,
     compiler: u64,
 }
@@ -55,8 +55,8 @@ impl<'a> Refusals<'a> {
         }
     }
 
-    /// Refuses the version where an earlier refusal says so.
-    pub(super) fn check(&self, heeded: Heeded) -> Result<(), PolicyError> {
+    /// Refuses the version if it was refused earlier.
+    pub(super) fn check(&self, applicable: Applicable) -> Result<(), PolicyError> {
         let Some(store) = self.store else {
             return Ok(());
         };
@@ -68,11 +68,11 @@ impl<'a> Refusals<'a> {
             let Some((refusal, path)) = store.refusal(key) else {
                 continue;
             };
-            let is_heeded = match heeded {
-                Heeded::All => true,
-                Heeded::Compiler => key != self.keys.version,
-                Heeded::Permanent => !refusal.is_transient,
-                Heeded::None => false,
+            let is_heeded = match applicable {
+                Applicable::All => true,
+                Applicable::Compiler => key != self.keys.version,
+                Applicable::Permanent => !refusal.is_transient,
+                Applicable::None => false,
             };
             if is_heeded {
                 return Err(PolicyError::Remembered {
@@ -82,7 +82,7 @@ impl<'a> Refusals<'a> {
                     path,
                 });
             }
-            if heeded == Heeded::None {
+            if applicable == Applicable::None {
                 tracing::warn!(
                     policy = self.title,
                     "{}: there is no other version to use, so it is tried again",

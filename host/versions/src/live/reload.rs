@@ -1,4 +1,4 @@
-//! An update check: a version that is new and good is activated, anything else leaves the active one.
+//! Update checks: a new version that passes validation is activated; otherwise the active one stays.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use backstop_engine::Policy;
 
 use super::pipeline::{Files, Pipeline};
 use super::policy::{FETCH_TIMEOUT, LivePolicy};
-use super::refusals::Heeded;
+use super::refusals::Applicable;
 use super::version::{RefusalKind, Version, digests};
 use crate::error::PolicyError;
 use crate::source::FetchedFile;
@@ -15,23 +15,23 @@ use crate::source::FetchedFile;
 /// The outcome of an update check.
 #[derive(Debug)]
 pub enum Reload {
-    /// There is no new version, or one that was refused before.
+    /// There is no new version, or only one that was refused before.
     Unchanged,
     /// A new version is active.
     Swapped {
-        /// The version before, for people.
+        /// The previous version, for people.
         from: String,
-        /// The version now.
+        /// The active version, for people.
         to: String,
     },
-    /// A new version was refused: the active one stays. Reported once for each version.
+    /// A new version was refused, and the active one stays. Reported once for each version.
     Refused {
         /// The version that stays.
         kept: String,
         /// Why.
         cause: PolicyError,
     },
-    /// The source can't be read: the active version stays. Reported once, until the source can be read again.
+    /// The source can't be read, and the active version stays. Reported once until the source can be read again.
     SourceUnreachable {
         /// The version that stays.
         kept: String,
@@ -57,12 +57,12 @@ pub(crate) enum News {
 }
 
 impl LivePolicy {
-    /// Checks the source for a new version, and activates it if it is good. Blocks while it fetches and compiles; decisions go on meanwhile.
+    /// Checks the source for a new version, and activates it if it passes validation. Blocks while it fetches and compiles; decisions continue.
     pub fn reload(&self) -> Reload {
         self.reload_unless(&|| News::None)
     }
 
-    /// The same; `news` is called many times a second while a child process compiles. A version is abandoned for a newer one, and at shutdown.
+    /// Like [`LivePolicy::reload`]; `news` is called many times a second while a child process compiles. A version is abandoned for a newer one, and at shutdown.
     pub(crate) fn reload_unless(&self, news: &dyn Fn() -> News) -> Reload {
         let mut fetched = self.state.reload_turn();
         loop {
@@ -72,7 +72,7 @@ impl LivePolicy {
         }
     }
 
-    /// The outcome of one check; none where the version was abandoned for a newer one.
+    /// The outcome of one check. `None` if the version was abandoned for a newer one.
     fn reload_once(&self, fetched: &mut Files, news: &dyn Fn() -> News) -> Option<Reload> {
         self.state.check_started();
         let files = match self.pipeline().fetch(fetched, None) {
@@ -111,7 +111,7 @@ impl LivePolicy {
         }
     }
 
-    /// The policy of these files, unless the source has other ones before it is compiled.
+    /// Loads the policy of these files, unless the source changes before it is compiled.
     fn load_version(
         &self,
         files: &[Arc<FetchedFile>],
@@ -121,10 +121,10 @@ impl LivePolicy {
         let pipeline = self.pipeline();
         let wanted = || match news() {
             News::None => true,
-            News::Changed => is_still_there(&pipeline, files),
+            News::Changed => still_has(&pipeline, files),
             News::ShuttingDown => false,
         };
-        pipeline.run(files, Some(&self.current()), Heeded::Permanent, &wanted)
+        pipeline.run(files, Some(&self.current()), Applicable::Permanent, &wanted)
     }
 
     fn source_unreachable(&self, cause: PolicyError) -> Reload {
@@ -153,8 +153,8 @@ impl LivePolicy {
     }
 }
 
-/// Whether the source still has these files. One that can't be read may have them.
-fn is_still_there(pipeline: &Pipeline<'_>, files: &[Arc<FetchedFile>]) -> bool {
+/// Whether the source still has these files. If it can't be read, it may have them.
+fn still_has(pipeline: &Pipeline<'_>, files: &[Arc<FetchedFile>]) -> bool {
     match pipeline.fetch(files, Some(FETCH_TIMEOUT)) {
         Ok(found) => digests(&found) == digests(files),
         Err(_) => true,

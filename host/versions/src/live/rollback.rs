@@ -8,12 +8,12 @@ use backstop_engine::Policy;
 use serde::{Deserialize, Serialize};
 
 use super::policy::LivePolicy;
-use super::refusals::Heeded;
+use super::refusals::Applicable;
 use super::version::{Restore, Restored, RollBackCost};
 use crate::catalog::ROLLBACKS;
 use crate::store::StoredFile;
 
-/// A roll-back was done.
+/// A completed roll-back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolledBack {
     /// The version that was active.
@@ -22,17 +22,17 @@ pub struct RolledBack {
     pub to: String,
 }
 
-/// Why a roll-back is not done.
+/// Why a roll-back is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRolledBack {
-    /// The active version has no previous version, or none that is still good.
-    #[error("there is no version before {now} to go back to")]
+    /// There is no previous version, or it no longer passes validation.
+    #[error("there is no version before {now} to roll back to")]
     NoPreviousVersion {
         /// The active version.
         now: String,
     },
-    /// While the previous version was compiled, another version became active.
-    #[error("{now} became active in the meantime, and stays")]
+    /// Another version became active while the previous one was compiled.
+    #[error("{now} became active in the meantime and stays active")]
     Replaced {
         /// The active version.
         now: String,
@@ -50,7 +50,7 @@ impl LivePolicy {
             RollBackCost::None => return self.roll_back_failing(version, count),
             RollBackCost::Compile => {}
         }
-        // The message does not wait for the compiler.
+        // On its own thread: the message does not wait for the compiler.
         let (live, version) = (Arc::clone(self), Arc::clone(version));
         let started = thread::Builder::new()
             .name("roll-back".to_owned())
@@ -80,12 +80,12 @@ impl LivePolicy {
         }
     }
 
-    /// Activates the previous version in place of the active one, which is not tried again until the source has another. Blocks while the previous version has to be compiled; status reports and new versions do not wait for that.
+    /// Activates the previous version instead of the active one, which is not tried again until the source has another one. Blocks while the previous version is compiled; status reports and new versions do not wait for it.
     pub fn roll_back(&self, reason: &str) -> Result<RolledBack, NotRolledBack> {
         self.roll_back_if(None, reason)
     }
 
-    /// `only` is the version that must be active, if it matters.
+    /// If `only` is given, it must be the active version.
     fn roll_back_if(
         &self,
         only: Option<&Arc<Policy>>,
@@ -105,7 +105,7 @@ impl LivePolicy {
             return Err(self.replaced());
         }
         let Some(policy) = loaded else {
-            // The next try is after as many failures again, and not at each message.
+            // The next try comes after as many failures again, not with each message.
             self.state.reset_health();
             return Err(self.no_previous_version());
         };
@@ -115,16 +115,19 @@ impl LivePolicy {
         }
     }
 
-    /// The policy of these files, unless another version than `active` becomes active before it is compiled.
+    /// Loads the policy of these files, unless a version other than `active` becomes active before it is compiled.
     fn load_stored(&self, files: &[StoredFile], active: &Arc<Policy>) -> Option<Policy> {
         let files = self.catalog.store.as_ref()?.files_of(files)?;
         let wanted = || Arc::ptr_eq(active, &self.current());
         let pipeline = self.pipeline();
-        match pipeline.run(&files, Some(active), Heeded::Permanent, &wanted) {
+        match pipeline.run(&files, Some(active), Applicable::Permanent, &wanted) {
             Ok(policy) => Some(policy),
             Err(cause) if cause.is_unwanted() => None,
             Err(cause) => {
-                tracing::error!("the previous version is no longer good: {}", chain(&cause));
+                tracing::error!(
+                    "the previous version no longer passes validation: {}",
+                    chain(&cause)
+                );
                 None
             }
         }

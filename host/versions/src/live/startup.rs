@@ -1,4 +1,4 @@
-//! The startup: the first version is the source's or, where that is unreachable or has no good one, the last good version of an earlier run.
+//! The startup: the first version is that of the source or, if the source is unreachable or has no good version, the last good version of an earlier run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use backstop_engine::Policy;
 
 use super::pipeline::{Check, Files, Pipeline, check_name};
 use super::policy::{FETCH_TIMEOUT, LivePolicy};
-use super::refusals::Heeded;
+use super::refusals::Applicable;
 use super::state::{Initial, Record, State};
 use super::version::digests;
 use crate::catalog::Catalog;
@@ -17,24 +17,24 @@ use crate::error::PolicyError;
 use crate::spec::PolicySpec;
 use crate::store::PersistedState;
 
-/// How long a version may be compiled at a start that has another version to use.
+/// The time limit for compiling at a start that has another version to use.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The version that a policy starts with.
 struct InitialVersion {
     policy: Policy,
     files: Files,
-    /// Why it is not the version of the source.
+    /// Why it is not the version of the source, if it is not.
     instead: Option<PolicyError>,
 }
 
 impl LivePolicy {
-    /// Loads the first version. If the source is unreachable or has no good version, that is the last good one of an earlier run, if it was kept. Blocks.
+    /// Loads the first version. If the source is unreachable or has no good version, it is the last good one of an earlier run, if that was stored. Blocks.
     pub fn load(catalog: impl Into<Catalog>, spec: PolicySpec) -> Result<Arc<Self>, PolicyError> {
         Self::checked(catalog, spec, None)
     }
 
-    /// Like [`LivePolicy::load`], with a check of the operator's that every version must pass.
+    /// Like [`LivePolicy::load`], with an operator's check that every version must pass.
     pub fn checked(
         catalog: impl Into<Catalog>,
         spec: PolicySpec,
@@ -48,7 +48,7 @@ impl LivePolicy {
         ))
     }
 
-    /// Like [`LivePolicy::checked`]; where that fails, the fallback decides until a good version is there. For a host that must not stop because of a bad policy.
+    /// Like [`LivePolicy::checked`]; if that fails, the fallback decides until there is a good version. For hosts that must start even with a bad policy.
     pub fn load_or_fall_back(
         catalog: impl Into<Catalog>,
         spec: PolicySpec,
@@ -123,7 +123,7 @@ fn persisted_state(catalog: &Catalog, spec: &PolicySpec, check: Option<&Check>) 
         .unwrap_or_default()
 }
 
-/// The version of the source, if it is good and was not rolled back; if not, the last good version. `within` is the time limit for a source outside this machine, and means that the fallback can decide meanwhile; where there is a last good version, there is always a time limit.
+/// The version of the source, if it is good and was not rolled back; otherwise the last good version. `within` is the time limit for a source outside this machine; it means that the fallback can decide in the meantime. If there is a last good version, there is always a time limit.
 fn initial_version(
     catalog: &Catalog,
     spec: &PolicySpec,
@@ -140,7 +140,7 @@ fn initial_version(
     let last = store.and_then(|store| store.files_of(&persisted.live));
     let last_good = |instead: PolicyError| match &last {
         None => Err(instead),
-        Some(files) => match pipeline.run(files, None, Heeded::None, &|| true) {
+        Some(files) => match pipeline.run(files, None, Applicable::None, &|| true) {
             Ok(policy) => Ok(InitialVersion {
                 policy,
                 files: files.clone(),
@@ -165,15 +165,15 @@ fn initial_version(
             why,
         });
     }
-    let heeded = match &last {
-        Some(last) if digests(last) != digests(&files) => Heeded::All,
-        None if has_fallback => Heeded::Compiler,
-        Some(_) | None => Heeded::None,
+    let applicable = match &last {
+        Some(last) if digests(last) != digests(&files) => Applicable::All,
+        None if has_fallback => Applicable::Compiler,
+        Some(_) | None => Applicable::None,
     };
-    // Where the last good version can be used meanwhile, no start waits for long: the next update check compiles the new one.
+    // If the last good version can be used, the start does not wait long: the next update check compiles the new one.
     let started = clock::instant();
-    let in_time = || heeded != Heeded::All || started.elapsed() < COMPILE_TIMEOUT;
-    match pipeline.run(&files, None, heeded, &in_time) {
+    let in_time = || applicable != Applicable::All || started.elapsed() < COMPILE_TIMEOUT;
+    match pipeline.run(&files, None, applicable, &in_time) {
         Ok(policy) => {
             if let Some(store) = store {
                 store.keep(&files);

@@ -26,10 +26,10 @@ use crate::source::FetchedFile;
 use crate::spec::PolicySpec;
 use crate::store::{PersistedState, RolledBackVersion, Store, StoredFile};
 
-/// How often the state of a policy that does not change is written to the store again, so that it is not forgotten.
+/// How often the state of a policy is written to the store even if it does not change, so that it is not removed as unused.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The files that the last update check found, for places that do not report changes.
+/// The files that the last update check found, for sources that do not report changes.
 pub(super) type ReloadTurn<'a> = MutexGuard<'a, Vec<Arc<FetchedFile>>>;
 
 /// The state of a live policy.
@@ -42,14 +42,14 @@ pub(super) struct State {
     record: Record,
 }
 
-/// Where the state is kept between two starts.
+/// The place of the state in the store.
 pub(super) struct Record {
     pub(super) store: Option<Store>,
     /// The policy's identity in the store.
     pub(super) key: String,
 }
 
-/// The first version, and what is known from an earlier run.
+/// The first version, and the state of an earlier run.
 pub(super) struct Initial {
     pub(super) policy: Policy,
     pub(super) files: Vec<Arc<FetchedFile>>,
@@ -65,7 +65,7 @@ struct Details {
     files: Vec<StoredFile>,
     previous: Previous,
     refused: Option<Refused>,
-    /// Why the source can't be read, while it can't.
+    /// Why the source can't be read, if so.
     unreachable: Option<String>,
     active_since: Timestamp,
     checked: Timestamp,
@@ -83,14 +83,14 @@ impl State {
             persisted,
         } = initial;
         let active = stored(&files);
-        // The same files, whatever their source calls this version of them now.
+        // The same files, even if the source has another tag for them now.
         let is_same = persisted
             .live
             .iter()
             .map(StoredFile::digest)
             .eq(active.iter().map(StoredFile::digest));
         let previous = match (is_same, persisted.before.is_empty()) {
-            // The same version as in the run before, with the previous one of that run.
+            // The same version as in the earlier run, so the previous version of that run is valid.
             (true, false) => Previous::Stored(persisted.before),
             (false, _) if !persisted.live.is_empty() => Previous::Stored(persisted.live),
             (true | false, _) => Previous::None,
@@ -103,7 +103,7 @@ impl State {
         let now = clock::now();
         let state = Self {
             active: ArcSwap::from_pointee(policy),
-            // Files of an earlier run are not what the source has now.
+            // Files of an earlier run may differ from those that the source has now.
             fetched: Mutex::new(if is_from_source { files } else { Vec::new() }),
             rolling_back: Mutex::default(),
             details: Mutex::new(Details {
@@ -152,7 +152,7 @@ impl State {
         lock(&self.fetched)
     }
 
-    /// Waits until no other roll-back runs; with `wait` false, none where one runs.
+    /// Waits until no other roll-back runs. Without `wait`, `None` if one runs.
     pub(super) fn roll_back_turn(&self, wait: bool) -> Option<MutexGuard<'_, ()>> {
         match self.rolling_back.try_lock() {
             Ok(turn) => Some(turn),
@@ -166,14 +166,14 @@ impl State {
         self.details().unreachable.is_some()
     }
 
-    /// Whether the last refused version may pass at another time.
+    /// Whether the last refused version may pass later.
     pub(super) fn has_transient_refusal(&self) -> bool {
         let details = self.details();
         let refused = details.refused.as_ref();
         refused.is_some_and(|it| it.kind == RefusalKind::Transient)
     }
 
-    /// Records the time of an update check, and once a day that the policy is still in use.
+    /// Records the time of an update check and, once a day, that the policy is still in use.
     pub(super) fn check_started(&self) {
         let mut details = self.details();
         details.checked = clock::now();
@@ -182,17 +182,17 @@ impl State {
         }
     }
 
-    /// Records that the source can't be read. Whether that was so before.
+    /// Records that the source can't be read. Returns whether it could not be read before.
     pub(super) fn source_unreachable(&self, reason: String) -> bool {
         self.details().unreachable.replace(reason).is_some()
     }
 
-    /// Records that the source can be read. Whether it could not be read before.
+    /// Records that the source can be read. Returns whether it could not be read before.
     pub(super) fn source_reachable(&self) -> bool {
         self.details().unreachable.take().is_some()
     }
 
-    /// Whether this version is active. If so, the refused version is forgotten: the source has replaced it, so that it is worth another try when it comes again.
+    /// Whether this version is active. If so, the refused version is forgotten: the source has replaced it, so it deserves another try if it returns.
     pub(super) fn is_active(&self, version: &Version) -> bool {
         // Under the lock: a roll-back may happen at any moment.
         let mut details = self.details();
@@ -205,7 +205,7 @@ impl State {
         true
     }
 
-    /// How this version was refused, if it was the last that was.
+    /// How this version was refused, if it is the last refused one.
     pub(super) fn refusal_of(&self, version: &Version) -> Option<RefusalKind> {
         let details = self.details();
         let refused = details.refused.as_ref()?;
@@ -238,7 +238,7 @@ impl State {
         CompilingGuard(self)
     }
 
-    /// Makes this version the active one. The one that was active is the result, and the previous version from now on.
+    /// Makes this version the active one. Returns the version that was active, which is now the previous one.
     pub(super) fn activate(&self, policy: Policy, files: &[Arc<FetchedFile>]) -> Arc<Policy> {
         if let Some(store) = &self.record.store {
             store.keep(files);
@@ -258,7 +258,7 @@ impl State {
         replaced
     }
 
-    /// Counts a message on which this version failed. The number of such messages, where there are too many of them and the version is still active.
+    /// Counts a message on which this version failed. Returns the number of such messages if it reaches the limit and the version is still active.
     pub(super) fn record_failure(&self, version: &Arc<Policy>, message_id: &str) -> Option<u32> {
         if version.is_unavailable() || !Arc::ptr_eq(version, &self.active()) {
             return None;
@@ -266,7 +266,7 @@ impl State {
         self.health().record_failure(message_id, clock::instant())
     }
 
-    /// What a roll-back would cost now. Waits for nothing.
+    /// The cost of a roll-back now. Does not block.
     pub(super) fn roll_back_cost(&self) -> RollBackCost {
         if let Err(TryLockError::WouldBlock) = self.rolling_back.try_lock() {
             return RollBackCost::Busy;
@@ -281,7 +281,7 @@ impl State {
         }
     }
 
-    /// Activates the previous version where it is loaded; where it is not, names its files. `only` is the version that must be active for that. To be called in a [`roll_back_turn`](Self::roll_back_turn).
+    /// Activates the previous version if it is loaded; otherwise returns its files. If `only` is given, it must be the active version. The caller holds a [`roll_back_turn`](Self::roll_back_turn).
     pub(super) fn roll_back(&self, only: Option<&Arc<Policy>>, reason: &str) -> Restore {
         let details = self.details();
         let active = self.active();
@@ -301,7 +301,7 @@ impl State {
         }
     }
 
-    /// Activates the previous version, which was loaded meanwhile, unless another version than `active` has become the active one.
+    /// Activates the previous version, which the caller has loaded, unless a version other than `active` has become the active one.
     pub(super) fn restore(
         &self,
         active: Arc<Policy>,
@@ -389,7 +389,7 @@ impl Record {
     }
 }
 
-/// A panic while the lock was held leaves no state half changed.
+/// Ignores poisoning: a panic while the lock was held leaves no state half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use backstop_core::failure::Timestamp;
 use backstop_engine::PartName;
 use serde::{Deserialize, Serialize};
 
-/// What is known of a policy's versions.
+/// The versions of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Status {
@@ -12,23 +12,23 @@ pub struct Status {
     pub sources: Vec<String>,
     /// The active version.
     pub live: Vec<PartName>,
-    /// The same, for people.
+    /// The active version, for people.
     pub title: String,
-    /// Since when it is active, in milliseconds since 1970.
+    /// When it became active, in milliseconds since 1970.
     pub since: Timestamp,
     /// The previous good version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The last version that was refused or rolled back: which, and why.
+    /// The last version that was refused or rolled back, with the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// The version that is being loaded, while one is.
+    /// The version that is being loaded, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiling: Option<Compiling>,
     /// When the source was last checked, in milliseconds since 1970.
     #[serde(rename = "looked")]
     pub checked: Timestamp,
-    /// Why the source can't be read, while it can't.
+    /// Why the source can't be read, if so.
     #[serde(rename = "away", default, skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
 }
@@ -36,8 +36,8 @@ pub struct Status {
 /// A version that is being compiled and validated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compiling {
-    /// The digests of its files, short.
+    /// The shortened digests of its files.
     pub version: String,
-    /// Since when, in milliseconds since 1970.
+    /// When it started, in milliseconds since 1970.
     pub since: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! Versions of a policy: what tells one from another, and what is kept of the previous and of the refused one.
+//! Versions of a policy: their identity, and the data of the previous and the refused one.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::source::FetchedFile;
 use crate::spec::PolicySpec;
 use crate::store::StoredFile;
 
-/// The digests of a version's files, their signatures where these are required, and the digest of the operator's scenarios.
+/// The identity of a version: the digests of its files, their signatures if these are required, and the digest of the operator's scenarios.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) digests: Vec<PolicyDigest>,
@@ -16,24 +16,24 @@ pub(super) struct Version {
     check: Option<PolicyDigest>,
 }
 
-/// Whether a roll-back can be done at once.
+/// Whether a roll-back is immediate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RollBackCost {
     /// Another thread is changing the version.
     Busy,
     /// The previous version is loaded, or there is none.
     None,
-    /// The previous version has to be compiled first.
+    /// The previous version must be compiled first.
     Compile,
 }
 
 /// The outcome of [`State::roll_back`](super::state::State::roll_back).
 pub(super) enum Restore {
-    /// The previous version, which was loaded, is active.
+    /// The previous version was loaded and is active now.
     Done(Restored),
-    /// There is no previous version, or another version is active than expected.
+    /// There is no previous version, or the active version is not the expected one.
     NoPrevious,
-    /// The previous version has to be loaded from these files and then passed to [`State::restore`](super::state::State::restore).
+    /// The previous version must be loaded from these files and then passed to [`State::restore`](super::state::State::restore).
     Load {
         active: Arc<Policy>,
         files: Vec<StoredFile>,
@@ -56,7 +56,7 @@ impl Version {
         }
     }
 
-    /// A version that was active: whatever its signatures, and whatever the scenarios.
+    /// A version that was active, regardless of signatures and scenarios.
     pub(super) fn of_digests(digests: Vec<PolicyDigest>) -> Self {
         Self {
             digests,
@@ -71,11 +71,11 @@ pub(super) enum Previous {
     None,
     /// Can be activated at once.
     Loaded(Arc<Policy>, Vec<StoredFile>),
-    /// From an earlier run: has to be compiled first.
+    /// From an earlier run: must be compiled first.
     Stored(Vec<StoredFile>),
 }
 
-/// The last version that was refused or rolled back, so that it is reported and tried once.
+/// The last version that was refused or rolled back. It is kept so that the version is reported and tried only once.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) version: Version,
@@ -95,7 +95,7 @@ pub(super) enum RefusalKind {
 }
 
 impl Previous {
-    /// For people; `spec` is what the version was loaded from.
+    /// The version, for people. `spec` is the policy that it belongs to.
     pub(super) fn title(&self, spec: &PolicySpec) -> Option<String> {
         match self {
             Self::None => None,

@@ -5,18 +5,18 @@ use crate::outcome::Row;
 use backstop_core::decision::{Action, Answer};
 use backstop_engine::Evaluation;
 
-/// What is expected of one answer. Any value is accepted for what is left out.
+/// What is expected of one answer. Absent fields accept any value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expected {
     /// The class of the error.
     pub class: Option<Text>,
-    /// What happens to the message.
+    /// The verdict.
     pub verdict: Option<Verdict>,
-    /// Why the policy gives up.
+    /// The reason for giving up.
     pub reason: Option<Text>,
     /// The delay.
     pub delay: Option<Delay>,
-    /// A line that it logs.
+    /// A line that the policy logs.
     pub log: Option<Text>,
 }
 
@@ -29,7 +29,7 @@ impl Expected {
                 .is_some_and(|verdict| verdict != Verdict::Retry)
     }
 
-    /// Compares field by field. A failed evaluation has one row, which does not hold.
+    /// Compares field by field. A failed evaluation gives a single row that does not hold.
     pub(super) fn compare(&self, evaluation: &Evaluation) -> Vec<Row> {
         let Answer { class, action } = match &evaluation.answer {
             Ok(answer) => answer,

@@ -1,15 +1,15 @@
-//! The failure of a scenario, built of layers: the file's, the scenario's, the attempt's. Each replaces the fields that it names.
+//! The failure of a scenario, built from layers: the file's, the scenario's, the attempt's. Each layer replaces the fields that it sets.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use serde::Deserialize;
 
-use super::values::{Fraction, Moment, Named, Span};
+use super::values::{Duration, Fraction, Moment, Named};
 use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop_files::only_tables;
 
-/// One layer. Fields that it does not name keep their values.
+/// One layer. Absent fields keep their values.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Layer {
@@ -17,13 +17,13 @@ pub struct Layer {
     code: Option<String>,
     message: Option<String>,
     status: Option<u16>,
-    retry_after: Option<Span>,
+    retry_after: Option<Duration>,
     #[serde(default)]
     details: BTreeMap<String, String>,
     attempt: Option<NonZeroU32>,
-    age: Option<Span>,
+    age: Option<Duration>,
     failed_at: Option<Moment>,
-    previous_delay: Option<Span>,
+    previous_delay: Option<Duration>,
     message_id: Option<String>,
     source: Option<String>,
     #[serde(default)]
@@ -32,17 +32,17 @@ pub struct Layer {
 }
 
 only_tables! {
-    Layer: "a table of what the failure is, such as { code = \"HTTP 503\", attempt = 2 }";
+    Layer: "a table that describes the failure, such as { code = \"HTTP 503\", attempt = 2 }";
 }
 
-/// A failure, and whether its random number is fixed or follows from the message's id and the attempt, as in production.
+/// A failure. Its random number is fixed, or derived from the message's id and the attempt as in production.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
     failure: Failure,
     random: Option<f64>,
 }
 
-/// The failure of a scenario that names none: a first attempt with an `HTTP 503` on New Year's Day of 2026.
+/// The failure of a scenario that sets nothing: a first attempt with `HTTP 503` on 2026-01-01.
 pub fn plain_failure() -> Failure {
     let id = "m-1";
     Failure {
@@ -68,7 +68,7 @@ impl Default for Given {
 }
 
 impl Given {
-    /// The same with a layer on top. A preset replaces the complete error; the layer's own fields replace the preset's.
+    /// Applies a layer. A preset replaces the complete error; the layer's own fields replace the preset's.
     #[must_use]
     pub fn with(&self, layer: &Layer) -> Self {
         let mut given = self.clone();
@@ -80,12 +80,15 @@ impl Given {
         replace(&mut error.code, layer.code.clone());
         replace(&mut error.message, layer.message.clone());
         error.status = layer.status.or(error.status);
-        error.retry_after = layer.retry_after.map(|Span(it)| it).or(error.retry_after);
+        error.retry_after = layer
+            .retry_after
+            .map(|Duration(it)| it)
+            .or(error.retry_after);
         put(&mut error.details, &layer.details);
         replace(&mut failure.attempt, layer.attempt);
-        replace(&mut failure.age, layer.age.map(|Span(age)| age));
+        replace(&mut failure.age, layer.age.map(|Duration(age)| age));
         replace(&mut failure.failed_at, layer.failed_at.map(|Moment(at)| at));
-        let previous = layer.previous_delay.map(|Span(delay)| delay);
+        let previous = layer.previous_delay.map(|Duration(delay)| delay);
         failure.previous_delay = previous.or(failure.previous_delay);
         replace(&mut failure.message_id, layer.message_id.clone());
         replace(&mut failure.source, layer.source.clone());
@@ -135,13 +138,13 @@ impl Given {
     }
 }
 
-fn replace<T>(place: &mut T, value: Option<T>) {
+fn replace<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
-        *place = value;
+        *field = value;
     }
 }
 
-/// Sets each by its name.
+/// Sets each value by its name.
 fn put(pairs: &mut Vec<(String, String)>, named: &BTreeMap<String, String>) {
     pairs.retain(|(name, _)| !named.contains_key(name));
     pairs.extend(named.clone());
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_changes_what_it_names_and_leaves_the_rest() {
+    fn a_layer_changes_only_the_fields_that_it_sets() {
         let given = Given::default()
             .with(&layer(
                 "preset = 'http-429'\nage = '1m'\nattributes = { a = '1', b = '2' }",
@@ -173,11 +176,14 @@ mod tests {
             attributes.map(|(name, value)| (name.to_owned(), value.to_owned()))
         );
         let again = given.with(&layer("preset = 'dns'")).failure();
-        assert_eq!(again.error.status, None, "a preset is the whole error");
+        assert_eq!(
+            again.error.status, None,
+            "a preset replaces the complete error"
+        );
     }
 
     #[test]
-    fn the_next_attempt_is_later_by_the_delay_and_what_it_took() {
+    fn the_next_attempt_is_later_by_the_delay_and_the_attempt_s_duration() {
         let given = Given::default();
         let next = given.next(Milliseconds(2_000), Milliseconds(500));
         let (first, second) = (given.failure(), next.failure());

@@ -32,16 +32,16 @@ pub struct Suite {
     pub path: PathBuf,
     /// The settings of the policy, unless a scenario replaces them.
     pub settings: Settings,
-    /// The longest delay that the standard checks allow; 12 h unless the file says otherwise.
+    /// The longest delay that the standard checks allow; 12 h unless the file sets another.
     pub longest_delay: Milliseconds,
-    /// In the order of the file; no two have the same name.
+    /// The scenarios, in the order of the file. Names are unique.
     pub scenarios: Vec<Scenario>,
 }
 
 /// One scenario.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// A sentence.
+    /// The name: a sentence.
     pub name: String,
     /// Its line in the file, from 1.
     pub line: usize,
@@ -51,48 +51,48 @@ pub struct Scenario {
     pub given: Given,
     /// The message's body.
     pub payload: String,
-    /// What is evaluated and expected.
+    /// What to evaluate, and what to expect.
     pub plan: Plan,
 }
 
-/// What is evaluated and expected.
+/// What to evaluate, and what to expect.
 #[derive(Debug, Clone)]
 pub enum Plan {
     /// One decision.
     Once(Expected),
     /// The same failure with many random numbers.
     Over {
-        /// How many.
+        /// The number of random numbers.
         numbers: NonZeroU32,
-        /// Of each.
+        /// What is expected of each answer.
         expected: Expected,
     },
     /// One attempt after the other, each after the delay that the policy gave.
     Sequence {
-        /// How long an attempt takes.
+        /// The duration of an attempt.
         took: Milliseconds,
-        /// What is expected of each.
+        /// What is expected of each attempt.
         steps: Vec<Step>,
     },
     /// One attempt after the other, until the policy gives up.
     GivesUp {
-        /// How long an attempt takes.
+        /// The duration of an attempt.
         took: Milliseconds,
-        /// At which attempt.
+        /// The attempt at which it gives up.
         attempts: Option<NonZeroU32>,
-        /// The highest age of the message then.
+        /// The highest age of the message at that point.
         within: Option<Milliseconds>,
-        /// Of the last decision.
+        /// What is expected of the last decision.
         expected: Expected,
     },
-    /// The settings are rejected, for a reason with this text in it.
+    /// The settings are rejected, with a reason that contains this text.
     Refused(String),
 }
 
 /// What is expected of one attempt of a sequence.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// The failure of this attempt, where it differs.
+    /// The fields of the failure that differ in this attempt.
     pub failure: Layer,
     /// What is expected.
     pub expected: Expected,

@@ -1,4 +1,4 @@
-//! The shape of a file of scenarios: names and kinds of values. `read` checks which parts go together.
+//! The shape of a file of scenarios: names and types of values. `read` checks which can be combined.
 
 use std::num::NonZeroU32;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::given::Layer;
-use super::values::{Delay, Numbers, Span, Text, Verdict};
+use super::values::{Delay, Duration, Numbers, Text, Verdict};
 use backstop_files::only_tables;
 use backstop_files::values::SettingsTable;
 
@@ -17,7 +17,7 @@ pub(super) struct File {
     pub(super) settings: SettingsTable,
     #[serde(default)]
     pub(super) failure: Layer,
-    pub(super) longest_delay: Option<Span>,
+    pub(super) longest_delay: Option<Duration>,
     #[serde(default)]
     pub(super) scenario: Vec<Spanned<Scenario>>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Scenario {
     #[serde(default)]
     pub(super) failure: Layer,
     pub(super) payload: Option<toml::Value>,
-    pub(super) took: Option<Spanned<Span>>,
+    pub(super) took: Option<Spanned<Duration>>,
     pub(super) expect: Option<Spanned<Expect>>,
     pub(super) sequence: Option<Spanned<Vec<Spanned<Step>>>>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Expect {
     pub(super) over: Option<Numbers>,
     pub(super) refused: Option<String>,
     pub(super) attempts: Option<NonZeroU32>,
-    pub(super) within: Option<Span>,
+    pub(super) within: Option<Duration>,
 }
 
 #[derive(Debug, Deserialize)]

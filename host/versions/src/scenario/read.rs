@@ -1,4 +1,4 @@
-//! Converts the shape of a file to scenarios, and checks which parts go together.
+//! Converts the shape of a file to scenarios, and checks which keys can be combined.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,20 +8,20 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::values::{Delay, Numbers, Span, Verdict};
+use super::values::{Delay, Duration, Numbers, Verdict};
 use super::{Expected, Given, Plan, Scenario, Step, Suite, raw};
 use backstop_core::failure::Milliseconds;
 use backstop_core::settings::Settings;
 use backstop_files::mistake::{Mistake, line_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
-/// The longest delay of the standard checks unless the file has another: SQS delays a message by 12 hours at most.
+/// The default for the longest delay of the standard checks: SQS delays a message by at most 12 hours.
 const LONGEST_DELAY: Milliseconds = Milliseconds(12 * 3_600_000);
 
 /// A file of scenarios that can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// No such file, or no permission.
+    /// The file can't be read.
     #[error("can't read the scenarios {}", path.display())]
     Unreadable {
         /// The file.
@@ -30,14 +30,14 @@ pub enum ScenarioError {
         #[source]
         cause: std::io::Error,
     },
-    /// Something in it is wrong: where, and what would be right.
+    /// The file is invalid.
     #[error("{}: {}{wrong}", path.display(), scenario.as_ref().map(|name| format!("scenario `{name}`: ")).unwrap_or_default())]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// The scenario that it is in.
+        /// The scenario with the mistake.
         scenario: Option<String>,
-        /// The place and what would be right.
+        /// The location of the mistake, and what is expected.
         wrong: Mistake,
     },
 }
@@ -87,7 +87,7 @@ impl Suite {
                 return Err(wrong(name.span(), "expected a name: a sentence"));
             }
             if !names.insert(name.get_ref().clone()) {
-                return Err(wrong(name.span(), "this name is another scenario's too"));
+                return Err(wrong(name.span(), "another scenario has this name too"));
             }
             let scenario = scenario
                 .convert(&given, line)
@@ -97,7 +97,7 @@ impl Suite {
         Ok(Self {
             path: path.to_owned(),
             settings: file.settings.0,
-            longest_delay: file.longest_delay.map_or(LONGEST_DELAY, |Span(it)| it),
+            longest_delay: file.longest_delay.map_or(LONGEST_DELAY, |Duration(it)| it),
             scenarios,
         })
     }
@@ -112,15 +112,15 @@ fn scenario_at(text: &str, byte: usize) -> Option<String> {
     name.get_ref().as_str().map(str::to_owned)
 }
 
-/// What does not go together: where, and what would be right.
-type Misfit = (Range<usize>, String);
+/// Keys that can't be combined: the location, and what is expected.
+type Conflict = (Range<usize>, String);
 
-fn misfit<T>(span: Range<usize>, message: &str) -> Result<T, Misfit> {
+fn conflict<T>(span: Range<usize>, message: &str) -> Result<T, Conflict> {
     Err((span, message.to_owned()))
 }
 
 impl raw::Scenario {
-    fn convert(self, given: &Given, line: usize) -> Result<Scenario, Misfit> {
+    fn convert(self, given: &Given, line: usize) -> Result<Scenario, Conflict> {
         let given = given.with(&self.failure);
         let name_span = self.name.span();
         let took_span = self.took.as_ref().map(Spanned::span);
@@ -135,19 +135,19 @@ impl raw::Scenario {
                 steps: steps(sequence)?,
             },
             (Some(expect), Some(_)) => {
-                let message = "expected `expect` or `sequence`, not both: what is expected of the last attempt belongs in the sequence";
-                return misfit(expect.span(), message);
+                let message = "expected `expect` or `sequence`, not both: put the expectation of the last attempt into the sequence";
+                return conflict(expect.span(), message);
             }
             (None, None) => {
-                let message = "expected `expect = { ... }` or `sequence = [ ... ]`: a scenario without either would test nothing";
-                return misfit(name_span, message);
+                let message = "expected `expect = { ... }` or `sequence = [ ... ]`: without either, a scenario tests nothing";
+                return conflict(name_span, message);
             }
         };
-        let goes_on = matches!(plan, Plan::Sequence { .. } | Plan::GivesUp { .. });
-        if let Some(span) = took_span.filter(|_| !goes_on) {
-            return misfit(
+        let has_several_attempts = matches!(plan, Plan::Sequence { .. } | Plan::GivesUp { .. });
+        if let Some(span) = took_span.filter(|_| !has_several_attempts) {
+            return conflict(
                 span,
-                "`took` says how long an attempt takes: it goes with `sequence`, or with `attempts` or `within`",
+                "`took` is the duration of an attempt: it is only used with `sequence`, `attempts` or `within`",
             );
         }
         Ok(Scenario {
@@ -167,7 +167,7 @@ impl raw::Expect {
         span: &Range<usize>,
         took: Option<Milliseconds>,
         given: &Given,
-    ) -> Result<Plan, Misfit> {
+    ) -> Result<Plan, Conflict> {
         let Self {
             class,
             verdict,
@@ -186,38 +186,39 @@ impl raw::Expect {
             delay,
             log,
         };
-        expected.fits(span)?;
-        let goes_on = attempts.is_some() || within.is_some();
+        expected.check_consistency(span)?;
+        let has_several_attempts = attempts.is_some() || within.is_some();
         if let Some(part) = refused {
-            let is_alone = expected == Expected::default() && !goes_on && over.is_none();
+            let is_alone =
+                expected == Expected::default() && !has_several_attempts && over.is_none();
             return match is_alone {
                 true => Ok(Plan::Refused(part)),
-                false => misfit(
+                false => conflict(
                     span.clone(),
-                    "a policy that rejects its settings is never evaluated for a failure: leave out what is next to `refused`",
+                    "a policy that rejects its settings is never evaluated: remove the other keys next to `refused`",
                 ),
             };
         }
         if over.is_none() && expected.delay.is_some_and(|delay| delay.mean().is_some()) {
-            return misfit(
+            return conflict(
                 span.clone(),
-                "`mean` is that of many delays: say over how many random numbers, such as over = 1000",
+                "`mean` needs several delays: set the number of random numbers, such as over = 1000",
             );
         }
-        match (over, goes_on) {
-            (Some(_), true) => misfit(
+        match (over, has_several_attempts) {
+            (Some(_), true) => conflict(
                 span.clone(),
-                "`over` asks about one attempt: it does not go with `attempts` or `within`",
+                "`over` is for a single attempt: it can't be combined with `attempts` or `within`",
             ),
-            (Some(_), false) if given.has_random() => misfit(
+            (Some(_), false) if given.has_random() => conflict(
                 span.clone(),
-                "the failure's `random` fixes what `over` draws: leave one of them out",
+                "`over` draws random numbers, but the failure's `random` fixes them: remove one of the two",
             ),
             (Some(Numbers(numbers)), false) => Ok(Plan::Over { numbers, expected }),
             (None, true)
                 if expected.verdict == Some(Verdict::Retry) || expected.delay.is_some() =>
             {
-                misfit(
+                conflict(
                     span.clone(),
                     "`attempts` and `within` are about giving up: expected the verdict dead-letter or discard, and no delay",
                 )
@@ -225,7 +226,7 @@ impl raw::Expect {
             (None, true) => Ok(Plan::GivesUp {
                 took: took.unwrap_or_default(),
                 attempts,
-                within: within.map(|Span(age)| age),
+                within: within.map(|Duration(age)| age),
                 expected,
             }),
             (None, false) => Ok(Plan::Once(expected)),
@@ -233,12 +234,12 @@ impl raw::Expect {
     }
 }
 
-fn steps(sequence: Spanned<Vec<Spanned<raw::Step>>>) -> Result<Vec<Step>, Misfit> {
+fn steps(sequence: Spanned<Vec<Spanned<raw::Step>>>) -> Result<Vec<Step>, Conflict> {
     let span = sequence.span();
     let raw = sequence.into_inner();
     let last = raw.len().saturating_sub(1);
     if raw.is_empty() {
-        return misfit(span, "expected at least one attempt");
+        return conflict(span, "expected at least one attempt");
     }
     let mut steps = Vec::new();
     for (index, step) in raw.into_iter().enumerate() {
@@ -258,12 +259,12 @@ fn steps(sequence: Spanned<Vec<Spanned<raw::Step>>>) -> Result<Vec<Step>, Misfit
             delay,
             log,
         };
-        expected.fits(&span)?;
+        expected.check_consistency(&span)?;
         if expected.delay.is_some_and(|delay| delay.mean().is_some()) {
-            return misfit(span, "`mean` is that of many delays: an attempt has one");
+            return conflict(span, "`mean` needs several delays, but an attempt has one");
         }
         if index < last && expected.gives_up() {
-            return misfit(
+            return conflict(
                 span,
                 "expected a retry: the attempts after it would never happen",
             );
@@ -274,19 +275,19 @@ fn steps(sequence: Spanned<Vec<Spanned<raw::Step>>>) -> Result<Vec<Step>, Misfit
 }
 
 impl Expected {
-    /// Whether one answer can be all of this.
-    fn fits(&self, span: &Range<usize>) -> Result<(), Misfit> {
+    /// Checks that one answer can have all of these values.
+    fn check_consistency(&self, span: &Range<usize>) -> Result<(), Conflict> {
         match (self.verdict, &self.delay, &self.reason) {
-            (_, Some(_), Some(_)) => misfit(
+            (_, Some(_), Some(_)) => conflict(
                 span.clone(),
-                "a retry has a delay, giving up has a reason: no answer has both",
+                "a retry has a delay and giving up has a reason: no answer has both",
             ),
             (
                 Some(Verdict::DeadLetter | Verdict::Discard),
                 Some(Delay::Exactly(_) | Delay::Within(_)),
                 None,
-            ) => misfit(span.clone(), "only the verdict retry has a delay"),
-            (Some(Verdict::Retry), None, Some(_)) => misfit(
+            ) => conflict(span.clone(), "only the verdict retry has a delay"),
+            (Some(Verdict::Retry), None, Some(_)) => conflict(
                 span.clone(),
                 "the verdict retry has no reason: only dead-letter and discard have one",
             ),
@@ -295,7 +296,7 @@ impl Expected {
     }
 }
 
-/// The message's body: a text as it is, any other value as JSON.
+/// The message's body: a text unchanged, any other value as JSON.
 fn body(payload: &toml::Value) -> String {
     match payload {
         toml::Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What a file of scenarios may say, and how a mistake in it is message.
+//! Valid and invalid files of scenarios, and the error messages.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ fn parse(text: &str) -> Result<Suite, ScenarioError> {
     Suite::parse(text, Path::new("scenarios.toml"))
 }
 
-/// A scenario of this name and these lines.
+/// The error of a file whose second scenario has these lines.
 fn wrong(lines: &str) -> String {
     let text = format!(
         "[[scenario]]\nname = \"first\"\nexpect = {{}}\n\n[[scenario]]\nname = \"odd one\"\n{lines}\n"
@@ -18,7 +18,7 @@ fn wrong(lines: &str) -> String {
 
 #[test]
 fn a_list_is_not_taken_for_a_table() {
-    for (lines, right) in [
+    for (lines, expected) in [
         ("expect = [\"transient\"]", "a table of what is expected"),
         (
             "expect = { delay = [\"1s\", \"2s\"] }",
@@ -32,7 +32,7 @@ fn a_list_is_not_taken_for_a_table() {
         ("sequence = { delay = \"1s\" }", "a list"),
         (
             "failure = [\"throttled\"]\nexpect = {}",
-            "a table of what the failure is",
+            "a table that describes the failure",
         ),
         (
             "settings = [\"base=2s\"]\nexpect = {}",
@@ -41,8 +41,11 @@ fn a_list_is_not_taken_for_a_table() {
     ] {
         let message = wrong(lines);
         assert!(message.contains("line 7, column "), "{message}");
-        let right = format!("expected {right}");
-        assert!(message.contains(&right), "{right:?} is not in: {message}");
+        let expected = format!("expected {expected}");
+        assert!(
+            message.contains(&expected),
+            "{expected:?} is not in: {message}"
+        );
         backstop_files::mistake::names_no_type(&message);
     }
     for text in [
@@ -60,8 +63,8 @@ fn a_list_is_not_taken_for_a_table() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_place_its_scenario_and_what_would_be_right() {
-    for (lines, place, right) in [
+fn an_error_names_the_location_the_scenario_and_what_is_expected() {
+    for (lines, place, expected) in [
         (
             "expect = { wait = \"1s\" }",
             "line 7, column 12",
@@ -126,13 +129,13 @@ fn a_mistake_is_told_with_its_place_its_scenario_and_what_would_be_right() {
         let message = wrong(lines);
         let start = format!("scenarios.toml: scenario `odd one`: {place}: ");
         assert!(message.starts_with(&start), "{start:?}\n{message}");
-        assert!(message.contains(right), "{right:?}\n{message}");
+        assert!(message.contains(expected), "{expected:?}\n{message}");
     }
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
-    for (lines, right) in [
+fn contradictory_keys_are_rejected() {
+    for (lines, expected) in [
         ("", "expected `expect = { ... }` or `sequence = [ ... ]`"),
         ("expect = {}\nsequence = [{}]", "not both"),
         ("sequence = []", "at least one attempt"),
@@ -166,30 +169,33 @@ fn what_does_not_go_together_is_refused() {
         ),
         (
             "expect = { refused = \"x\", class = \"transient\" }",
-            "leave out what is next to",
+            "remove the other keys next to",
         ),
-        ("expect = { attempts = 3, over = 5 }", "does not go with"),
+        (
+            "expect = { attempts = 3, over = 5 }",
+            "can't be combined with",
+        ),
         (
             "expect = { attempts = 3, verdict = \"retry\" }",
             "about giving up",
         ),
         (
             "failure = { random = 0 }\nexpect = { over = 5 }",
-            "leave one of them out",
+            "remove one of the two",
         ),
-        ("took = \"1s\"\nexpect = {}", "goes with `sequence`"),
+        ("took = \"1s\"\nexpect = {}", "only used with `sequence`"),
     ] {
         let message = wrong(lines);
         assert!(message.contains("scenario `odd one`: line "), "{message}");
-        assert!(message.contains(right), "{right:?}\n{message}");
+        assert!(message.contains(expected), "{expected:?}\n{message}");
     }
 }
 
 #[test]
-fn a_name_is_a_scenarios_own() {
+fn names_are_unique_and_required() {
     let message = wrong("expect = {}\n[[scenario]]\nname = \"first\"\nexpect = {}");
     assert!(
-        message.contains("scenario `first`: line 9, column 8: this name is another scenario's too"),
+        message.contains("scenario `first`: line 9, column 8: another scenario has this name too"),
         "{message}"
     );
     let message = parse("[[scenario]]\nname = \"\"\nexpect = {}")
@@ -201,8 +207,8 @@ fn a_name_is_a_scenarios_own() {
 }
 
 #[test]
-fn what_is_wrong_outside_of_a_scenario_names_none() {
-    for (text, right) in [
+fn an_error_outside_of_scenarios_names_no_scenario() {
+    for (text, expected) in [
         (
             "odd = {}",
             "expected one of `settings`, `failure`, `longest-delay`, `scenario`",
@@ -216,7 +222,7 @@ fn what_is_wrong_outside_of_a_scenario_names_none() {
     ] {
         let message = parse(text).unwrap_err().to_string();
         assert!(message.starts_with("scenarios.toml: line 1, "), "{message}");
-        assert!(message.contains(right), "{right:?}\n{message}");
+        assert!(message.contains(expected), "{expected:?}\n{message}");
     }
     let message = Suite::read(Path::new("/nowhere/scenarios.toml")).unwrap_err();
     assert_eq!(
@@ -226,7 +232,7 @@ fn what_is_wrong_outside_of_a_scenario_names_none() {
 }
 
 #[test]
-fn a_scenario_starts_from_what_the_file_says() {
+fn a_scenario_starts_from_the_defaults_of_the_file() {
     let suite = parse(
         r#"
         settings = { base = "2s", max-attempts = 5 }
@@ -242,7 +248,7 @@ fn a_scenario_starts_from_what_the_file_says() {
 
         [[scenario]]
         name = "two"
-        payload = 'as it stands'
+        payload = 'unchanged'
         expect = { attempts = 2 }
         took = "1s"
         "#,
@@ -269,7 +275,7 @@ fn a_scenario_starts_from_what_the_file_says() {
         r#"{"order":{"at":"2026-01-01T00:00:00Z","id":7,"lines":[1.5,true,"x"]}}"#
     );
     assert_eq!((one.line, two.line), (6, 13));
-    assert_eq!(two.payload, "as it stands");
+    assert_eq!(two.payload, "unchanged");
     assert!(
         matches!(
             two.plan,
@@ -284,7 +290,7 @@ fn a_scenario_starts_from_what_the_file_says() {
 }
 
 #[test]
-fn no_wrong_value_of_any_key_is_told_in_the_names_of_types() {
+fn no_error_message_contains_names_of_rust_types() {
     const VALUES: [&str; 9] = [
         "5",
         "-1",

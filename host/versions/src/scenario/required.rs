@@ -9,10 +9,10 @@ use backstop_core::text::chain;
 use backstop_engine::{Policy, PolicyDigest};
 use backstop_files::regular_file::{self, WRITTEN};
 
-/// Fixes the numbers that `over` draws, so that the same version passes everywhere.
+/// The seed of the numbers that `over` draws, fixed so that the same version passes everywhere.
 const SEED: u64 = 0;
 
-/// A check that a version passes all scenarios of this file under its live settings, with those of a scenario on top. The file is read now, to report its mistakes at once, and again for each version.
+/// A check that a version passes all scenarios of this file with its live settings, merged with those of the scenario. The file is read now, to report mistakes at once, and again for each version.
 pub fn required(path: &Path) -> Result<Check, ScenarioError> {
     Suite::read(path)?;
     let (path, file) = (path.to_owned(), path.to_owned());
@@ -41,8 +41,8 @@ fn passes(policy: &Policy, suite: &Suite) -> Result<(), String> {
         if outcome.passed {
             continue;
         }
-        let missed = outcome.rows.iter().filter(|row| !row.holds);
-        let missed: Vec<_> = missed
+        let mismatches = outcome.rows.iter().filter(|row| !row.holds);
+        let mismatches: Vec<_> = mismatches
             .map(|row| format!("{}: expected {}, got {}", row.what, row.expected, row.got))
             .collect();
         return Err(format!(
@@ -50,7 +50,7 @@ fn passes(policy: &Policy, suite: &Suite) -> Result<(), String> {
             scenario.name,
             suite.path.display(),
             scenario.line,
-            missed.join("; ")
+            mismatches.join("; ")
         ));
     }
     Ok(())

@@ -12,10 +12,10 @@ use backstop_core::failure::{Failure, Milliseconds, random};
 use backstop_core::settings::Settings;
 use backstop_engine::{Evaluation, EvaluationError, Payload, Policy};
 
-/// The last attempt that is evaluated of a policy that never gives up.
-const MOST_ATTEMPTS: u32 = 10_000;
+/// A policy that never gives up is evaluated up to this attempt.
+const MAX_ATTEMPTS: u32 = 10_000;
 
-/// Runs a scenario with its own settings on top of these. `policy` returns the policy with the given settings; `seed` fixes the numbers that `over` draws.
+/// Runs a scenario with its own settings merged over these. `policy` returns the policy with the given settings; `seed` fixes the numbers that `over` draws.
 pub fn run(
     policy: impl Fn(&Settings) -> Policy,
     settings: &Settings,
@@ -45,7 +45,7 @@ pub fn run(
     };
     let mut outcome = Outcome::new(Kind::Scenario, &scenario.name).with_rows(rows);
     outcome.line = Some(scenario.line);
-    outcome.told = tried.filter(|_| !outcome.passed);
+    outcome.tried = tried.filter(|_| !outcome.passed);
     outcome.took = started.elapsed();
     outcome
 }
@@ -72,10 +72,10 @@ impl Evaluator {
         (rows, Some(tried(failure, evaluation)))
     }
 
-    /// One row for each field: the first answer that does not hold represents the others.
+    /// One row for each field. The first mismatch represents the others.
     fn over(&self, given: &Given, numbers: NonZeroU32, expected: &Expected, seed: u64) -> Compared {
         let mut rows: Vec<(Row, u32)> = Vec::new();
-        let mut odd = None;
+        let mut failed = None;
         let (mut sum, mut retries) = (0_u64, 0_u64);
         for number in draws(seed, numbers) {
             let failure = given.failure_with(number);
@@ -89,8 +89,8 @@ impl Evaluator {
                 retries += 1;
             }
             let compared = expected.compare(&evaluation);
-            if odd.is_none() && compared.iter().any(|row| !row.holds) {
-                odd = Some(tried(failure, evaluation));
+            if failed.is_none() && compared.iter().any(|row| !row.holds) {
+                failed = Some(tried(failure, evaluation));
             }
             for mut row in compared {
                 let misses = u32::from(!row.holds);
@@ -125,11 +125,11 @@ impl Evaluator {
             let got = format!("{mean} over {retries}");
             rows.push(Row::new("mean", format!("{low} to {high}"), got, holds));
         }
-        (rows, odd)
+        (rows, failed)
     }
 
     fn sequence(&self, given: &Given, took: Milliseconds, steps: &[Step]) -> Compared {
-        let (mut rows, mut odd) = (Vec::new(), None);
+        let (mut rows, mut failed) = (Vec::new(), None);
         let mut given = given.clone();
         for (done, step) in (1..).zip(steps) {
             let left = steps.len() - done;
@@ -151,7 +151,7 @@ impl Evaluator {
             };
             let ended = answer(&evaluation);
             if !holds || (next.is_none() && left > 0) {
-                odd.get_or_insert_with(|| tried(failure, evaluation));
+                failed.get_or_insert_with(|| tried(failure, evaluation));
             }
             match next {
                 Some(next) => given = next,
@@ -168,7 +168,7 @@ impl Evaluator {
                 None => break,
             }
         }
-        (rows, odd)
+        (rows, failed)
     }
 
     fn gives_up(
@@ -179,7 +179,7 @@ impl Evaluator {
         expected: &Expected,
     ) -> Compared {
         let mut given = given.clone();
-        let most = attempts.map_or(MOST_ATTEMPTS, NonZeroU32::get);
+        let most = attempts.map_or(MAX_ATTEMPTS, NonZeroU32::get);
         loop {
             let failure = given.failure();
             let evaluation = self.evaluate(&failure);
@@ -232,7 +232,7 @@ impl Evaluator {
                 (why, holds)
             }
             Err(broken) => (format!("the policy {broken}"), false),
-            Ok(_) => ("the settings are taken".to_owned(), false),
+            Ok(_) => ("the settings are accepted".to_owned(), false),
         };
         let expected = format!("… {part} …");
         (
@@ -242,7 +242,7 @@ impl Evaluator {
     }
 }
 
-/// One number from each of `numbers` equal slices of [0, 1), so that few of them have a mean close to that of all; 0 and the last number below 1 are the first and the last.
+/// One number from each of `numbers` equal slices of [0, 1), so that even few numbers have a mean close to 0.5. The first is 0, and the last is the largest number below 1.
 fn draws(seed: u64, numbers: NonZeroU32) -> impl Iterator<Item = f64> {
     let of = f64::from(numbers.get());
     let seed = format!("seed {seed}");

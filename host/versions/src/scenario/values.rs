@@ -1,4 +1,4 @@
-//! The kinds of values in a file of scenarios. Each is checked as it is parsed, so that a mistake is reported at its place.
+//! The types of values in a file of scenarios. Each is checked as it is parsed, so that errors have a location.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -14,28 +14,28 @@ use backstop_files::only_tables;
 
 /// A duration with its unit, at most the contract's 49 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Span(pub(super) Milliseconds);
+pub(super) struct Duration(pub(super) Milliseconds);
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(SpanText)
+        deserializer.deserialize_str(DurationText)
     }
 }
 
-struct SpanText;
+struct DurationText;
 
-impl Visitor<'_> for SpanText {
-    type Value = Span;
+impl Visitor<'_> for DurationText {
+    type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a duration with its unit, such as \"500ms\", \"3s500ms\", \"15m\" or \"12h\", at most \"49d\"")
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
         parse_duration(text)
             .ok()
-            .and_then(|span| u32::try_from(span).ok())
-            .map(|span| Span(Milliseconds(span)))
+            .and_then(|milliseconds| u32::try_from(milliseconds).ok())
+            .map(|milliseconds| Duration(Milliseconds(milliseconds)))
             .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 }
@@ -99,10 +99,10 @@ impl<'de> Visitor<'de> for TextOrPart {
     }
 }
 
-/// A delay: to the millisecond, or within bounds.
+/// The expected delay: exact, or within bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delay {
-    /// To the millisecond.
+    /// Exact to the millisecond.
     Exactly(Milliseconds),
     /// Within these bounds.
     Within(Bounds),
@@ -116,16 +116,16 @@ pub struct Bounds {
     pub min: Option<Milliseconds>,
     /// The longest delay.
     pub max: Option<Milliseconds>,
-    /// Between what the mean of many delays lies.
+    /// The bounds of the mean of many delays.
     pub mean: Option<(Milliseconds, Milliseconds)>,
 }
 
 #[derive(Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
 struct RawBounds {
-    min: Option<Span>,
-    max: Option<Span>,
-    mean: Option<(Span, Span)>,
+    min: Option<Duration>,
+    max: Option<Duration>,
+    mean: Option<(Duration, Duration)>,
 }
 
 only_tables! {
@@ -148,9 +148,9 @@ impl TryFrom<RawBounds> for Bounds {
             return Err("the first of `mean` is above the second");
         }
         Ok(Self {
-            min: min.map(|Span(min)| min),
-            max: max.map(|Span(max)| max),
-            mean: mean.map(|(Span(low), Span(high))| (low, high)),
+            min: min.map(|Duration(min)| min),
+            max: max.map(|Duration(max)| max),
+            mean: mean.map(|(Duration(low), Duration(high))| (low, high)),
         })
     }
 }
@@ -166,7 +166,7 @@ impl Delay {
         }
     }
 
-    /// The bounds of the mean of many delays.
+    /// The bounds of the mean of many delays, if there are any.
     pub fn mean(&self) -> Option<(Milliseconds, Milliseconds)> {
         match self {
             Self::Exactly(_) => None,
@@ -205,9 +205,9 @@ impl<'de> Visitor<'de> for DelayOrBounds {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Delay, E> {
-        SpanText
+        DurationText
             .visit_str(text)
-            .map(|Span(delay)| Delay::Exactly(delay))
+            .map(|Duration(delay)| Delay::Exactly(delay))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Delay, A::Error> {
@@ -215,15 +215,15 @@ impl<'de> Visitor<'de> for DelayOrBounds {
     }
 }
 
-/// What happens to the message, without the details.
+/// The verdict, without reason or delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Tried again.
+    /// The message is retried.
     Retry,
-    /// Moved to the dead-letter queue.
+    /// The message is moved to the dead-letter queue.
     DeadLetter,
-    /// Dropped.
+    /// The message is deleted.
     Discard,
 }
 
@@ -237,7 +237,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A failure by its name.
+/// A preset, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Named(pub(super) &'static Preset);
@@ -250,7 +250,7 @@ impl TryFrom<String> for Named {
     }
 }
 
-/// A random number of the contract's.
+/// A random number as in the contract: from 0 to below 1.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
 pub(super) struct Fraction(pub(super) f64);
@@ -285,7 +285,7 @@ impl TryFrom<toml::value::Datetime> for Moment {
     }
 }
 
-/// How many random numbers a scenario is asked with.
+/// The number of random numbers with which a scenario is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "u32")]
 pub(super) struct Numbers(pub(super) NonZeroU32);

@@ -19,7 +19,7 @@ pub enum SourceError {
         name: String,
     },
     /// A malformed URL, or one of another scheme.
-    #[error("`{name}` names no policy: expected {expected}")]
+    #[error("`{name}` does not name a policy: expected {expected}")]
     Name {
         /// The name.
         name: String,

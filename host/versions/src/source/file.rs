@@ -49,7 +49,7 @@ fn signature_of(file: &Path) -> io::Result<Option<String>> {
     match regular_file::read(&signature_path(file), LONGEST) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // No signature is that long: the text is refused when it is verified.
+        // No signature is that long; verification rejects the text.
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(Some(String::new())),
         Err(error) => Err(error),
     }

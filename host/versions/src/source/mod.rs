@@ -29,14 +29,14 @@ pub use s3::BucketError;
 #[cfg(feature = "s3")]
 pub use s3::{Bucket, Object};
 
-/// A policy's file as it was fetched: not verified and not read yet.
+/// A fetched policy file. It is neither verified nor parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fetched {
     /// The content of the file.
     pub file: Vec<u8>,
     /// The detached signature, if there is one.
     pub signature: Option<String>,
-    /// What its source can be pinned to: the digest of the manifest, or that of the file.
+    /// The pin for its source: the digest of the manifest, or that of the file.
     pub pin: String,
 }
 
@@ -71,7 +71,7 @@ impl FetchOptions<'_> {
 }
 
 impl Source {
-    /// The file as it is now. `known` is the file of the last fetch: it is the result where the source says that it has not changed. Blocks.
+    /// Fetches the current file. `known` is the file of the last fetch, which is returned if the source reports that it has not changed. Blocks.
     pub(crate) fn fetch_if_changed(
         &self,
         known: Option<&Arc<FetchedFile>>,
@@ -127,7 +127,7 @@ impl Source {
         }
     }
 
-    /// Runs `fetch` on the runtime of the remote sources, within the time limit. It gets the tag of the known file, and has no result where the source still has that.
+    /// Runs `fetch` on the runtime of the remote sources, within the time limit. It gets the tag of the known file and returns `None` if the source still has that version.
     #[cfg(any(feature = "s3", feature = "oci"))]
     fn fetch_remote(
         &self,
@@ -163,7 +163,7 @@ impl Source {
         }
     }
 
-    /// Whether the known file is the one that this source is pinned to, so that nothing needs to be fetched.
+    /// Whether this source is pinned to the known file, so that nothing needs to be fetched.
     fn is_pinned_to(&self, known: &FetchedFile) -> bool {
         match &self.location {
             Location::Builtin(_) => false,
@@ -174,7 +174,7 @@ impl Source {
         }
     }
 
-    /// The file as it is now, with its signature; at most `most` bytes. Blocks.
+    /// Fetches the current file with its signature, at most `most` bytes. Blocks.
     pub fn fetch(&self, remotes: &Remotes, most: usize) -> Result<Fetched, SourceError> {
         let options = FetchOptions {
             remotes,
@@ -195,7 +195,7 @@ impl Source {
         })
     }
 
-    /// The content of the file as it is now, at most the default of [`Limits::component`]. Blocks.
+    /// Reads the current content of the file, at most the default of [`Limits::component`]. Blocks.
     pub fn read(&self) -> Result<Vec<u8>, SourceError> {
         let options = FetchOptions {
             remotes: &Remotes::default(),

@@ -9,19 +9,19 @@ use super::error::SourceError;
 use super::file::is_policy_file;
 use super::oci::Reference;
 
-/// Names one component: where it is, and which bytes it must have.
+/// The name of one component: its location and, if pinned, its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Where it is.
+    /// The location.
     pub location: Location,
-    /// The digest that its file must have: `@sha256:…`. That of a registry's manifest is part of the reference.
+    /// The digest that the file must have: `@sha256:…`. For a registry, the pin is part of the reference.
     pub pin: Option<PolicyDigest>,
 }
 
-/// Where a component is.
+/// The location of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// One of the four that are part of this program.
+    /// A built-in policy, which is part of this program.
     Builtin(&'static str),
     /// A file (a component, a core module or text), or a folder of such files, of which the last by name is used.
     Path(PathBuf),
@@ -92,7 +92,7 @@ impl Source {
         Ok(Self { location, pin })
     }
 
-    /// Whether it names the same bytes for ever.
+    /// Whether it names the same bytes forever.
     pub fn is_pinned(&self) -> bool {
         match &self.location {
             Location::Builtin(_) => true,
@@ -174,7 +174,7 @@ fn registry(name: &str, _: &str) -> Result<Location, SourceError> {
     })
 }
 
-/// A reference that names its registry: nothing is taken from a default one.
+/// A reference that names its registry. There is no default registry.
 #[cfg(feature = "oci")]
 fn reference_of(text: &str) -> Option<Reference> {
     let (registry, _) = text.split_once('/')?;
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_stands_behind_any_name() {
+    fn any_name_can_have_a_pin() {
         for name in ["linear", "./orders.wasm", "s3://bucket/orders.wasm"] {
             let source = parse(&format!("{name}@{DIGEST}")).unwrap();
             assert!(source.is_pinned(), "{name}");

@@ -12,9 +12,9 @@ use super::oci::Registry;
 #[cfg(feature = "s3")]
 use super::s3::{Bucket, S3};
 
-/// Clients of S3 and of registries, made when they are first used. Cheap to clone.
+/// The clients of S3 and of registries, created on first use. Cheap to clone.
 ///
-/// They have a runtime of their own: fetching a policy is a plain call that blocks, on any thread, and no message waits for it.
+/// They have their own runtime, so fetching a policy is a blocking call on any thread, and no message waits for it.
 #[derive(Clone)]
 pub struct Remotes(Arc<Inner>);
 
@@ -41,7 +41,7 @@ impl Drop for Inner {
     }
 }
 
-/// S3 as the environment configures it, and registries over TLS.
+/// S3 as configured in the environment, and registries with TLS.
 impl Default for Remotes {
     fn default() -> Self {
         Self::new(None, Vec::new())
@@ -49,7 +49,7 @@ impl Default for Remotes {
 }
 
 impl Remotes {
-    /// S3 at `endpoint` in place of the region's own, if one is given; `plain_http` are registries without TLS, in addition to those on this machine. Sends nothing yet.
+    /// Clients with another endpoint of S3, if one is given, and with registries without TLS in addition to those on this machine. Sends nothing yet.
     #[cfg_attr(
         not(all(feature = "s3", feature = "oci")),
         expect(unused_variables, reason = "each is for one of the features")
@@ -64,7 +64,7 @@ impl Remotes {
         }))
     }
 
-    /// With a configuration of the SDK, for S3 or a service like it.
+    /// Clients with this configuration of the SDK, for S3 or a compatible service.
     #[cfg(feature = "s3")]
     pub fn with_sdk(sdk: SdkConfig) -> Self {
         Self(Arc::new(Inner {

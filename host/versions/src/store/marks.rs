@@ -11,7 +11,7 @@ use super::Store;
 use super::refusals::REMEMBERED;
 use backstop_core::clock;
 
-/// The marks of this process. No more are made once it shuts down.
+/// The marks of this process. Once it shuts down, none are added.
 static MARKS: Mutex<Marks> = Mutex::new(Marks {
     are_closed: false,
     paths: Vec::new(),
@@ -26,7 +26,7 @@ fn with_marks<T>(change: impl FnOnce(&mut Marks) -> T) -> T {
     change(&mut MARKS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Removes the marks of this process and makes no more: it shuts down, and no version is to blame. To be called before an exit that does not wait for other threads.
+/// Removes the marks of this process and adds no more. To be called before an exit that does not wait for other threads, so that no version is blamed for it.
 pub fn remove_marks() {
     with_marks(|marks| {
         marks.are_closed = true;
@@ -44,7 +44,7 @@ pub(crate) struct Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        // A process that has it open already must not take it for a dead one.
+        // A process that already has the file open must not mistake it for a dead mark.
         let _ = self.file.set_len(0);
         let _ = std::fs::remove_file(&self.path);
         with_marks(|marks| marks.paths.retain(|path| *path != self.path));
@@ -52,7 +52,7 @@ impl Drop for Mark {
 }
 
 impl Store {
-    /// Marks the version with this key as being loaded. None if another process has marked it, or if marking fails.
+    /// Marks the version with this key as being loaded. `None` if another process has marked it, or if marking fails.
     pub(crate) fn mark(&self, key: &str) -> Option<Mark> {
         let path = self.loading().join(key);
         with_marks(|marks| {
@@ -99,7 +99,7 @@ impl Store {
     }
 }
 
-/// Opens and locks a file. None if another process has locked it, or if it does not exist and `make` is false.
+/// Opens and locks a file. `None` if another process has locked it, or if it does not exist and `make` is false.
 fn locked(path: &Path, make: bool) -> io::Result<Option<File>> {
     let opened = File::options()
         .read(true)

@@ -1,4 +1,4 @@
-//! A private folder with what is kept of policies between two starts: the files of the last two good versions, which version was rolled back, which files the compiler or the host failed on, and compiled code.
+//! A private folder that keeps data of policies between two starts: the files of the last two good versions, which version was rolled back, which files the compiler or the host failed on, and compiled code.
 //!
 //! If the source is unreachable at startup or has no good version, the last good version is used. The store is optional: without it, a policy is fetched and compiled at every start.
 
@@ -31,7 +31,7 @@ pub struct Store(PathBuf);
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It can't be created or read.
-    #[error("can't use {} to keep policies in", path.display())]
+    #[error("can't use {} as the store of policies", path.display())]
     Unusable {
         /// The folder.
         path: PathBuf,
@@ -39,8 +39,8 @@ pub enum StoreError {
         #[source]
         cause: io::Error,
     },
-    /// Other users could put code into it.
-    #[error("{} is not used to keep policies in, because {reason}: give a folder that belongs to this user, with mode 0700", path.display())]
+    /// Other users could write to it.
+    #[error("{} is not used as the store of policies, because {reason}: give a folder that belongs to this user, with mode 0700", path.display())]
     Open {
         /// The folder.
         path: PathBuf,
@@ -139,7 +139,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Its path.
+    /// The path of the folder.
     pub fn folder(&self) -> &Path {
         &self.0
     }
@@ -161,7 +161,7 @@ impl Store {
         Self::running_in(&self.0)
     }
 
-    /// The same, for the store in this folder.
+    /// The folder of the control sockets for the store in this folder.
     pub fn running_in(folder: &Path) -> PathBuf {
         folder.join("running")
     }
@@ -182,10 +182,10 @@ impl Store {
         self.0.join("loading")
     }
 
-    /// The state that an earlier run kept under this key. State that can't be read is logged and ignored.
+    /// The state that an earlier run stored under this key. State that can't be read is logged and ignored.
     pub(crate) fn recall(&self, key: &str) -> Option<PersistedState> {
         let path = self.known().join(file_name(key));
-        let ignored = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "the kept state of a policy is ignored");
+        let ignored = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "the stored state of a policy is ignored");
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -206,17 +206,17 @@ impl Store {
         }
     }
 
-    /// Keeps the state of a policy under this key.
+    /// Stores the state of a policy under this key.
     pub(crate) fn persist(&self, key: &str, state: &PersistedState) {
         let written = serde_json::to_vec_pretty(state)
             .map_err(io::Error::other)
             .and_then(|text| write(&self.known().join(file_name(key)), &text));
         if let Err(error) = written {
-            tracing::warn!(folder = %self.0.display(), %error, "the state of a policy can't be kept");
+            tracing::warn!(folder = %self.0.display(), %error, "the state of a policy can't be stored");
         }
     }
 
-    /// Keeps the files of a version. A damaged file is replaced.
+    /// Stores the files of a version. A damaged file is replaced.
     pub(crate) fn keep(&self, files: &[Arc<FetchedFile>]) {
         for file in files {
             let path = self.file(file.digest);
@@ -225,17 +225,17 @@ impl Store {
             if is_there {
                 atomic_write::touch(&path);
             } else if let Err(error) = write(&path, &file.bytes) {
-                tracing::warn!(folder = %self.0.display(), %error, "a policy can't be kept");
+                tracing::warn!(folder = %self.0.display(), %error, "a policy can't be stored");
             }
             if let Some(signature) = &file.signature
                 && let Err(error) = write(&signature_path(&path), signature.as_bytes())
             {
-                tracing::warn!(folder = %self.0.display(), %error, "the signature of a policy can't be kept");
+                tracing::warn!(folder = %self.0.display(), %error, "the signature of a policy can't be stored");
             }
         }
     }
 
-    /// The kept files of a version; none where one is missing or damaged.
+    /// The stored files of a version. `None` if one is missing or damaged.
     pub(crate) fn files_of(&self, version: &[StoredFile]) -> Option<Vec<Arc<FetchedFile>>> {
         if version.is_empty() {
             return None;
@@ -256,7 +256,7 @@ impl Store {
     }
 }
 
-/// The file of the state that is kept under this key.
+/// The file of the state that is stored under this key.
 fn file_name(key: &str) -> String {
     format!("{key}.json")
 }

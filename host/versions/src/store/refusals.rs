@@ -44,7 +44,7 @@ impl Store {
             .map_err(std::io::Error::other)
             .and_then(|text| write(&self.refused().join(key), &text));
         if let Err(error) = written {
-            tracing::warn!(folder = %self.0.display(), %error, "a refusal can't be kept: the next start tries the version again");
+            tracing::warn!(folder = %self.0.display(), %error, "a refusal can't be stored: the next start tries the version again");
         }
     }
 

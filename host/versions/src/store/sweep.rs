@@ -1,4 +1,4 @@
-//! Removes what no policy needs any more, so that a store does not grow.
+//! Removes data that no policy needs any more, so that the store does not grow.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl Store {
 pub(super) struct Entry {
     pub(super) path: PathBuf,
     bytes: u64,
-    /// Since it was last used.
+    /// The time since it was last used.
     age: Duration,
 }
 

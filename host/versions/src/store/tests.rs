@@ -17,7 +17,7 @@ fn found(bytes: &[u8]) -> Arc<FetchedFile> {
 }
 
 #[test]
-fn what_is_kept_comes_back_for_the_same_policy_alone() {
+fn stored_state_is_recalled_for_the_same_policy_only() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("store")).unwrap();
     assert!(store.recall("one").is_none());
@@ -36,7 +36,7 @@ fn what_is_kept_comes_back_for_the_same_policy_alone() {
 }
 
 #[test]
-fn a_file_that_is_not_what_it_was_does_not_come_back() {
+fn a_damaged_file_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let file = found(b"one");
@@ -49,7 +49,7 @@ fn a_file_that_is_not_what_it_was_does_not_come_back() {
 }
 
 #[test]
-fn knowledge_that_was_cut_short_is_passed_over() {
+fn incomplete_state_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     store.persist("one", &PersistedState::default());
@@ -60,7 +60,7 @@ fn knowledge_that_was_cut_short_is_passed_over() {
 }
 
 #[test]
-fn a_folder_that_others_may_write_to_is_no_store() {
+fn a_folder_that_others_may_write_to_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     Store::open(&path).unwrap();
@@ -85,7 +85,7 @@ fn age(path: &Path, age: Duration) {
 }
 
 #[test]
-fn a_file_that_was_cut_short_is_mended() {
+fn an_incomplete_file_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let file = found(b"one");
@@ -96,7 +96,7 @@ fn a_file_that_was_cut_short_is_mended() {
 }
 
 #[test]
-fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
+fn files_that_a_policy_needs_stay_and_others_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let (needed, other) = (found(b"needed"), found(b"other"));
@@ -117,7 +117,7 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
     store.sweep();
     assert!(
         store.files_of(&[StoredFile::from(&other)]).is_some(),
-        "too new to go"
+        "too new to be removed"
     );
     for file in [&needed, &other] {
         age(&store.file(file.digest), UNUSED * 2);
@@ -126,7 +126,7 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
     store.sweep();
     assert!(store.file(needed.digest).exists() && code(&needed).exists());
     assert!(!store.file(other.digest).exists() && !code(&other).exists());
-    // Forgotten, when nobody has served it for half a year; and then not needed any more.
+    // State that no host has used for half a year is removed, and then its files are not needed.
     age(&store.known().join(file_name("one")), FORGOTTEN * 2);
     age(&store.file(needed.digest), UNUSED * 2);
     store.sweep();
@@ -136,7 +136,7 @@ fn what_a_policy_needs_stays_however_old_and_the_rest_goes() {
 }
 
 #[test]
-fn there_is_no_more_unneeded_code_than_so_much() {
+fn unneeded_code_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     for (name, days) in [("old", 3), ("older", 4), ("new", 1)] {
@@ -192,14 +192,14 @@ fn a_mark_is_dead_when_nobody_holds_it() {
     assert!(store.mark("key").is_none(), "it is marked already");
     drop(mark);
     assert!(!path.exists() && !store.take_dead_mark("key"));
-    // As a process leaves it that ended.
+    // The mark of a process that has ended.
     std::fs::write(&path, "loading\n").unwrap();
     assert!(store.take_dead_mark("key"));
-    assert!(!store.take_dead_mark("key"), "it is taken once");
+    assert!(!store.take_dead_mark("key"), "it is reported once");
     std::fs::write(&path, "loading\n").unwrap();
     age(&path, REMEMBERED * 2);
     assert!(!store.take_dead_mark("key"));
-    // One that is left is no hindrance to the next.
+    // A dead mark does not prevent the next one.
     std::fs::write(&path, "loading\n").unwrap();
     drop(store.mark("key").unwrap());
     assert!(!path.exists());

@@ -25,7 +25,7 @@ pub(super) fn generate(
     generator: &mut dyn WorldGenerator,
     answers: &[&str],
 ) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let (mut resolve, world) = resolved_for(answers)?;
+    let (mut resolve, world) = resolve_for(answers)?;
     let mut files = Files::default();
     generator.generate(&mut resolve, world, &mut files)?;
     Ok(files
@@ -35,12 +35,12 @@ pub(super) fn generate(
 }
 
 /// The contract, and the world of a policy that exports `answers`.
-pub(crate) fn resolved_for(answers: &[&str]) -> anyhow::Result<(Resolve, WorldId)> {
+pub(crate) fn resolve_for(answers: &[&str]) -> anyhow::Result<(Resolve, WorldId)> {
     let own = world(answers).replacen("package backstop:policy@0.1.0;", "", 1);
-    resolved(&format!("{CONTRACT}\n{own}"), WORLD)
+    resolve(&format!("{CONTRACT}\n{own}"), WORLD)
 }
 
-pub(super) fn resolved(text: &str, world: &str) -> anyhow::Result<(Resolve, WorldId)> {
+pub(super) fn resolve(text: &str, world: &str) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
     let package = resolve.push_str("policy.wit", text)?;
     let world = resolve.select_world(&[package], Some(world))?;

@@ -1,4 +1,4 @@
-//! For Go: what wit-bindgen-go makes of the contract, its runtime package, and the functions that hand each question to the policy's own package.
+//! The bindings for Go: those that wit-bindgen-go generates, its runtime package, and functions that forward each call to the policy's own package.
 
 use anyhow::Context;
 
@@ -18,11 +18,11 @@ const RUNTIME: &[(&str, &str)] = runtime!(
     "async/async.go" "async/empty.s" "runtime/empty.s" "runtime/runtime.go" "types/future.go" "types/option.go" "types/result.go" "types/stream.go" "types/tuple.go" "types/unit.go"
 );
 
-/// Where the generated code looks for its runtime. It is put beside it: nothing has to be fetched.
+/// The import path of the runtime in generated code. It is replaced by the path of the copy in `bindings/`, so that nothing is downloaded.
 const RUNTIME_PATH: &str = "go.bytecodealliance.org/pkg/wit/";
 
-/// One question: its interface, the function that the policy writes, and how it is handed on.
-const HANDED_ON: [(&str, &str); 4] = [
+/// For each interface, the exported function that forwards the call to the policy's function.
+const FORWARDED: [(&str, &str); 4] = [
     (
         "settings",
         "func Configure(settings []Tuple2[string, string]) Result[Unit, string] {\n\treturn policy.Configure(settings)\n}",
@@ -41,7 +41,7 @@ const HANDED_ON: [(&str, &str); 4] = [
     ),
 ];
 
-/// The path that the policy's own package is imported by, as its go.mod says.
+/// The import path of the policy's own package, from its go.mod.
 fn module(project: &Project) -> anyhow::Result<String> {
     let path = project.folder.join("go.mod");
     let text =
@@ -68,7 +68,7 @@ pub(super) fn add(project: &Project, written: &mut Written) -> anyhow::Result<()
     for (path, text) in RUNTIME {
         written.add(format!("wit/{path}"), text.replace(RUNTIME_PATH, &here));
     }
-    for (question, function) in HANDED_ON {
+    for (question, function) in FORWARDED {
         if project.answers.contains(&question) {
             let package = format!("export_backstop_policy_{}", question.replace('-', "_"));
             let types = match question {
@@ -76,14 +76,14 @@ pub(super) fn add(project: &Project, written: &mut Written) -> anyhow::Result<()
                 _ => format!("\t. \"{module}/bindings/imports/backstop_policy_types\""),
             };
             written.add(
-                format!("exports/{package}/hand_on.go"),
-                format!("// Hands the question to the policy.\npackage {package}\n\nimport (\n\tpolicy \"{module}\"\n{types}\n)\n\n{function}\n"),
+                format!("exports/{package}/forward.go"),
+                format!("// Package {package} forwards the call to the policy.\npackage {package}\n\nimport (\n\tpolicy \"{module}\"\n{types}\n)\n\n{function}\n"),
             );
         }
     }
     written.add(
         "main.go",
-        format!("// The component: everything that it exports is in the package that is imported here.\npackage main\n\nimport _ \"{module}/bindings/exports/wit_exports\"\n\nfunc main() {{}}\n"),
+        format!("// The component. The imported package contains all its exports.\npackage main\n\nimport _ \"{module}/bindings/exports/wit_exports\"\n\nfunc main() {{}}\n"),
     );
     Ok(())
 }

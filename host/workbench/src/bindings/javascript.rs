@@ -1,4 +1,4 @@
-//! For JavaScript and TypeScript: the module that the engine runs in place of the policy's own. It imports the policy, mends what componentize-qjs makes of numbers from 2^31 on, and puts an exception's own words before the engine's.
+//! The bindings for JavaScript and TypeScript: the entry module, which the engine runs instead of the policy's own. It imports the policy, corrects numbers from 2^31 on, which componentize-qjs passes as negative ones, and logs the message of an exception before the engine adds its own.
 
 use super::written::Written;
 use crate::project::{Language, Project};
@@ -6,49 +6,49 @@ use crate::project::{Language, Project};
 /// The part that is the same for every policy.
 const ENTRY: &str = include_str!("entry.js");
 
-/// Where the module is, in the policy's folder.
+/// The path of the module in the policy's folder.
 pub(crate) const ENTRY_MODULE: &str = "bindings/entry.js";
 
-/// How each question is handed on. What `configure` throws is its answer, and no fault.
-const HANDED_ON: [(&str, &str); 4] = [
+/// For each interface, the export that forwards the call to the policy. An exception of `configure` is not logged: it is an answer that rejects the settings.
+const FORWARDED: [(&str, &str); 4] = [
     (
         "settings",
-        "import { settings as itsSettings } from 'POLICY';
-export const settings = { configure: method(itsSettings, 'settings', 'configure') };",
+        "import { settings as policySettings } from 'POLICY';
+export const settings = { configure: method(policySettings, 'settings', 'configure') };",
     ),
     (
         "classifier",
-        "import { classifier as itsClassifier } from 'POLICY';
-const classify = told(method(itsClassifier, 'classifier', 'classify'));
+        "import { classifier as policyClassifier } from 'POLICY';
+const classify = logged(method(policyClassifier, 'classifier', 'classify'));
 export const classifier = { classify: (given) => classify(error(given)) };",
     ),
     (
         "backoff",
-        "import { backoff as itsBackoff } from 'POLICY';
-const delay = told((given, errorClass) => milliseconds(itsDelay(given, errorClass)));
-const itsDelay = method(itsBackoff, 'backoff', 'delay');
+        "import { backoff as policyBackoff } from 'POLICY';
+const delay = logged((given, errorClass) => milliseconds(policyDelay(given, errorClass)));
+const policyDelay = method(policyBackoff, 'backoff', 'delay');
 export const backoff = { delay: (given, errorClass) => delay(failure(given), errorClass) };",
     ),
     (
         "dead-lettering",
-        "import { deadLettering as itsDeadLettering } from 'POLICY';
-const judge = told(method(itsDeadLettering, 'deadLettering', 'judge'));
+        "import { deadLettering as policyDeadLettering } from 'POLICY';
+const judge = logged(method(policyDeadLettering, 'deadLettering', 'judge'));
 export const deadLettering = { judge: (given, errorClass) => judge(failure(given), errorClass) };",
     ),
 ];
 
 pub(super) fn add(project: &Project, written: &mut Written) {
     let policy = if project.language == Language::TypeScript {
-        // As tsc leaves it.
+        // The output of tsc.
         "../build/javascript/policy.js"
     } else {
         "../policy.js"
     };
     let mut text = ENTRY.to_owned();
-    for (question, handed_on) in HANDED_ON {
+    for (question, forwarded) in FORWARDED {
         if project.answers.contains(&question) {
             text.push('\n');
-            text.push_str(&handed_on.replace("POLICY", policy));
+            text.push_str(&forwarded.replace("POLICY", policy));
             text.push('\n');
         }
     }

@@ -13,10 +13,10 @@ use crate::project::{Language, Project};
 use contract::{generate, world};
 use written::Written;
 
-pub(crate) use contract::{CONTRACT, WORLD, resolved_for};
+pub(crate) use contract::{CONTRACT, WORLD, resolve_for};
 pub(crate) use javascript::ENTRY_MODULE;
 
-/// The types for TypeScript: the exports of a policy, and the imports.
+/// The types for TypeScript: a policy's exports and imports.
 const TYPES: &str = include_str!("policy.d.ts");
 const IMPORTS: &str = include_str!("imports.d.ts");
 
@@ -80,21 +80,25 @@ pub(crate) fn write(project: &Project) -> Result<(), BindingsError> {
 fn remove_others(top: &Path, folder: &Path, written: &Written) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        let place = path.strip_prefix(top).unwrap_or(&path);
-        // componentize-py writes its bindings there.
-        if place == Path::new("python") {
+        let relative = path.strip_prefix(top).unwrap_or(&path);
+        // The bindings that componentize-py generates.
+        if relative == Path::new("python") {
             continue;
         }
         if path.is_dir() {
             remove_others(top, &path, written);
-        } else if !written.0.iter().any(|(kept, _)| place == Path::new(kept)) {
+        } else if !written
+            .0
+            .iter()
+            .any(|(kept, _)| relative == Path::new(kept))
+        {
             let _ = std::fs::remove_file(&path);
         }
     }
 }
 
 fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+    if std::fs::read(path).is_ok_and(|current| current == bytes) {
         return Ok(());
     }
     if let Some(folder) = path.parent() {
@@ -108,7 +112,7 @@ fn world_only(project: &Project, written: &mut Written) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A header, its source, and an object file with the contract's types.
+/// Generates a header, its source, and an object file with the contract's types.
 fn c(project: &Project, written: &mut Written) -> anyhow::Result<()> {
     let mut generator = wit_bindgen_c::Opts {
         rename_world: Some("backstop".to_owned()),
@@ -123,13 +127,13 @@ fn c(project: &Project, written: &mut Written) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::contract::resolved;
+    use super::contract::resolve;
     use super::*;
 
-    /// The types for TypeScript are written by hand.
+    /// They are written by hand, so they could miss one.
     #[test]
     fn the_types_for_typescript_have_every_name_of_the_contract() {
-        let (resolve, _) = resolved(CONTRACT, "policy").unwrap();
+        let (resolved, _) = resolve(CONTRACT, "policy").unwrap();
         let camel = |name: &str| {
             let mut words = name.split('-');
             let first = words.next().unwrap_or_default().to_owned();
@@ -139,10 +143,10 @@ mod tests {
             })
         };
         let mut names = Vec::new();
-        for (_, interface) in &resolve.interfaces {
+        for (_, interface) in &resolved.interfaces {
             names.extend(interface.functions.keys().map(|name| camel(name)));
         }
-        for (_, ty) in &resolve.types {
+        for (_, ty) in &resolved.types {
             use wit_bindgen_core::wit_parser::TypeDefKind;
             if let TypeDefKind::Record(record) = &ty.kind {
                 names.extend(record.fields.iter().map(|field| camel(&field.name)));

@@ -1,4 +1,4 @@
-//! For Rust: the SDK itself, `policies/sdk` and `policies/backoff`, as crates that need no workspace.
+//! The bindings for Rust: the SDK, `policies/sdk` and `policies/backoff`, as crates that need no workspace.
 
 use anyhow::Context;
 use toml::{Table, Value};
@@ -33,13 +33,13 @@ pub(super) fn add(written: &mut Written) -> anyhow::Result<()> {
         ),
     ];
     for (path, manifest) in manifests {
-        written.add(path, alone(manifest).with_context(|| path.to_owned())?);
+        written.add(path, standalone(manifest).with_context(|| path.to_owned())?);
     }
     Ok(())
 }
 
-/// A member's manifest with what it inherits of the workspace written out, and without what only the workspace needs.
-fn alone(manifest: &str) -> anyhow::Result<String> {
+/// A member's manifest without its workspace: inherited values are filled in, and lints and development dependencies are removed.
+fn standalone(manifest: &str) -> anyhow::Result<String> {
     let mut manifest: Table = manifest.parse()?;
     let workspace: Table = WORKSPACE.parse()?;
     let inherited = |table: &str, key: &str| -> anyhow::Result<Value> {
@@ -63,15 +63,15 @@ fn alone(manifest: &str) -> anyhow::Result<String> {
     if let Some(Value::Table(dependencies)) = manifest.get_mut("dependencies") {
         for (key, value) in dependencies.iter_mut() {
             if value.get("workspace").is_some() {
-                *value = pinned(inherited("dependencies", key)?);
+                *value = pin(inherited("dependencies", key)?);
             }
         }
     }
     Ok(manifest.to_string())
 }
 
-/// Exactly the version that the SDK was tested with; the other crate of the SDK from beside it.
-fn pinned(mut dependency: Value) -> Value {
+/// Pins the version that the SDK was tested with. The path of the SDK's other crate becomes that of the sibling folder.
+fn pin(mut dependency: Value) -> Value {
     if let Some(version) = dependency.get_mut("version")
         && let Some(number) = version.as_str()
     {
@@ -100,7 +100,7 @@ mod tests {
             }
         }
         let sdk = include_str!("../../sdk/policy.toml");
-        let sdk: Table = alone(sdk).unwrap().parse().unwrap();
+        let sdk: Table = standalone(sdk).unwrap().parse().unwrap();
         let dependencies = sdk.get("dependencies").unwrap();
         let path = dependencies.get("backstop-backoff").unwrap().get("path");
         assert_eq!(path.and_then(Value::as_str), Some("../backoff"));

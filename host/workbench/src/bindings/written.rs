@@ -1,4 +1,4 @@
-//! The files of the bindings, before they are written.
+//! The generated files, before they are written.
 
 /// The generated files, each with its path in `bindings/`.
 #[derive(Default)]

@@ -129,7 +129,7 @@ pub(crate) fn finish(
 fn encoded(project: &Project, mut module: Vec<u8>) -> anyhow::Result<Vec<u8>> {
     if project.language == Language::Go {
         // The other toolchains embed the contract's types themselves.
-        let (resolve, world) = bindings::resolved_for(&project.answers)?;
+        let (resolve, world) = bindings::resolve_for(&project.answers)?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
     }
     let mut encoder = ComponentEncoder::default();

@@ -112,7 +112,7 @@ pub fn build(
 }
 
 fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+    if std::fs::read(path).is_ok_and(|current| current == bytes) {
         return Ok(());
     }
     let folder = path.parent().unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! A plotters area in points: shapes and texts, each placed where it is said.
+//! A plotters area with coordinates in points: shapes and texts.
 
 use plotters::coord::Shift;
 use plotters::element::{Circle, PathElement, Polygon, Rectangle, Text};
@@ -7,26 +7,26 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle};
 
 use super::error::{ChartError, drawing};
-use super::style::{FONT, GRID, GROUND, Mark};
+use super::style::{BACKGROUND, FONT, GRID, Marker};
 
-/// Drawing units per point: plotters places everything on whole units.
+/// Drawing units per point. Plotters has integer coordinates.
 pub(super) const SCALE: u32 = 4;
 
-/// A place in points, from the top left.
+/// A position in points, from the top left.
 pub(super) type Point = (f64, f64);
 
-/// How a text stands to its place; up and down it is always in the middle.
+/// The horizontal alignment of a text at its position. Vertically it is centred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stands {
-    /// It begins there.
-    After,
-    /// It ends there.
-    Before,
-    /// It has its middle there.
-    Around,
+pub(super) enum Anchor {
+    /// The text starts there.
+    Start,
+    /// The text ends there.
+    End,
+    /// The text is centred there.
+    Middle,
 }
 
-/// Where to draw.
+/// The area to draw on.
 pub struct Canvas<'a, B: DrawingBackend> {
     area: &'a DrawingArea<B, Shift>,
     lowered: f64,
@@ -36,14 +36,14 @@ impl<'a, B: DrawingBackend> Canvas<'a, B>
 where
     B::ErrorType: 'static,
 {
-    /// Draws on `area`. Texts are lowered by so much of their size: what one backend takes for the middle of a text another does not.
+    /// Draws on `area`. Texts are lowered by this fraction of their size, because backends differ in where they see the middle of a text.
     pub(super) fn on(area: &'a DrawingArea<B, Shift>, lowered: f64) -> Self {
         Self { area, lowered }
     }
 
-    /// Leaves nothing of what was there.
+    /// Fills the area with the background.
     pub(super) fn clear(&self) -> Result<(), ChartError> {
-        self.area.fill(&GROUND).map_err(drawing)
+        self.area.fill(&BACKGROUND).map_err(drawing)
     }
 
     /// A thin line in the colour of the grid.
@@ -53,7 +53,7 @@ where
 
     pub(super) fn line(
         &self,
-        places: &[Point],
+        points: &[Point],
         colour: RGBColor,
         width: f64,
     ) -> Result<(), ChartError> {
@@ -62,22 +62,22 @@ where
             filled: false,
             stroke_width: u32::try_from(unit(width)).unwrap_or(1),
         };
-        let places: Vec<_> = places.iter().copied().map(units).collect();
+        let points: Vec<_> = points.iter().copied().map(units).collect();
         self.area
-            .draw(&PathElement::new(places, style))
+            .draw(&PathElement::new(points, style))
             .map_err(drawing)
     }
 
-    /// `opacity` is from 0 to 1.
+    /// A filled polygon. `opacity` is from 0 to 1.
     pub(super) fn area(
         &self,
-        places: &[Point],
+        points: &[Point],
         colour: RGBColor,
         opacity: f64,
     ) -> Result<(), ChartError> {
-        let places: Vec<_> = places.iter().copied().map(units).collect();
+        let points: Vec<_> = points.iter().copied().map(units).collect();
         self.area
-            .draw(&Polygon::new(places, colour.mix(opacity)))
+            .draw(&Polygon::new(points, colour.mix(opacity)))
             .map_err(drawing)
     }
 
@@ -96,28 +96,28 @@ where
 
     pub(super) fn dot(
         &self,
-        place: Point,
+        centre: Point,
         radius: f64,
         colour: RGBColor,
     ) -> Result<(), ChartError> {
         self.area
-            .draw(&Circle::new(units(place), unit(radius), colour.filled()))
+            .draw(&Circle::new(units(centre), unit(radius), colour.filled()))
             .map_err(drawing)
     }
 
-    /// A mark of about this radius.
-    pub(super) fn mark(
+    /// A marker of about this radius.
+    pub(super) fn marker(
         &self,
         (x, y): Point,
         radius: f64,
-        mark: Mark,
+        marker: Marker,
         colour: RGBColor,
     ) -> Result<(), ChartError> {
-        if mark.is_empty() {
+        if marker.is_empty() {
             return self.dot((x, y), radius, colour);
         }
         let corner = |(across, down): &Point| (x + radius * across, y + radius * down);
-        let corners: Vec<_> = mark.iter().map(corner).collect();
+        let corners: Vec<_> = marker.iter().map(corner).collect();
         self.area(&corners, colour, 1.0)
     }
 
@@ -125,20 +125,20 @@ where
         &self,
         text: &str,
         (x, y): Point,
-        stands: Stands,
+        anchor: Anchor,
         size: f64,
         colour: RGBColor,
     ) -> Result<(), ChartError> {
-        let across = match stands {
-            Stands::After => HPos::Left,
-            Stands::Before => HPos::Right,
-            Stands::Around => HPos::Center,
+        let horizontal = match anchor {
+            Anchor::Start => HPos::Left,
+            Anchor::End => HPos::Right,
+            Anchor::Middle => HPos::Center,
         };
-        // What plotters calls the size of a font is 1.24 of what CSS does.
+        // The font size of plotters is 1.24 times that of CSS.
         let font = (FONT, f64::from(SCALE) * size * 1.24).into_font();
         let style = TextStyle::from(font)
             .color(&colour)
-            .pos(Pos::new(across, VPos::Center));
+            .pos(Pos::new(horizontal, VPos::Center));
         self.area
             .draw(&Text::new(text, units((x, y + self.lowered * size)), style))
             .map_err(drawing)
@@ -151,8 +151,8 @@ fn units((x, y): Point) -> (i32, i32) {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a place in a picture; a float saturates when it is cast"
+    reason = "a position in a chart; a float saturates when it is cast"
 )]
-fn unit(points: f64) -> i32 {
-    (points * f64::from(SCALE)).round() as i32
+fn unit(length: f64) -> i32 {
+    (length * f64::from(SCALE)).round() as i32
 }

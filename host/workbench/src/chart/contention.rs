@@ -1,32 +1,32 @@
-//! What contention costs: time to completion and calls over the number of clients, a line for each contender.
+//! The chart of a contention sweep: time to completion and calls by number of clients, with a line for each contender.
 
 use plotters::prelude::DrawingBackend;
 
-use super::axis::{grouped, round_marks, steep_marks};
-use super::canvas::{Canvas, Stands};
+use super::axis::{grouped, linear_ticks, logarithmic_ticks};
+use super::canvas::{Anchor, Canvas};
 use super::error::ChartError;
 use super::render::Chart;
-use super::style::{INK, QUIET, colour, mark};
+use super::style::{INK, QUIET, colour, marker};
 use crate::simulate::Spread;
 use crate::simulate::contention::Cell;
 
 const WIDTH: u32 = 960;
 const MARGIN: f64 = 32.0;
 
-/// The first line of the legend, and from one line to the next.
+/// The position of the legend's first line, and the height of a line.
 const LEGEND: f64 = 92.0;
 const LEGEND_LINE: f64 = 22.0;
 
-/// The plots: their height, and where each begins and ends.
+/// The height of the plots, and the left and right edge of each.
 const PLOT: f64 = 320.0;
 const PLOTS: [(f64, f64); 2] = [(96.0, 472.0), (568.0, 944.0)];
 
 /// The results of a sweep.
 #[derive(Debug)]
 pub struct ContentionChart<'a> {
-    /// The cells of the sweep: those of one contender one after the other, by number of clients.
+    /// The cells of the sweep, by contender, then by number of clients.
     pub cells: &'a [Cell],
-    /// Runs of each.
+    /// The number of runs of each cell.
     pub runs: u32,
 }
 
@@ -65,16 +65,16 @@ impl Chart for ContentionChart<'_> {
     where
         B::ErrorType: 'static,
     {
-        let under = format!(
-            "Clients that each commit once to the same row: the mean of {} runs, in a band that holds nine in ten.",
+        let subtitle = format!(
+            "Clients that each commit once to the same row: the mean of {} runs, in a band from the 5th to the 95th percentile.",
             grouped(f64::from(self.runs))
         );
-        canvas.text(&self.title(), (MARGIN, 38.0), Stands::After, 18.0, INK)?;
-        canvas.text(&under, (MARGIN, 64.0), Stands::After, 12.5, QUIET)?;
+        canvas.text(&self.title(), (MARGIN, 38.0), Anchor::Start, 18.0, INK)?;
+        canvas.text(&subtitle, (MARGIN, 64.0), Anchor::Start, 12.5, QUIET)?;
         for (number, (label, (x, y))) in self.legend().into_iter().enumerate() {
             canvas.line(&[(x, y), (x + 22.0, y)], colour(number), 2.0)?;
-            canvas.mark((x + 11.0, y), 4.0, mark(number), colour(number))?;
-            canvas.text(label, (x + 30.0, y), Stands::After, 12.5, INK)?;
+            canvas.marker((x + 11.0, y), 4.0, marker(number), colour(number))?;
+            canvas.text(label, (x + 30.0, y), Anchor::Start, 12.5, INK)?;
         }
         let [left, right] = PLOTS;
         self.draw_plot(
@@ -92,7 +92,7 @@ impl ContentionChart<'_> {
         self.cells.chunk_by(|one, next| one.policy == next.policy)
     }
 
-    /// Each contender's label and place, as many to a line as there is room for.
+    /// The label and position of each contender, with line breaks where needed.
     #[expect(clippy::cast_precision_loss, reason = "the length of a label")]
     fn legend(&self) -> Vec<(&str, (f64, f64))> {
         let (mut x, mut y) = (MARGIN, LEGEND);
@@ -103,9 +103,9 @@ impl ContentionChart<'_> {
                 if x > MARGIN && x + width > f64::from(WIDTH) {
                     (x, y) = (MARGIN, y + LEGEND_LINE);
                 }
-                let place = (x, y);
+                let position = (x, y);
                 x += width;
-                (cell.policy.as_str(), place)
+                (cell.policy.as_str(), position)
             })
             .collect()
     }
@@ -127,32 +127,35 @@ impl ContentionChart<'_> {
         let (top, floor) = (self.top(), self.top() + PLOT);
         let least = self.cells.iter().map(|cell| value(cell).p5);
         let most = self.cells.iter().map(|cell| value(cell).p95);
-        let up = steep_marks(least.fold(f64::MAX, f64::min), most.fold(1.0, f64::max));
+        let up = logarithmic_ticks(least.fold(f64::MAX, f64::min), most.fold(1.0, f64::max));
         let least = up.first().copied().unwrap_or(1.0);
         let most = up.last().copied().unwrap_or(10.0);
         let clients = self.cells.iter().map(|cell| f64::from(cell.clients));
-        let across = round_marks(clients.fold(1.0, f64::max));
+        let across = linear_ticks(clients.fold(1.0, f64::max));
         let widest = across.last().copied().unwrap_or(1.0);
         let x = |clients: f64| left + (right - left) * clients / widest;
         let y = |value: f64| {
             floor - (floor - top) * (value.max(least) / least).ln() / (most / least).ln()
         };
-        canvas.text(heading, (left, top - 20.0), Stands::After, 13.0, INK)?;
-        for mark in up {
-            canvas.grid((left, y(mark)), (right, y(mark)))?;
-            let place = (left - 8.0, y(mark));
-            canvas.text(&grouped(mark), place, Stands::Before, 12.0, QUIET)?;
+        canvas.text(heading, (left, top - 20.0), Anchor::Start, 13.0, INK)?;
+        for tick in up {
+            canvas.grid((left, y(tick)), (right, y(tick)))?;
+            let position = (left - 8.0, y(tick));
+            canvas.text(&grouped(tick), position, Anchor::End, 12.0, QUIET)?;
         }
-        for mark in across {
-            let place = (x(mark), floor + 15.0);
-            canvas.text(&grouped(mark), place, Stands::Around, 12.0, QUIET)?;
+        for tick in across {
+            let position = (x(tick), floor + 15.0);
+            canvas.text(&grouped(tick), position, Anchor::Middle, 12.0, QUIET)?;
         }
         let middle = (left.midpoint(right), floor + 38.0);
-        canvas.text("clients", middle, Stands::Around, 12.0, QUIET)?;
+        canvas.text("clients", middle, Anchor::Middle, 12.0, QUIET)?;
         for (number, series) in self.series().enumerate() {
-            let place = |cell: &Cell, value: f64| (x(cell.clients.into()), y(value));
-            let above = series.iter().map(|cell| place(cell, value(cell).p95));
-            let below = series.iter().rev().map(|cell| place(cell, value(cell).p5));
+            let position = |cell: &Cell, value: f64| (x(cell.clients.into()), y(value));
+            let above = series.iter().map(|cell| position(cell, value(cell).p95));
+            let below = series
+                .iter()
+                .rev()
+                .map(|cell| position(cell, value(cell).p5));
             let band: Vec<_> = above.chain(below).collect();
             canvas.area(&band, colour(number), 0.14)?;
         }
@@ -163,7 +166,7 @@ impl ContentionChart<'_> {
             let means: Vec<_> = means.collect();
             canvas.line(&means, colour(number), 1.5)?;
             for mean in means {
-                canvas.mark(mean, 3.2, mark(number), colour(number))?;
+                canvas.marker(mean, 3.2, marker(number), colour(number))?;
             }
         }
         Ok(())

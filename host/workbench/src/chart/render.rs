@@ -29,7 +29,7 @@ pub fn svg(chart: &impl Chart) -> Result<String, ChartError> {
     let (width, height) = chart.size();
     let mut drawn = String::new();
     let backend = SVGBackend::with_string(&mut drawn, (width * SCALE, height * SCALE));
-    finished(chart, backend, 0.0)?;
+    draw(chart, backend, 0.0)?;
     let body = drawn.split_once('\n').map_or("", |(_, body)| body);
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">{}</title>\n<desc id=\"description\">{}</desc>\n{}{body}",
@@ -48,7 +48,7 @@ pub fn png(chart: &impl Chart) -> Result<Vec<u8>, ChartError> {
     let (wide, high) = (width * SCALE, height * SCALE);
     let mut drawn = vec![0xff; 3 * wide as usize * high as usize];
     let backend = BitMapBackend::with_buffer(&mut drawn, (wide, high));
-    finished(chart, backend, 0.2)?;
+    draw(chart, backend, 0.2)?;
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, wide / SMOOTHED, high / SMOOTHED);
     encoder.set_color(png::ColorType::Rgb);
@@ -59,11 +59,7 @@ pub fn png(chart: &impl Chart) -> Result<Vec<u8>, ChartError> {
     Ok(file)
 }
 
-fn finished<B: DrawingBackend>(
-    chart: &impl Chart,
-    backend: B,
-    lowered: f64,
-) -> Result<(), ChartError>
+fn draw<B: DrawingBackend>(chart: &impl Chart, backend: B, lowered: f64) -> Result<(), ChartError>
 where
     B::ErrorType: 'static,
 {

@@ -1,10 +1,10 @@
-//! The font, the colours and the marks of the charts.
+//! The font, the colours and the markers of the charts.
 
 use plotters::style::{FontStyle, RGBColor};
 
 use super::error::ChartError;
 
-/// What the SVG names, and what the PNG draws with.
+/// The font family in the SVG, and the font of the PNG.
 pub(super) const FONT: &str = "sans-serif";
 
 pub(super) const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
@@ -25,12 +25,12 @@ const PALETTE: [RGBColor; 8] = [
     RGBColor(0x56, 0xb4, 0xe9),
 ];
 
-/// The ground that a chart is drawn on.
-pub(super) const GROUND: RGBColor = RGBColor(0xff, 0xff, 0xff);
+/// The background.
+pub(super) const BACKGROUND: RGBColor = RGBColor(0xff, 0xff, 0xff);
 
-/// What each colour is where the reader prefers a dark ground: as far from it as the colour is from white. Grey is as far from both.
+/// The counterpart of each colour in dark mode, with the same contrast to the dark background as the colour has to white. Grey needs none.
 const DARK: [(RGBColor, &str); 11] = [
-    (GROUND, "#0d1117"),
+    (BACKGROUND, "#0d1117"),
     (INK, "#e6edf3"),
     (QUIET, "#9198a1"),
     (GRID, "#30363d"),
@@ -43,7 +43,7 @@ const DARK: [(RGBColor, &str); 11] = [
     (RGBColor(0x56, 0xb4, 0xe9), "#9ad4ff"),
 ];
 
-/// The rules of an SVG for a dark ground. They win over the attributes of the shapes.
+/// The CSS rules of an SVG for dark mode. They override the attributes of the shapes.
 pub(super) fn dark_rules() -> String {
     let rules = DARK.iter().map(|(RGBColor(red, green, blue), dark)| {
         let light = format!("#{red:02X}{green:02X}{blue:02X}");
@@ -53,11 +53,11 @@ pub(super) fn dark_rules() -> String {
     format!("<style>\n@media (prefers-color-scheme: dark) {{\n{rules}}}\n</style>\n")
 }
 
-/// The corners of a mark, within 1 of its middle; none is a dot.
-pub(super) type Mark = &'static [(f64, f64)];
+/// The corners of a marker of radius 1. Empty for a dot.
+pub(super) type Marker = &'static [(f64, f64)];
 
-/// Marks that are told apart without their colours.
-const MARKS: [Mark; 8] = [
+/// Markers that can be distinguished without their colours.
+const MARKERS: [Marker; 8] = [
     &[],
     &[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)],
     &[(0.0, -1.1), (1.1, 0.8), (-1.1, 0.8)],
@@ -81,18 +81,18 @@ const MARKS: [Mark; 8] = [
     &[(-1.3, -0.45), (1.3, -0.45), (1.3, 0.45), (-1.3, 0.45)],
 ];
 
-/// The mark of a series. Where colours begin again, each has another mark.
-pub(super) fn mark(series: usize) -> Mark {
-    let place = (series + series / PALETTE.len()) % MARKS.len();
-    MARKS.get(place).copied().unwrap_or_default()
+/// The marker of a series. When colours repeat, the markers differ.
+pub(super) fn marker(series: usize) -> Marker {
+    let index = (series + series / PALETTE.len()) % MARKERS.len();
+    MARKERS.get(index).copied().unwrap_or_default()
 }
 
-/// The colour of a series; those after the eighth begin again.
+/// The colour of a series. Colours repeat after the eighth.
 pub(super) fn colour(series: usize) -> RGBColor {
     PALETTE.get(series % PALETTE.len()).copied().unwrap_or(INK)
 }
 
-/// Gives plotters the font to measure and draw text with. More than once changes nothing.
+/// Registers the font with plotters. It can be called more than once.
 pub(super) fn register_font() -> Result<(), ChartError> {
     let font = epaint_default_fonts::UBUNTU_LIGHT;
     plotters::style::register_font(FONT, FontStyle::Normal, font).map_err(|_| ChartError::Font)
@@ -103,27 +103,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_colour_but_grey_has_a_counterpart_on_a_dark_ground() {
+    fn every_colour_but_grey_has_a_counterpart_in_dark_mode() {
         let rules = dark_rules();
-        for RGBColor(red, green, blue) in PALETTE.into_iter().chain([GROUND, INK, QUIET, GRID]) {
+        for RGBColor(red, green, blue) in PALETTE.into_iter().chain([BACKGROUND, INK, QUIET, GRID])
+        {
             let light = format!("#{red:02X}{green:02X}{blue:02X}");
             assert!(light == "#8C8C8C" || rules.contains(&light), "{light}");
         }
     }
 
     #[test]
-    fn no_two_series_of_one_colour_have_the_same_mark() {
-        let looks = |series| {
+    fn no_two_series_of_one_colour_have_the_same_marker() {
+        let look_of = |series| {
             let RGBColor(red, green, blue) = colour(series);
-            let corners: Vec<_> = mark(series)
+            let corners: Vec<_> = marker(series)
                 .iter()
                 .map(|(x, y)| (x.to_bits(), y.to_bits()))
                 .collect();
             (red, green, blue, corners)
         };
-        let all: std::collections::HashSet<_> = (0..64).map(looks).collect();
+        let all: std::collections::HashSet<_> = (0..64).map(look_of).collect();
         assert_eq!(all.len(), 64);
-        let marks: std::collections::HashSet<_> = (0..8).map(|series| looks(series).3).collect();
-        assert_eq!(marks.len(), 8);
+        let markers: std::collections::HashSet<_> =
+            (0..8).map(|series| look_of(series).3).collect();
+        assert_eq!(markers.len(), 8);
     }
 }

@@ -30,22 +30,22 @@ pub(super) enum Fault {
     /// It exceeded a limit.
     Limit,
     /// It gave an invalid answer.
-    Nonsense,
-    /// It gave a delay that is too long, and longer than the service asked for.
+    InvalidAnswer,
+    /// It gave a delay that is too long, and longer than the failing service asked for.
     Delay,
     /// It gave another answer for another order of attributes and details.
     Order,
 }
 
 impl Fault {
-    fn of(case: &Case, asked: &Evaluation, longest: Milliseconds) -> Option<Self> {
-        match &asked.answer {
+    fn of(case: &Case, evaluation: &Evaluation, longest: Milliseconds) -> Option<Self> {
+        match &evaluation.answer {
             Err(
                 EvaluationError::OutOfFuel(..)
                 | EvaluationError::OutOfTime(..)
                 | EvaluationError::OutOfBounds(..),
             ) => Some(Self::Limit),
-            Err(EvaluationError::InvalidAnswer(_)) => Some(Self::Nonsense),
+            Err(EvaluationError::InvalidAnswer(_)) => Some(Self::InvalidAnswer),
             Err(
                 EvaluationError::Trapped(..)
                 | EvaluationError::Settings(_)
@@ -75,7 +75,7 @@ pub(super) struct Caught {
     pub(super) number: u32,
     pub(super) case: Case,
     /// The evaluation; for [`Fault::Order`], the one in another order.
-    pub(super) asked: Evaluation,
+    pub(super) evaluation: Evaluation,
     /// For [`Fault::Order`], the evaluation in the original order.
     pub(super) before: Option<Evaluation>,
 }
@@ -90,7 +90,7 @@ pub(super) struct Findings {
     /// The most memory of one decision that ended, in bytes.
     pub(super) memory: usize,
     /// The number of the first failure whose answer depends on the clock.
-    pub(super) by_clock: Option<u32>,
+    pub(super) clock_dependent: Option<u32>,
     caught: Vec<Caught>,
 }
 
@@ -112,29 +112,31 @@ pub(super) fn run(
     for (number, case) in (1..=most).zip(cases(plan.seed, &Vocabulary::of(plan.scenarios))) {
         findings.cases = number;
         progress(number, most);
-        let seen = Seen::of(policy, &case, plan.longest_delay, is_turned(number));
-        if findings.by_clock.is_none() && depends_on_clock(policy, &case, number, &seen.asked) {
-            findings.by_clock = Some(number);
+        let tested = Tested::of(policy, &case, plan.longest_delay, is_reordered(number));
+        if findings.clock_dependent.is_none()
+            && depends_on_clock(policy, &case, number, &tested.evaluation)
+        {
+            findings.clock_dependent = Some(number);
         }
-        match seen.fault {
+        match tested.fault {
             None => {
-                findings.fuel = findings.fuel.max(seen.asked.fuel);
-                findings.memory = findings.memory.max(seen.asked.memory);
+                findings.fuel = findings.fuel.max(tested.evaluation.fuel);
+                findings.memory = findings.memory.max(tested.evaluation.memory);
             }
             Some(fault) if findings.caught(fault).is_some() => {}
             Some(fault) => {
-                let still = |case: &Case| {
-                    let turned = fault == Fault::Order;
-                    let seen = Seen::of(policy, case, plan.longest_delay, turned);
-                    (seen.fault == Some(fault)).then_some(seen)
+                let still_fails = |case: &Case| {
+                    let reordered = fault == Fault::Order;
+                    let tested = Tested::of(policy, case, plan.longest_delay, reordered);
+                    (tested.fault == Some(fault)).then_some(tested)
                 };
-                let (case, seen) = smallest((case, seen), &still);
+                let (case, tested) = smallest((case, tested), &still_fails);
                 findings.caught.push(Caught {
                     fault,
                     number,
                     case,
-                    asked: seen.asked,
-                    before: seen.before,
+                    evaluation: tested.evaluation,
+                    before: tested.before,
                 });
             }
         }
@@ -147,19 +149,19 @@ pub(super) fn run(
 }
 
 /// Whether to evaluate this failure in another order too, which takes twice as long.
-fn is_turned(number: u32) -> bool {
+fn is_reordered(number: u32) -> bool {
     number.is_multiple_of(4)
 }
 
 /// Whether the answer changes with the time on the clock. Reading the clock alone means little: the runtimes of Go and Python do so themselves.
-fn depends_on_clock(policy: &Policy, case: &Case, number: u32, asked: &Evaluation) -> bool {
-    if !asked.read_clock && number > CLOCK_CASES {
+fn depends_on_clock(policy: &Policy, case: &Case, number: u32, evaluation: &Evaluation) -> bool {
+    if !evaluation.read_clock && number > CLOCK_CASES {
         return false;
     }
     let other = policy.evaluate_at(other_clock(number), &case.failure, &case.payload());
     let ran_out_of_time =
-        |asked: &Evaluation| matches!(asked.answer, Err(EvaluationError::OutOfTime(..)));
-    !ran_out_of_time(asked) && !ran_out_of_time(&other) && !is_same(asked, &other)
+        |evaluation: &Evaluation| matches!(evaluation.answer, Err(EvaluationError::OutOfTime(..)));
+    !ran_out_of_time(evaluation) && !ran_out_of_time(&other) && !is_same(evaluation, &other)
 }
 
 /// A time from 2026 on, each a day, two hours, three minutes and four seconds later, so that all weekdays and hours occur.
@@ -186,31 +188,33 @@ fn is_same(one: &Evaluation, other: &Evaluation) -> bool {
 }
 
 /// The evaluation of one failure.
-struct Seen {
+struct Tested {
     fault: Option<Fault>,
-    asked: Evaluation,
+    evaluation: Evaluation,
     before: Option<Evaluation>,
 }
 
-impl Seen {
-    /// `turned` evaluates it in another order too.
-    fn of(policy: &Policy, case: &Case, longest: Milliseconds, turned: bool) -> Self {
-        let asked = policy.evaluate(&case.failure, &case.payload());
-        let fault = Fault::of(case, &asked, longest);
-        let other = turned.then(|| case.turned()).filter(|other| other != case);
+impl Tested {
+    /// `reordered` evaluates it in another order too.
+    fn of(policy: &Policy, case: &Case, longest: Milliseconds, reordered: bool) -> Self {
+        let evaluation = policy.evaluate(&case.failure, &case.payload());
+        let fault = Fault::of(case, &evaluation, longest);
+        let other = reordered
+            .then(|| case.reordered())
+            .filter(|other| other != case);
         if let (None, Some(other)) = (fault, other) {
             let again = policy.evaluate(&other.failure, &other.payload());
-            if !is_same(&asked, &again) {
+            if !is_same(&evaluation, &again) {
                 return Self {
                     fault: Some(Fault::Order),
-                    asked: again,
-                    before: Some(asked),
+                    evaluation: again,
+                    before: Some(evaluation),
                 };
             }
         }
         Self {
             fault,
-            asked,
+            evaluation,
             before: None,
         }
     }

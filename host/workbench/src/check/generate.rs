@@ -1,4 +1,4 @@
-//! Failures that no author thinks of: the ordinary, the extreme and the odd, made of a seed.
+//! Generates failures from a seed: ordinary, extreme and odd ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -31,16 +31,16 @@ impl Case {
         Arc::new(Payload::new(self.body.as_str()))
     }
 
-    /// The same with attributes and details the other way round: they have no order of their own.
-    pub(super) fn turned(&self) -> Self {
-        let mut turned = self.clone();
-        turned.failure.attributes.reverse();
-        turned.failure.error.details.reverse();
-        turned
+    /// The same failure with attributes and details in reverse order. Their order has no meaning.
+    pub(super) fn reordered(&self) -> Self {
+        let mut reordered = self.clone();
+        reordered.failure.attributes.reverse();
+        reordered.failure.error.details.reverse();
+        reordered
     }
 }
 
-/// The words that the generated failures are made of besides arbitrary text: the tables of the host, and what the author's scenarios tell of.
+/// The words of generated failures, in addition to arbitrary text: the host's tables and the author's scenarios.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     codes: Vec<String>,
@@ -51,25 +51,25 @@ pub(super) struct Vocabulary {
 
 impl Vocabulary {
     pub(super) fn of(scenarios: &[Scenario]) -> Self {
-        let told: Vec<_> = scenarios.iter().map(|it| it.given.failure()).collect();
+        let given: Vec<_> = scenarios.iter().map(|it| it.given.failure()).collect();
         let presets = PRESETS.iter().map(|preset| preset.error());
         let known = CODES.iter().flat_map(|(_, _, codes)| codes.iter());
         let ordinary = ["HTTP 503".to_owned()].into_iter();
         let codes = ordinary
-            .chain(told.iter().map(|failure| failure.error.code.clone()))
+            .chain(given.iter().map(|failure| failure.error.code.clone()))
             .chain(presets.clone().map(|error| error.code))
             .chain(known.map(|code| (*code).to_owned()));
-        let details = told
+        let details = given
             .iter()
             .flat_map(|failure| failure.error.details.clone());
-        let attributes = told.iter().flat_map(|failure| failure.attributes.clone());
+        let attributes = given.iter().flat_map(|failure| failure.attributes.clone());
         let bodies = scenarios.iter().map(|scenario| scenario.payload.as_str());
         let odd = ["", "not json", "null", "[]", "{}"].into_iter();
         Self {
-            codes: each_once(codes),
-            details: each_once(presets.flat_map(|error| error.details).chain(details)),
-            attributes: each_once([pair("tenant", "t-1")].into_iter().chain(attributes)),
-            bodies: each_once(odd.map(str::to_owned).chain(bodies.flat_map(variants))),
+            codes: unique(codes),
+            details: unique(presets.flat_map(|error| error.details).chain(details)),
+            attributes: unique([pair("tenant", "t-1")].into_iter().chain(attributes)),
+            bodies: unique(odd.map(str::to_owned).chain(bodies.flat_map(variants))),
         }
     }
 }
@@ -78,22 +78,22 @@ fn pair(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-/// Without repetitions, the order kept.
-fn each_once<T: Ord + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
+/// Removes repetitions and keeps the order.
+fn unique<T: Ord + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = BTreeSet::new();
     items.filter(|item| seen.insert(item.clone())).collect()
 }
 
-/// A body, and what it becomes when one of its members is missing, null or of another kind.
+/// A body, and its variants with one member missing, null or of another type.
 fn variants(body: &str) -> Vec<String> {
     let mut bodies = vec![body.to_owned()];
-    if let Ok(Value::Object(whole)) = serde_json::from_str(body) {
-        for name in whole.keys() {
-            let mut without = whole.clone();
+    if let Ok(Value::Object(object)) = serde_json::from_str(body) {
+        for name in object.keys() {
+            let mut without = object.clone();
             without.remove(name);
             bodies.push(Value::Object(without).to_string());
             for other in [Value::Null, Value::from(-1), Value::from("odd")] {
-                let mut changed = whole.clone();
+                let mut changed = object.clone();
                 changed.insert(name.clone(), other);
                 bodies.push(Value::Object(changed).to_string());
             }
@@ -102,7 +102,7 @@ fn variants(body: &str) -> Vec<String> {
     bodies
 }
 
-/// The failures of this seed, one after the other, without end.
+/// The endless sequence of failures of this seed.
 pub(super) fn cases(seed: u64, words: &Vocabulary) -> impl Iterator<Item = Case> + use<> {
     let mut bytes = [0; 32];
     bytes
@@ -110,7 +110,7 @@ pub(super) fn cases(seed: u64, words: &Vocabulary) -> impl Iterator<Item = Case>
         .zip(seed.to_le_bytes())
         .for_each(|(byte, of_seed)| *byte = of_seed);
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    // No failures are rejected, so that nothing can go wrong; and none are kept in files.
+    // Failures are not saved to files. The strategy rejects none, so that it can't fail.
     let config = Config {
         failure_persistence: None,
         ..Config::default()
@@ -202,7 +202,7 @@ fn error(words: &Vocabulary) -> impl Strategy<Value = Error> + use<> {
     )
 }
 
-/// Names and values: those that are known, known names with odd values, and odd ones altogether. No name comes twice.
+/// Names with values: known ones, known names with odd values, and odd names. No name occurs twice.
 fn named(
     known: &[(String, String)],
     most: usize,
@@ -214,7 +214,7 @@ fn named(
         .prop_map(|pairs| BTreeMap::from_iter(pairs).into_iter().collect())
 }
 
-/// Arbitrary text of so many characters: control characters, combining ones and emoji among them.
+/// Arbitrary text of this many characters, including control and combining characters and emoji.
 fn text(length: std::ops::Range<usize>) -> impl Strategy<Value = String> {
     let character = prop_oneof![6 => proptest::char::range('a', 'z'), 2 => any::<char>(), 1 => select(vec!['\0', '\n', '"', 'é', '😀', '\u{202e}', '\u{301}'])];
     vec(character, length).prop_map(String::from_iter)
@@ -225,18 +225,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_makes_the_same_failures() {
+    fn the_same_seed_gives_the_same_failures() {
         let words = Vocabulary::of(&[]);
-        let made = |seed| cases(seed, &words).take(20).collect::<Vec<_>>();
-        assert_eq!(made(1), made(1));
-        assert_ne!(made(1), made(2));
+        let generated = |seed| cases(seed, &words).take(20).collect::<Vec<_>>();
+        assert_eq!(generated(1), generated(1));
+        assert_ne!(generated(1), generated(2));
     }
 
     #[test]
-    fn the_generated_failures_are_within_the_contract_and_reach_its_edges() {
+    fn generated_failures_are_within_the_contract_and_reach_its_limits() {
         let words = Vocabulary::of(&[]);
-        let made: Vec<_> = cases(0, &words).take(2_000).collect();
-        for case in &made {
+        let generated: Vec<_> = cases(0, &words).take(2_000).collect();
+        for case in &generated {
             let failure = &case.failure;
             assert!((0.0..1.0).contains(&failure.random));
             assert!(failure.age <= LONGEST_DELAY && failure.attributes.len() <= 10);
@@ -256,25 +256,28 @@ mod tests {
             }),
             ("an empty code", |it| it.error.code.is_empty()),
             ("a control character", |it| it.error.message.contains('\0')),
-            ("a wish beyond the retention", |it| {
+            ("a retry-after beyond the retention", |it| {
                 it.error.retry_after > Some(LONGEST_DELAY)
             }),
         ];
         for (what, reached) in edges {
-            assert!(made.iter().any(|case| reached(&case.failure)), "{what}");
+            assert!(
+                generated.iter().any(|case| reached(&case.failure)),
+                "{what}"
+            );
         }
     }
 
     #[test]
-    fn a_body_is_also_made_with_a_member_missing_or_odd() {
-        let made = variants(r#"{"total": 5}"#);
+    fn a_body_has_variants_with_a_member_missing_or_odd() {
+        let generated = variants(r#"{"total": 5}"#);
         let expected = [
             "{}",
             r#"{"total":null}"#,
             r#"{"total":-1}"#,
             r#"{"total":"odd"}"#,
         ];
-        assert_eq!(made.get(1..), Some(&expected.map(str::to_owned)[..]));
+        assert_eq!(generated.get(1..), Some(&expected.map(str::to_owned)[..]));
         assert_eq!(variants("plain"), ["plain"]);
     }
 }

@@ -1,13 +1,13 @@
 //! The checks that every policy must pass: a host's validation, the same answer to the same failure, and a valid answer within limits to every failure.
 //!
-//! `generate` generates failures, `fuzz` evaluates the policy with them, `shrink` minimises a failure that the policy does not handle, `paste` writes it as a scenario, and `doubt` warns about unusual decisions.
+//! `generate` generates failures, `fuzz` evaluates the policy with them, `shrink` minimises a failure that the policy does not handle, `paste` writes it as a scenario, and `warnings` finds decisions that are rarely intended.
 
-mod doubt;
 mod fuzz;
 mod generate;
 mod paste;
 mod plan;
 mod shrink;
+mod warnings;
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub use plan::Plan;
 const REPEATED: u32 = 32;
 
 /// A policy that takes longer to compile is not compiled for a second engine.
-const QUICK: std::time::Duration = std::time::Duration::from_secs(1);
+const MAX_COMPILE_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The endless sequence of generated failures, each with the body of its message: ordinary, extreme and odd ones. The same seed and scenarios give the same sequence.
 pub fn failures(
@@ -42,30 +42,30 @@ pub fn failures(
 /// A check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Check {
-    Taken,
-    Same,
+    Accepted,
+    Repeatable,
     Fuzzed(Fault),
 }
 
 impl Check {
     const ALL: [Self; 7] = [
-        Self::Taken,
-        Self::Same,
+        Self::Accepted,
+        Self::Repeatable,
         Self::Fuzzed(Fault::Order),
         Self::Fuzzed(Fault::Trap),
         Self::Fuzzed(Fault::Limit),
-        Self::Fuzzed(Fault::Nonsense),
+        Self::Fuzzed(Fault::InvalidAnswer),
         Self::Fuzzed(Fault::Delay),
     ];
 
     fn name(self, longest: Milliseconds) -> String {
         match self {
-            Self::Taken => "a host takes it".to_owned(),
-            Self::Same => "the same failure gets the same answer".to_owned(),
+            Self::Accepted => "a host accepts it".to_owned(),
+            Self::Repeatable => "the same failure gets the same answer".to_owned(),
             Self::Fuzzed(Fault::Order) => "the order of attributes changes nothing".to_owned(),
             Self::Fuzzed(Fault::Trap) => "no failure makes it trap".to_owned(),
             Self::Fuzzed(Fault::Limit) => "it ends within its limits".to_owned(),
-            Self::Fuzzed(Fault::Nonsense) => "every answer makes sense".to_owned(),
+            Self::Fuzzed(Fault::InvalidAnswer) => "every answer is valid".to_owned(),
             Self::Fuzzed(Fault::Delay) => format!("no delay is longer than {longest}"),
         }
     }
@@ -85,10 +85,10 @@ pub fn run(
         .filter(|(_, name)| wanted(name))
         .collect();
     let policy = subject.policy(plan.settings);
-    if !wanted.is_empty() && refuses_settings(&policy) {
+    if !wanted.is_empty() && rejects_settings(&policy) {
         // Every check would fail for the same reason.
-        let outcome = Outcome::new(Kind::Check, Check::Taken.name(longest));
-        return vec![taken(outcome, &policy)];
+        let outcome = Outcome::new(Kind::Check, Check::Accepted.name(longest));
+        return vec![accepted(outcome, &policy)];
     }
     let mut findings: Option<Findings> = None;
     let mut outcomes = Vec::new();
@@ -96,70 +96,77 @@ pub fn run(
         let started = clock::instant();
         let outcome = Outcome::new(Kind::Check, name);
         let mut outcome = match check {
-            Check::Taken => taken(outcome, &policy),
-            Check::Same => same(outcome, subject, plan, &policy),
+            Check::Accepted => accepted(outcome, &policy),
+            Check::Repeatable => repeatable(outcome, subject, plan, &policy),
             Check::Fuzzed(fault) => {
                 let findings = findings.get_or_insert_with(|| fuzz::run(&policy, plan, progress));
                 fuzzed(outcome, fault, findings, plan)
             }
         };
-        if check == Check::Fuzzed(Fault::Nonsense) && outcome.passed {
-            outcome.warnings.extend(doubt::doubts(&policy));
+        if check == Check::Fuzzed(Fault::InvalidAnswer) && outcome.passed {
+            outcome.warnings.extend(warnings::warnings(&policy));
         }
         outcome.took = started.elapsed();
         outcomes.push(outcome);
     }
     // The fuzzer finds this with any failure; it is reported with the check that evaluates twice.
-    let same = Check::Same.name(longest);
+    let repeatable = Check::Repeatable.name(longest);
     if let (
         Some(Findings {
-            by_clock: Some(number),
+            clock_dependent: Some(number),
             ..
         }),
-        Some(same),
+        Some(check),
     ) = (
         &findings,
-        outcomes.iter_mut().find(|outcome| outcome.name == same),
+        outcomes
+            .iter_mut()
+            .find(|outcome| outcome.name == repeatable),
     ) {
-        same.warnings.push(format!(
-            "its answers depend on the clock, which stands at 1970 for a policy in a host: with another time there, generated failure {number} gets another answer, for one; the time that there is comes as `failed-at` and `age`"
+        check.warnings.push(format!(
+            "its answers depend on the clock, which a host stops at 1970: for example, generated failure {number} gets another answer at another time; use `failed-at` and `age` instead"
         ));
     }
     outcomes
 }
 
-fn refuses_settings(policy: &Policy) -> bool {
-    let asked = policy.evaluate(
+fn rejects_settings(policy: &Policy) -> bool {
+    let evaluation = policy.evaluate(
         &backstop_versions::scenario::plain_failure(),
         &Arc::default(),
     );
     matches!(
-        asked.answer,
+        evaluation.answer,
         Err(EvaluationError::Settings(_) | EvaluationError::NoSettings(_))
     )
 }
 
-fn taken(mut outcome: Outcome, policy: &Policy) -> Outcome {
-    outcome.about = "the probe that comes before every swap".to_owned();
+fn accepted(mut outcome: Outcome, policy: &Policy) -> Outcome {
+    outcome.about = "the probe that runs before every swap".to_owned();
     match probe::run(policy) {
         Ok(()) => outcome,
-        Err(refused) => {
-            let row = Row::new("probe", "taken", format!("refused: {refused}"), false);
+        Err(error) => {
+            let row = Row::new("probe", "accepted", format!("rejected: {error}"), false);
             outcome.with_rows(vec![row])
         }
     }
 }
 
 /// Evaluates twice in one engine and once in another, which allocates the memory of instances differently; and twice in one instance, which no host does, to find kept state.
-fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Policy) -> Outcome {
-    let other = match subject.compiling() < QUICK {
+fn repeatable(
+    mut outcome: Outcome,
+    subject: &Subject,
+    plan: &Plan<'_>,
+    policy: &Policy,
+) -> Outcome {
+    let other = match subject.compiling() < MAX_COMPILE_TIME {
         true => Sandbox::on_demand(Limits::default())
             .ok()
             .and_then(|other| subject.policy_in(&other, plan.settings).ok()),
         false => None,
     };
     outcome.about = format!(
-        "{REPEATED} failures, each asked twice{}",
+        "{REPEATED} failures, each evaluated twice{}",
         match other {
             Some(_) => " with a pool of instances and once without",
             None => "",
@@ -169,20 +176,20 @@ fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Polic
     for case in generate::cases(plan.seed, &Vocabulary::of(plan.scenarios)).take(REPEATED as usize)
     {
         let payload = case.payload();
-        let ask = |policy: &Policy| policy.evaluate(&case.failure, &payload);
-        let first = ask(policy);
-        for (how, again) in [
+        let evaluate = |policy: &Policy| policy.evaluate(&case.failure, &payload);
+        let first = evaluate(policy);
+        for (way, again) in [
             Some(("again", policy)),
             other.as_ref().map(|it| ("without the pool", it)),
         ]
         .into_iter()
         .flatten()
-        .map(|(how, policy)| (how, ask(policy)))
+        .map(|(way, policy)| (way, evaluate(policy)))
         {
             if (&again.answer, &again.log) != (&first.answer, &first.log) {
-                let row = Row::new(how, answer(&first), answer(&again), false);
+                let row = Row::new(way, answer(&first), answer(&again), false);
                 outcome = outcome.with_rows(vec![row]);
-                outcome.told = Some(told(case.failure.clone(), again));
+                outcome.tried = Some(tried(case.failure.clone(), again));
                 return outcome;
             }
         }
@@ -190,7 +197,7 @@ fn same(mut outcome: Outcome, subject: &Subject, plan: &Plan<'_>, policy: &Polic
     }
     if keeps_state {
         outcome.warnings.push(
-            "it keeps something from one answer to the next (a count, a cache, random numbers of its own); a host makes a fresh instance for each decision, so it is lost".to_owned(),
+            "it keeps state between answers (a count, a cache, its own random numbers); a host uses a fresh instance for each decision, so the state is lost".to_owned(),
         );
     }
     outcome
@@ -216,7 +223,7 @@ fn fuzzed(mut outcome: Outcome, fault: Fault, findings: &Findings, plan: &Plan<'
     let Some(Caught {
         number,
         case,
-        asked,
+        evaluation,
         before,
         ..
     }) = findings.caught(fault)
@@ -224,24 +231,24 @@ fn fuzzed(mut outcome: Outcome, fault: Fault, findings: &Findings, plan: &Plan<'
         let is_near = findings.fuel > limits.fuel / 2 || findings.memory > limits.memory / 2;
         if fault == Fault::Limit && is_near {
             outcome.warnings.push(
-                "it uses more than half of what it may: the next version, or a larger payload, may not fit".to_owned(),
+                "it uses more than half of a limit: the next version, or a larger payload, may exceed it".to_owned(),
             );
         }
         return outcome;
     };
     let expected = match fault {
-        Fault::Trap | Fault::Limit | Fault::Nonsense => "an answer".to_owned(),
+        Fault::Trap | Fault::Limit | Fault::InvalidAnswer => "an answer".to_owned(),
         Fault::Delay => format!("at most {}", plan.longest_delay),
         Fault::Order => before.as_ref().map_or_else(String::new, answer),
     };
     let what = match fault {
-        Fault::Order => "the other way round",
-        Fault::Trap | Fault::Limit | Fault::Nonsense | Fault::Delay => "answer",
+        Fault::Order => "the reverse order",
+        Fault::Trap | Fault::Limit | Fault::InvalidAnswer | Fault::Delay => "answer",
     };
-    let mut outcome = outcome.with_rows(vec![Row::new(what, expected, answer(asked), false)]);
-    outcome.told = Some(Tried {
+    let mut outcome = outcome.with_rows(vec![Row::new(what, expected, answer(evaluation), false)]);
+    outcome.tried = Some(Tried {
         failure: case.failure.clone(),
-        log: asked.log.clone(),
+        log: evaluation.log.clone(),
     });
     outcome.found = Some(Found {
         case: *number,
@@ -252,22 +259,22 @@ fn fuzzed(mut outcome: Outcome, fault: Fault, findings: &Findings, plan: &Plan<'
     outcome
 }
 
-/// A share in percent, rounded up.
+/// A share in percent, rounded up to a tenth.
 fn share(part: f64) -> String {
     let tenths = (part * 1_000.0).ceil() / 10.0;
     format!("{tenths} %")
 }
 
-fn answer(asked: &Evaluation) -> String {
-    match &asked.answer {
+fn answer(evaluation: &Evaluation) -> String {
+    match &evaluation.answer {
         Ok(answer) => described(&answer.action),
         Err(broken) => format!("the policy {broken}"),
     }
 }
 
-fn told(failure: Failure, asked: Evaluation) -> Tried {
+fn tried(failure: Failure, evaluation: Evaluation) -> Tried {
     Tried {
         failure,
-        log: asked.log,
+        log: evaluation.log,
     }
 }

@@ -14,10 +14,10 @@ pub(super) fn scenario(case: &Case, fault: Fault, plan: &Plan<'_>) -> String {
     let (what, expect) = match fault {
         Fault::Trap => ("does not trap", "{}".to_owned()),
         Fault::Limit => ("ends within its limits", "{}".to_owned()),
-        Fault::Nonsense => ("answers with sense", "{}".to_owned()),
-        Fault::Order => ("is answered in any order", "{}".to_owned()),
+        Fault::InvalidAnswer => ("gives a valid answer", "{}".to_owned()),
+        Fault::Order => ("gives the same answer in any order", "{}".to_owned()),
         Fault::Delay => (
-            "waits no longer than it may",
+            "does not exceed the longest delay",
             format!("{{ delay = {{ max = \"{}\" }} }}", plan.longest_delay),
         ),
     };
@@ -36,10 +36,10 @@ pub(super) fn scenario(case: &Case, fault: Fault, plan: &Plan<'_>) -> String {
 
 fn failure(case: &Case) -> String {
     let (failure, plain) = (&case.failure, plain_failure());
-    let (error, span) = (&failure.error, |it: Milliseconds| {
+    let (error, duration) = (&failure.error, |it: Milliseconds| {
         string(&format_duration(it.0.into()))
     });
-    let follows = random(&failure.message_id, failure.attempt);
+    let default_random = random(&failure.message_id, failure.attempt);
     let fields = [
         (
             "code",
@@ -50,7 +50,7 @@ fn failure(case: &Case) -> String {
             (!error.message.is_empty()).then(|| string(&error.message)),
         ),
         ("status", error.status.map(|status| status.to_string())),
-        ("retry-after", error.retry_after.map(span)),
+        ("retry-after", error.retry_after.map(duration)),
         (
             "details",
             (!error.details.is_empty()).then(|| table(&error.details)),
@@ -59,12 +59,15 @@ fn failure(case: &Case) -> String {
             "attempt",
             (failure.attempt != plain.attempt).then(|| failure.attempt.to_string()),
         ),
-        ("age", (failure.age != plain.age).then(|| span(failure.age))),
+        (
+            "age",
+            (failure.age != plain.age).then(|| duration(failure.age)),
+        ),
         (
             "failed-at",
             (failure.failed_at != plain.failed_at).then(|| moment(failure.failed_at)),
         ),
-        ("previous-delay", failure.previous_delay.map(span)),
+        ("previous-delay", failure.previous_delay.map(duration)),
         (
             "message-id",
             (failure.message_id != plain.message_id).then(|| string(&failure.message_id)),
@@ -79,7 +82,7 @@ fn failure(case: &Case) -> String {
         ),
         (
             "random",
-            (failure.random != follows).then(|| Value::Float(failure.random).to_string()),
+            (failure.random != default_random).then(|| Value::Float(failure.random).to_string()),
         ),
     ];
     let fields: Vec<_> = fields

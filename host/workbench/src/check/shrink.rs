@@ -9,7 +9,7 @@ use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp, random};
 use backstop_versions::scenario::plain_failure;
 
-/// The limit of evaluations for one failure. It is a number and not a time, so that every machine finds the same.
+/// The limit of evaluations for one failure. It is a number and not a time, so that the result is the same on every machine.
 const MAX_TRIES: u32 = 2_000;
 
 /// The time limit, for a policy that uses up its limits each time.
@@ -95,7 +95,7 @@ impl TextField {
     }
 }
 
-/// A number of a case, where it has one; and how it is set.
+/// Gets and sets a number of a case. It may be absent.
 type Number = (fn(&Case) -> Option<u64>, fn(&mut Case, u64));
 
 const NUMBERS: [Number; 6] = [
@@ -141,7 +141,7 @@ struct Search<'a, T> {
     started: std::time::Instant,
 }
 
-/// Whether a name comes twice.
+/// Whether a name occurs twice.
 fn repeats(pairs: &[(String, String)]) -> bool {
     let names: BTreeSet<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
     names.len() < pairs.len()
@@ -153,11 +153,11 @@ impl<T> Search<'_, T> {
     }
 
     /// Applies the change if the case still fails.
-    fn takes(&mut self, change: impl FnOnce(&mut Case)) -> bool {
+    fn accepts(&mut self, change: impl FnOnce(&mut Case)) -> bool {
         let mut case = self.found.0.clone();
-        let follows = case.failure.random == random_of(&case);
+        let is_default_random = case.failure.random == random_of(&case);
         change(&mut case);
-        if follows {
+        if is_default_random {
             case.failure.random = random_of(&case);
         }
         if case == self.found.0 {
@@ -180,17 +180,17 @@ impl<T> Search<'_, T> {
 
     fn make_plain(&mut self) {
         for make_plain in PLAIN {
-            self.takes(make_plain);
+            self.accepts(make_plain);
         }
-        self.takes(|case| case.failure.random = random_of(case));
+        self.accepts(|case| case.failure.random = random_of(case));
     }
 
     /// Removes entries of each list, first halves and finally single ones, and then shortens the texts in it.
     fn shorten_lists(&mut self) {
         for list in LISTS {
-            let whole = list(&mut self.found.0).clone();
-            let pairs = shortest(whole, |pairs| {
-                self.takes(|case| *list(case) = pairs.to_vec())
+            let original = list(&mut self.found.0).clone();
+            let pairs = shortest(original, |pairs| {
+                self.accepts(|case| *list(case) = pairs.to_vec())
             });
             for index in 0..pairs.len() {
                 self.shorten(TextField::Name(list, index));
@@ -219,17 +219,17 @@ impl<T> Search<'_, T> {
                 *text = letters.iter().collect();
             }
         };
-        let whole = field.text(&mut self.found.0);
-        let whole = whole.map(|text| text.chars().collect::<Vec<_>>());
-        let mut letters = shortest(whole.unwrap_or_default(), |letters| {
-            self.takes(|case| set(case, letters))
+        let original = field.text(&mut self.found.0);
+        let original = original.map(|text| text.chars().collect::<Vec<_>>());
+        let mut letters = shortest(original.unwrap_or_default(), |letters| {
+            self.accepts(|case| set(case, letters))
         });
         for index in 0..letters.len() {
             let mut simpler = letters.clone();
             if let Some(letter) = simpler.get_mut(index) {
                 *letter = 'a';
             }
-            if self.takes(|case| set(case, &simpler)) {
+            if self.accepts(|case| set(case, &simpler)) {
                 letters = simpler;
             }
         }
@@ -251,7 +251,7 @@ impl<T> Search<'_, T> {
             }
             while low < high {
                 let middle = low.midpoint(high);
-                match self.takes(|case| set(case, middle)) {
+                match self.accepts(|case| set(case, middle)) {
                     true => high = middle,
                     false => low = middle + 1,
                 }
@@ -267,7 +267,7 @@ impl<T> Search<'_, T> {
         let exact = self.found.0.failure.random;
         for rounding in [1.0, 2.0, 10.0, 100.0, 1_000.0] {
             let rounded = (exact * rounding).floor() / rounding;
-            if self.takes(|case| case.failure.random = rounded) {
+            if self.accepts(|case| case.failure.random = rounded) {
                 return;
             }
         }
@@ -303,15 +303,15 @@ mod tests {
     use super::super::generate::{Vocabulary, cases};
     use super::*;
 
-    /// Generated cases that `fails` holds of, made small.
-    fn made_small(fails: fn(&Case) -> bool) -> Vec<Case> {
+    /// Minimised generated cases for which `fails` is true.
+    fn minimised(fails: fn(&Case) -> bool) -> Vec<Case> {
         let small = |case: Case| smallest((case, ()), &|case| fails(case).then_some(())).0;
         let found = cases(1, &Vocabulary::of(&[])).take(3_000).filter(fails);
         found.take(20).map(small).collect()
     }
 
     #[test]
-    fn only_the_cause_is_left() {
+    fn only_the_cause_remains() {
         type Fails = fn(&Case) -> bool;
         let plain = || Case {
             failure: plain_failure(),
@@ -366,7 +366,7 @@ mod tests {
             ),
         ];
         for (fails, expected) in tables {
-            let small = made_small(fails);
+            let small = minimised(fails);
             assert!(
                 !small.is_empty(),
                 "none of the failures is like {expected:#?}"
@@ -375,7 +375,7 @@ mod tests {
                 assert_eq!(small, expected);
             }
         }
-        for small in made_small(|case| case.failure.random > 0.75) {
+        for small in minimised(|case| case.failure.random > 0.75) {
             assert!(small.failure.random.to_string().len() <= "0.999".len());
         }
     }

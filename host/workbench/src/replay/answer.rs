@@ -8,7 +8,7 @@ use backstop_core::decision::{
 };
 use backstop_core::failure::Milliseconds;
 
-/// A policy's answer, before the bounds of the queue.
+/// A policy's answer, before the queue limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum RecordedAnswer {
@@ -16,7 +16,7 @@ pub enum RecordedAnswer {
     Retry {
         /// The class of the error.
         class: ErrorClass,
-        /// After this delay; unknown if a bound of the queue dead-lettered the message instead.
+        /// After this delay; unknown if a queue limit dead-lettered the message instead.
         delay: Option<Milliseconds>,
     },
     /// Dead-letter the message.
@@ -43,7 +43,7 @@ pub enum RecordedAnswer {
 }
 
 impl RecordedAnswer {
-    /// The policy's answer that led to a decision. A shortened delay is known in full; a delay that a bound replaced is unknown.
+    /// The policy's answer that led to a decision. The original of a shortened delay is known; a delay that a queue limit replaced is unknown.
     pub(super) fn recorded(decision: Decision) -> Self {
         if let Some(reason) = decision.kept_from_discarding() {
             return Self::Discard {

@@ -1,4 +1,4 @@
-//! The policy that recorded failures are put before, and the settings that it is given for each.
+//! The policy that is evaluated for recorded failures, and its settings for each record.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,31 +10,31 @@ use backstop::policy::{PartName, Policy, PolicyDigest};
 use backstop::record::DecisionRecord;
 use backstop_core::settings::Settings;
 
-/// What is asked about records.
+/// The policy to evaluate for records.
 #[derive(Debug)]
 pub enum Candidate {
-    /// A policy with settings of its own, whatever the records say.
+    /// A policy with its own settings; those in the records are ignored.
     Configured(Policy),
-    /// One component, with the settings that each record has.
+    /// One component, with the settings of each record.
     AsRecorded(Subject),
     /// The policy of each record's queue, by the queue's name.
     Queues(BTreeMap<String, Policy>),
 }
 
-/// A policy that takes part, for reports.
+/// An evaluated policy, for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct EvaluatedPolicy {
-    /// The queue whose records it is asked about; none where it is asked about all.
+    /// The queue whose records it is evaluated for. `None` for all queues.
     pub queue: Option<String>,
-    /// Whether it is given the settings that each record has.
+    /// Whether it gets the settings of each record.
     pub settings_as_recorded: bool,
-    /// Its parts; their settings are those that it is given for every record.
+    /// Its parts, with the settings that are the same for every record.
     pub parts: Vec<PartName>,
 }
 
 impl Candidate {
-    /// The policy to ask about a record; none where the record's queue has none.
+    /// The policy for a record. `None` if the record's queue has no policy.
     pub(super) fn policy_for(&self, record: &DecisionRecord) -> Option<Cow<'_, Policy>> {
         match self {
             Self::Configured(policy) => Some(Cow::Borrowed(policy)),
@@ -50,28 +50,28 @@ impl Candidate {
         }
     }
 
-    /// The policies that are asked.
+    /// The evaluated policies.
     pub fn evaluated(&self) -> Vec<EvaluatedPolicy> {
-        let asked =
+        let evaluated =
             |queue: Option<&String>, settings_as_recorded, policy: &Policy| EvaluatedPolicy {
                 queue: queue.cloned(),
                 settings_as_recorded,
                 parts: policy.parts().collect(),
             };
         match self {
-            Self::Configured(policy) => vec![asked(None, false, policy)],
+            Self::Configured(policy) => vec![evaluated(None, false, policy)],
             Self::AsRecorded(subject) => {
-                vec![asked(None, true, &subject.policy(&Settings::new()))]
+                vec![evaluated(None, true, &subject.policy(&Settings::new()))]
             }
             Self::Queues(policies) => policies
                 .iter()
-                .map(|(queue, policy)| asked(Some(queue), false, policy))
+                .map(|(queue, policy)| evaluated(Some(queue), false, policy))
                 .collect(),
         }
     }
 }
 
-/// The settings that a record has for the component of this digest: those of the part that is this component; where none is, those of all parts together, the later ones on top.
+/// The recorded settings for the component with this digest: those of its own part. If no part has this digest, the settings of all parts are merged; later parts override earlier ones.
 fn settings_for(digest: PolicyDigest, parts: &[PartName]) -> Settings {
     if let Some(itself) = parts.iter().find(|part| part.digest == digest) {
         return itself.settings.clone();

@@ -1,4 +1,4 @@
-//! In what two answers to the same failure differ.
+//! The differences between two answers to the same failure.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,19 +8,20 @@ use serde::Serialize;
 use super::answer::RecordedAnswer;
 use backstop_core::decision::ErrorClass;
 
-/// One thing in which a new answer differs from the old one; the graver ones come first.
+/// One difference between the old and the new answer. The order is by severity, the most severe first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "what")]
 pub enum Change {
-    /// The old policy answered, the new one breaks.
+    /// The old policy answered; the new one breaks.
     Breaks,
-    /// The old policy broke, the new one answers.
-    Mended,
+    /// The old policy broke; the new one answers.
+    #[serde(rename = "mended")]
+    Repaired,
     /// Another verdict.
     Verdict {
-        /// As [`RecordedAnswer::verdict`] calls it.
+        /// As in [`RecordedAnswer::verdict`].
         old: &'static str,
-        /// As [`RecordedAnswer::verdict`] calls it.
+        /// As in [`RecordedAnswer::verdict`].
         new: &'static str,
     },
     /// Another class.
@@ -39,12 +40,12 @@ pub enum Change {
 }
 
 impl Change {
-    /// Everything in which `new` differs from `old`, the gravest first. Two policies that both break say the same, however they do it.
+    /// All differences between `old` and `new`, the most severe first. Two answers of broken policies are the same, whatever the causes.
     pub(super) fn between(old: &RecordedAnswer, new: &RecordedAnswer) -> Vec<Self> {
         let (old_class, new_class) = match (old.class(), new.class()) {
             (None, None) => return Vec::new(),
             (Some(_), None) => return vec![Self::Breaks],
-            (None, Some(_)) => return vec![Self::Mended],
+            (None, Some(_)) => return vec![Self::Repaired],
             (Some(old), Some(new)) => (old, new),
         };
         let mut changes = Vec::new();
@@ -74,7 +75,7 @@ impl Change {
         changes
     }
 
-    /// The class's name. One of a policy's own that is named like one of the contract's is told from it.
+    /// The class's name. A policy's own class with the name of a class of the contract is marked as its own.
     pub fn class_name(class: &ErrorClass) -> String {
         let contract = ["transient", "throttled", "permanent"];
         match class {
@@ -88,11 +89,11 @@ impl Change {
         }
     }
 
-    /// What it is that differs, in a word, and how it was and is.
+    /// What differs, the old value and the new value, each in a word.
     pub fn words(&self) -> (&'static str, &str, &str) {
         match self {
             Self::Breaks => ("verdict", "answered", "broken"),
-            Self::Mended => ("verdict", "broken", "answers"),
+            Self::Repaired => ("verdict", "broken", "answers"),
             Self::Verdict { old, new } => ("verdict", old, new),
             Self::Class { old, new } => ("class", old, new),
             Self::Reason => ("reason", "", "another"),
@@ -139,48 +140,48 @@ mod tests {
     }
 
     #[test]
-    fn every_difference_is_told_and_nothing_else() {
-        let (passing, own) = (
+    fn every_difference_is_found_and_nothing_else() {
+        let (transient, own) = (
             ErrorClass::Transient,
             ErrorClass::Other("transient".to_owned()),
         );
         for (old, new, expected) in [
-            (retry(&passing, Some(5)), retry(&passing, Some(5)), ""),
+            (retry(&transient, Some(5)), retry(&transient, Some(5)), ""),
             (
-                retry(&passing, Some(5)),
-                retry(&passing, Some(6)),
+                retry(&transient, Some(5)),
+                retry(&transient, Some(6)),
                 "delay: longer",
             ),
             (
-                retry(&passing, Some(5)),
+                retry(&transient, Some(5)),
                 retry(&own, Some(4)),
                 "class: transient → transient (its own), delay: shorter",
             ),
-            (retry(&passing, None), retry(&passing, Some(6)), ""),
+            (retry(&transient, None), retry(&transient, Some(6)), ""),
             (
-                retry(&passing, None),
-                letter(&passing, "a"),
+                retry(&transient, None),
+                letter(&transient, "a"),
                 "verdict: retry → dead-letter",
             ),
-            (letter(&passing, "a"), letter(&passing, "a"), ""),
+            (letter(&transient, "a"), letter(&transient, "a"), ""),
             (
-                letter(&passing, "a"),
-                letter(&passing, "b"),
+                letter(&transient, "a"),
+                letter(&transient, "b"),
                 "reason: another",
             ),
             (
-                letter(&passing, "a"),
-                retry(&passing, Some(1)),
+                letter(&transient, "a"),
+                retry(&transient, Some(1)),
                 "verdict: dead-letter → retry",
             ),
             (
-                letter(&passing, "a"),
+                letter(&transient, "a"),
                 broken("x"),
                 "verdict: answered → broken",
             ),
             (
                 broken("x"),
-                retry(&passing, Some(1)),
+                retry(&transient, Some(1)),
                 "verdict: broken → answers",
             ),
             (broken("x"), broken("y"), ""),
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gravest_change_comes_first() {
+    fn the_most_severe_change_comes_first() {
         let old = letter(&ErrorClass::Permanent, "a");
         let new = RecordedAnswer::Discard {
             class: ErrorClass::Throttled,

@@ -1,4 +1,4 @@
-//! How delays are spread: their percentiles, and how many there are of which length.
+//! The distribution of delays: percentiles and a histogram.
 
 use serde::{Serialize, Serializer};
 
@@ -9,7 +9,7 @@ const MINUTE: u32 = 60 * SECOND;
 const HOUR: u32 = 60 * MINUTE;
 const DAY: u32 = 24 * HOUR;
 
-/// Where each step of lengths begins, in milliseconds; it ends where the next begins. About as far apart as one another on a logarithmic axis.
+/// The lower bound of each step of the histogram, in milliseconds. The steps are about equally wide on a logarithmic axis.
 pub const STEPS: [u32; 24] = [
     0,
     10,
@@ -37,30 +37,30 @@ pub const STEPS: [u32; 24] = [
     7 * DAY,
 ];
 
-/// The delays that one policy said, in milliseconds. Each percentile is one of them; all are 0 where there are none.
+/// The delays of one policy, in milliseconds. Percentiles are by nearest rank, and 0 if there are no delays.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Delays {
-    /// How many there are.
+    /// The number of delays.
     pub records: usize,
-    /// Half of them are no longer.
+    /// The median.
     pub median: u32,
-    /// Nine in ten are no longer.
+    /// The 90th percentile.
     pub p90: u32,
-    /// All but one in a hundred are no longer.
+    /// The 99th percentile.
     pub p99: u32,
     /// The longest.
     pub longest: u32,
-    /// How many there are in each of [`STEPS`]. In JSON those that have any, each with where it begins.
-    #[serde(serialize_with = "those_with_any")]
+    /// The number of delays in each of [`STEPS`]. JSON has only the steps with delays, each with its lower bound.
+    #[serde(serialize_with = "serialize_steps_with_delays")]
     pub steps: [usize; STEPS.len()],
-    /// All of them, the shortest first.
+    /// All delays, the shortest first.
     #[serde(skip)]
     pub times: Vec<u32>,
 }
 
 impl Delays {
-    /// Of these, in any order.
+    /// Computed from these delays, in any order.
     pub(super) fn of(mut times: Vec<u32>) -> Self {
         times.sort_unstable();
         let at = |percent| nearest(&times, percent).unwrap_or_default();
@@ -83,14 +83,14 @@ impl Delays {
     }
 }
 
-/// A step that has delays.
+/// A step with delays.
 #[derive(Serialize)]
 struct Step {
     from: u32,
     records: usize,
 }
 
-fn those_with_any<S: Serializer>(
+fn serialize_steps_with_delays<S: Serializer>(
     steps: &[usize; STEPS.len()],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_are_counted_by_the_step_in_which_they_lie() {
+    fn delays_are_counted_by_step() {
         let delays = Delays::of(vec![u32::MAX, 9, 100, 0, 7 * DAY - 1, 1_999, 1_000]);
         let found: Vec<_> = STEPS
             .into_iter()

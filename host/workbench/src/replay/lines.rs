@@ -1,4 +1,4 @@
-//! The lines of the files that records are read from: some at a time, so that no file is held whole, each with its place.
+//! Reads the lines of record files in batches, so that no file is in memory as a whole. Each line has its file and number.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,19 +11,19 @@ use serde_json::error::Category;
 
 use backstop::record::DecisionRecord;
 
-/// The longest line that can be a record: a policy of three parts may read 16 MiB of the payload with each, and JSON in JSON doubles its quotes.
-const LONGEST: u64 = 128 << 20;
+/// The longest line that can be a record: each of a policy's three parts may read 16 MiB of the payload, and JSON in JSON doubles its quotes.
+const MAX_LINE: u64 = 128 << 20;
 
-/// Lines read at a time: as many as this, or as many as have this many bytes.
-const LINES: usize = 4_096;
-const BYTES: u64 = 16 << 20;
+/// A batch ends at this many lines or bytes, whichever comes first.
+const BATCH_LINES: usize = 4_096;
+const BATCH_BYTES: u64 = 16 << 20;
 
-/// Where a line stands.
+/// A file and a line number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineRef {
-    /// The file, as it was named.
+    /// The file, as named on the command line.
     pub file: Arc<str>,
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub line: u64,
 }
 
@@ -39,16 +39,16 @@ impl Serialize for LineRef {
     }
 }
 
-/// A line, and where it stands.
+/// A line, with its file and number.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) place: LineRef,
-    /// None of a line that is longer than any record.
+    /// `None` if the line is longer than any record.
     pub(super) text: Option<Vec<u8>>,
 }
 
 impl Line {
-    /// The record that it is; what it is instead.
+    /// Parses the record, or explains why the line is not one.
     pub(super) fn record(&self) -> Result<DecisionRecord, String> {
         let text = self.text.as_deref().ok_or("longer than any record")?;
         serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
@@ -58,14 +58,14 @@ impl Line {
             let why = why.strip_suffix(&place).unwrap_or(&why);
             match error.classify() {
                 Category::Eof => format!("cut short after {column} bytes"),
-                Category::Data => format!("no decision record: {why}"),
-                Category::Syntax | Category::Io => format!("no JSON: {why}, at byte {column}"),
+                Category::Data => format!("not a decision record: {why}"),
+                Category::Syntax | Category::Io => format!("not JSON: {why}, at byte {column}"),
             }
         })
     }
 }
 
-/// A file that records are in can't be read.
+/// A file with records can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("can't read the records in {file}")]
 pub struct ReadError {
@@ -76,16 +76,16 @@ pub struct ReadError {
     pub cause: io::Error,
 }
 
-/// The lines of files, one file after the other; blank ones are left out. `-` is standard input.
+/// The lines of files, one file after the other. Blank lines are skipped. `-` is standard input.
 #[derive(Debug)]
 pub struct Lines {
     files: vec::IntoIter<PathBuf>,
-    open: Option<Open>,
+    open: Option<OpenFile>,
     read: u64,
 }
 
 impl Lines {
-    /// Nothing is opened before it is read.
+    /// The lines of these files. Each file is opened when its turn comes.
     pub fn of(files: Vec<PathBuf>) -> Self {
         Self {
             files: files.into_iter(),
@@ -94,16 +94,16 @@ impl Lines {
         }
     }
 
-    /// How many bytes have been read so far.
+    /// The number of bytes read so far.
     pub fn bytes_read(&self) -> u64 {
         self.read
     }
 
-    /// The next lines; none at the end of the last file.
+    /// The next lines. Empty at the end of the last file.
     pub(super) fn next_batch(&mut self) -> Result<Vec<Line>, ReadError> {
         let mut batch = Vec::new();
-        let until = self.read + BYTES;
-        while batch.len() < LINES && self.read < until {
+        let until = self.read + BATCH_BYTES;
+        while batch.len() < BATCH_LINES && self.read < until {
             match self.next()? {
                 Some(line) => batch.push(line),
                 None => break,
@@ -126,24 +126,24 @@ impl Lines {
             let Some(path) = self.files.next() else {
                 return Ok(None);
             };
-            self.open = Some(Open::at(path)?);
+            self.open = Some(OpenFile::at(path)?);
         }
     }
 }
 
-/// A file under way, and the place of the line that was read last.
-struct Open {
+/// An open file, and the line that was read last.
+struct OpenFile {
     place: LineRef,
     reader: Box<dyn BufRead>,
 }
 
-impl fmt::Debug for Open {
+impl fmt::Debug for OpenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.place, f)
     }
 }
 
-impl Open {
+impl OpenFile {
     fn at(path: PathBuf) -> Result<Self, ReadError> {
         let (name, reader): (_, Box<dyn BufRead>) = if path.as_os_str() == "-" {
             ("standard input".to_owned(), Box::new(io::stdin().lock()))
@@ -164,28 +164,28 @@ impl Open {
         Ok(Self { place, reader })
     }
 
-    /// The next line that is not blank. What it takes is added to `read`.
+    /// The next line that is not blank. Adds the number of bytes read to `read`.
     fn next(&mut self, read: &mut u64) -> io::Result<Option<Line>> {
         loop {
             let mut text = Vec::new();
             let mut taken = (&mut self.reader)
-                .take(LONGEST)
+                .take(MAX_LINE)
                 .read_until(b'\n', &mut text)? as u64;
             if taken == 0 {
                 return Ok(None);
             }
             self.place.line += 1;
-            let is_whole = taken < LONGEST || text.ends_with(b"\n");
-            if !is_whole {
+            let is_complete = taken < MAX_LINE || text.ends_with(b"\n");
+            if !is_complete {
                 taken += self.reader.skip_until(b'\n')? as u64;
             }
             *read += taken;
-            if is_whole && text.iter().all(u8::is_ascii_whitespace) {
+            if is_complete && text.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
             return Ok(Some(Line {
                 place: self.place.clone(),
-                text: is_whole.then_some(text),
+                text: is_complete.then_some(text),
             }));
         }
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_several_files_come_with_their_places_and_without_the_blank_ones() {
+    fn lines_of_several_files_have_their_location_and_blank_ones_are_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["a", "b", "c"].map(|name| folder.path().join(name));
         for (path, text) in paths.iter().zip(["{}\n\n \r\n[1]\r\n", "", "last"]) {
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named_in_the_error() {
         let mut lines = Lines::of(vec!["no/such/file".into()]);
         let error = lines.next_batch().unwrap_err();
         assert_eq!(error.to_string(), "can't read the records in no/such/file");
     }
 
     #[test]
-    fn a_line_that_is_no_record_says_why() {
+    fn a_line_that_is_not_a_record_is_explained() {
         let line = |text: Option<&str>| Line {
             place: LineRef {
                 file: "a".into(),
@@ -239,9 +239,12 @@ mod tests {
         };
         for (text, expected) in [
             ("{\"time\":1,\"queue\":\"or\r\n", "cut short after 21 bytes"),
-            (r#"{"level":"info"}"#, "no decision record: missing field `"),
-            ("ready to serve", "no JSON: expected value, at byte 1"),
-            ("[1]", "no decision record: "),
+            (
+                r#"{"level":"info"}"#,
+                "not a decision record: missing field `",
+            ),
+            ("ready to serve", "not JSON: expected value, at byte 1"),
+            ("[1]", "not a decision record: "),
         ] {
             let why = line(Some(text)).record().unwrap_err();
             assert!(why.starts_with(expected), "{why}");

@@ -5,7 +5,7 @@ use backstop_core::decision::{DecidedBy, Decision, FallbackKind};
 use backstop_core::failure::Failure;
 use backstop_core::fallback;
 
-/// Why the recorded policy may answer differently when it is evaluated again, if it may.
+/// Why the recorded policy may answer differently when it is evaluated again. `None` if it can't.
 pub(super) fn unrepeatable(decided_by: &DecidedBy) -> Option<NotComparable> {
     let DecidedBy::Fallback(cause) = decided_by else {
         return None;
@@ -22,7 +22,7 @@ pub(super) fn unrepeatable(decided_by: &DecidedBy) -> Option<NotComparable> {
     }
 }
 
-/// Whether a record reveals if its policy was broken. If a bound decided, it does so only when the policy wanted to discard the message, which the fallback never does, or when the class is not the fallback's.
+/// Whether a record reveals if its policy was broken. If a queue limit decided, it does so only when the policy wanted to discard the message, which the fallback never does, or when the class is not the fallback's.
 pub(super) fn reveals_broken_policy(decision: &Decision, failure: &Failure) -> bool {
     !matches!(decision.decided_by, DecidedBy::Bound(_))
         || decision.kept_from_discarding().is_some()

@@ -47,7 +47,7 @@ pub(super) enum Comparison {
         new: RecordedAnswer,
         changes: Vec<Change>,
         /// The parts of the new policy, if there is a change.
-        asked: Vec<PartName>,
+        policy: Vec<PartName>,
     },
 }
 
@@ -67,8 +67,8 @@ impl Replay<'_> {
         let titles: Vec<_> = record.policy.iter().map(ToString::to_string).collect();
         let payload = Arc::new(Payload::recorded(record.payload));
         let comparison = match old {
-            Some(old) => between(&old, &new, &record.failure, &payload),
-            None => since(record.decision, &new, &record.failure, &payload),
+            Some(old) => compare_policies(&old, &new, &record.failure, &payload),
+            None => compare_with_record(record.decision, &new, &record.failure, &payload),
         };
         Outcome::Replayed(Box::new(Replayed {
             place: line.place.clone(),
@@ -79,7 +79,7 @@ impl Replay<'_> {
         }))
     }
 
-    /// None if the record is of another queue, or of one without a policy.
+    /// `None` if the record is of another queue, or of one without a policy.
     fn policies_for(&self, record: &DecisionRecord) -> Option<Policies<'_>> {
         if self.queue.is_some_and(|queue| queue != record.queue) {
             return None;
@@ -94,17 +94,22 @@ impl Replay<'_> {
 }
 
 /// Compares two policies on the same failure.
-fn between(old: &Policy, new: &Policy, failure: &Failure, payload: &Arc<Payload>) -> Comparison {
-    let asked = [old, new].map(|policy| policy.evaluate(failure, payload));
-    if let Some(reason) = incomparable(&asked) {
+fn compare_policies(
+    old: &Policy,
+    new: &Policy,
+    failure: &Failure,
+    payload: &Arc<Payload>,
+) -> Comparison {
+    let evaluations = [old, new].map(|policy| policy.evaluate(failure, payload));
+    if let Some(reason) = incomparable(&evaluations) {
         return reason;
     }
-    let [old, answer] = asked.map(|asked| RecordedAnswer::from(asked.answer));
+    let [old, answer] = evaluations.map(|evaluation| RecordedAnswer::from(evaluation.answer));
     compared(old, answer, new)
 }
 
 /// Compares a policy with a recorded decision.
-fn since(
+fn compare_with_record(
     decision: Decision,
     new: &Policy,
     failure: &Failure,
@@ -113,21 +118,25 @@ fn since(
     if let Some(reason) = unrepeatable(&decision.decided_by) {
         return Comparison::NotComparable(reason, BTreeSet::new());
     }
-    let asked = new.evaluate(failure, payload);
-    if let Some(reason) = incomparable(std::slice::from_ref(&asked)) {
+    let evaluation = new.evaluate(failure, payload);
+    if let Some(reason) = incomparable(std::slice::from_ref(&evaluation)) {
         return reason;
     }
-    if asked.answer.is_err() && !reveals_broken_policy(&decision, failure) {
+    if evaluation.answer.is_err() && !reveals_broken_policy(&decision, failure) {
         return Comparison::NotComparable(NotComparable::Bound, BTreeSet::new());
     }
-    compared(RecordedAnswer::recorded(decision), asked.answer.into(), new)
+    compared(
+        RecordedAnswer::recorded(decision),
+        evaluation.answer.into(),
+        new,
+    )
 }
 
 /// The reason why evaluations can't be compared, if there is one.
 fn incomparable(evaluations: &[Evaluation]) -> Option<Comparison> {
     let unknown = evaluations
         .iter()
-        .flat_map(|evaluation| &evaluation.looked_at.unknown);
+        .flat_map(|evaluation| &evaluation.payload_reads.unknown);
     let unknown: BTreeSet<_> = unknown.cloned().collect();
     if !unknown.is_empty() {
         return Some(Comparison::NotComparable(
@@ -136,7 +145,7 @@ fn incomparable(evaluations: &[Evaluation]) -> Option<Comparison> {
         ));
     }
     let is_out_of_time =
-        |asked: &Evaluation| matches!(asked.answer, Err(EvaluationError::OutOfTime(..)));
+        |evaluation: &Evaluation| matches!(evaluation.answer, Err(EvaluationError::OutOfTime(..)));
     evaluations
         .iter()
         .any(is_out_of_time)
@@ -145,7 +154,7 @@ fn incomparable(evaluations: &[Evaluation]) -> Option<Comparison> {
 
 fn compared(old: RecordedAnswer, new: RecordedAnswer, policy: &Policy) -> Comparison {
     let changes = Change::between(&old, &new);
-    let asked = match changes.is_empty() {
+    let policy = match changes.is_empty() {
         true => Vec::new(),
         false => policy.parts().collect(),
     };
@@ -153,6 +162,6 @@ fn compared(old: RecordedAnswer, new: RecordedAnswer, policy: &Policy) -> Compar
         old,
         new,
         changes,
-        asked,
+        policy,
     }
 }

@@ -16,14 +16,15 @@ use backstop_core::failure::Failure;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Report {
-    /// The records that were replayed: `same`, `different` and `apart` together.
+    /// The records that were replayed: `same`, `different` and `not_comparable` together.
     pub records: usize,
     /// The records that are decided as before.
     pub same: usize,
     /// The records that are decided differently.
     pub different: usize,
     /// The records that can't be compared, by reason.
-    pub apart: BTreeMap<NotComparable, usize>,
+    #[serde(rename = "apart")]
+    pub not_comparable: BTreeMap<NotComparable, usize>,
     /// Lines that are not records.
     pub unreadable: Unreadable,
     /// Records of other queues, or of queues without a policy, by queue. `records` does not include them.
@@ -52,9 +53,9 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Unreadable {
-    /// How many.
+    /// The number of lines.
     pub lines: usize,
-    /// The first of them.
+    /// The first lines.
     pub first: Vec<NoRecord>,
 }
 
@@ -75,7 +76,7 @@ pub struct Pair {
     pub old: String,
     /// Now.
     pub new: String,
-    /// How many.
+    /// The number of records.
     pub records: usize,
 }
 
@@ -83,10 +84,10 @@ pub struct Pair {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Group {
-    /// In what.
+    /// The difference.
     #[serde(flatten)]
     pub change: Change,
-    /// How many.
+    /// The number of records.
     pub records: usize,
     /// The first records without a more severe difference.
     pub samples: Vec<Sample>,
@@ -107,7 +108,8 @@ pub struct Sample {
     /// The new answer.
     pub new: RecordedAnswer,
     /// The new policy, with its settings for this record.
-    pub asked: Vec<PartName>,
+    #[serde(rename = "asked")]
+    pub policy: Vec<PartName>,
 }
 
 impl Report {

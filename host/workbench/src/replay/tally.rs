@@ -1,4 +1,4 @@
-//! Counts outcomes and sums them up in a report.
+//! Counts outcomes and summarises them in a report.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Tally {
                 records: 0,
                 same: 0,
                 different: 0,
-                apart: BTreeMap::new(),
+                not_comparable: BTreeMap::new(),
                 unreadable: Unreadable::default(),
                 other_queues: BTreeMap::new(),
                 queues: BTreeMap::new(),
@@ -81,7 +81,7 @@ impl Tally {
         *report.recorded.entry(recorded).or_default() += 1;
         match comparison {
             Comparison::NotComparable(reason, pointers) => {
-                *report.apart.entry(reason).or_default() += 1;
+                *report.not_comparable.entry(reason).or_default() += 1;
                 for pointer in pointers {
                     *report.not_recorded.entry(pointer).or_default() += 1;
                 }
@@ -90,7 +90,7 @@ impl Tally {
                 old,
                 new,
                 changes,
-                asked,
+                policy,
             } => {
                 let sample = Sample {
                     place,
@@ -98,7 +98,7 @@ impl Tally {
                     failure,
                     old,
                     new,
-                    asked,
+                    policy,
                 };
                 self.compared(sample, changes);
             }
@@ -134,8 +134,8 @@ impl Tally {
         if samples.len() < self.samples {
             samples.push(sample);
         }
-        for lesser in changes {
-            self.changes.entry(lesser).or_default().0 += 1;
+        for less_severe in changes {
+            self.changes.entry(less_severe).or_default().0 += 1;
         }
     }
 

@@ -1,4 +1,4 @@
-//! How a simulation asks a policy: in a live instance where that answers as a fresh one does, and in a fresh one for each failure where it does not.
+//! Evaluates policies for simulations: in a reused instance if it gives the same answers as fresh ones, otherwise in a fresh instance for each failure.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use backstop::policy::{EvaluationError, Payload, Policy, Session};
 use backstop_core::decision::Answer;
 use backstop_core::failure::{Failure, Milliseconds, random};
 
-/// Failures that a live instance and fresh ones are compared on.
+/// The number of failures on which a reused instance is compared with fresh ones.
 const SAMPLE: u32 = 64;
 
-/// Answers of one live instance before it is replaced: one that never gives memory back must not run out of it.
-const RENEWED_AFTER: u32 = 1_000;
+/// A reused instance is replaced after this many answers, before one that never frees memory runs out of it.
+const MAX_ANSWERS: u32 = 1_000;
 
-/// In what kind of instance a policy is asked.
+/// The kind of instance in which a policy is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evaluation {
-    /// The same instance again and again: several times faster.
+    /// One instance, reused: several times faster.
     Live,
-    /// A fresh one for each failure, as a host asks.
+    /// A fresh instance for each failure, as in a host.
     Fresh,
 }
 
-/// Whether a live instance will do: it does where it answers a sample of failures like `example` as fresh instances do. A policy that keeps something from one answer to the next has to be asked in fresh ones.
+/// Decides whether an instance can be reused: it can if it answers a sample of failures like `example` as fresh instances do. A policy that keeps state between answers needs fresh instances.
 pub fn instance_kind(policy: &Policy, payload: &Arc<Payload>, example: &Failure) -> Evaluation {
     let mut live = Evaluator::new(policy, payload, Evaluation::Live);
     let is_same = |number| {
@@ -39,7 +39,7 @@ pub fn instance_kind(policy: &Policy, payload: &Arc<Payload>, example: &Failure)
     }
 }
 
-/// The failures of the sample: early and late attempts in turns, with and without a delay before.
+/// The failures of the sample: early and late attempts alternate, with and without a previous delay.
 fn sample(example: &Failure, number: u32) -> Failure {
     let attempt = NonZeroU32::MIN.saturating_add(number * 7 % 20);
     let message_id = format!("sample-{number}");
@@ -53,43 +53,43 @@ fn sample(example: &Failure, number: u32) -> Failure {
     }
 }
 
-/// Asks one policy about one failure after the other. Its answers are those of fresh instances, if [`instance_kind`] said so of the policy.
+/// Evaluates one policy for one failure after the other. If [`instance_kind`] chose the kind of instance, the answers are those of fresh instances.
 #[derive(Debug)]
 pub struct Evaluator<'a> {
     policy: &'a Policy,
     payload: &'a Arc<Payload>,
-    how: Evaluation,
+    kind: Evaluation,
     live: Option<(Session<'a>, u32)>,
 }
 
 impl<'a> Evaluator<'a> {
-    /// Asks `policy` about failures of messages with this body.
-    pub fn new(policy: &'a Policy, payload: &'a Arc<Payload>, how: Evaluation) -> Self {
+    /// Evaluates `policy` for failures of messages with this body.
+    pub fn new(policy: &'a Policy, payload: &'a Arc<Payload>, kind: Evaluation) -> Self {
         Self {
             policy,
             payload,
-            how,
+            kind,
             live: None,
         }
     }
 
-    /// The answer, or how the policy broke. A live instance that breaks is thrown away and the failure put before a fresh one, so that it is never broken for what came before.
+    /// The answer, or how the policy broke. If a reused instance breaks, it is dropped and the failure is evaluated again in a fresh one, so that earlier failures never break a later one.
     pub fn evaluate(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
-        if self.how == Evaluation::Live
-            && let Ok(answer) = self.ask_live(failure)
+        if self.kind == Evaluation::Live
+            && let Ok(answer) = self.evaluate_live(failure)
         {
             return Ok(answer);
         }
         self.policy.evaluate(failure, self.payload).answer
     }
 
-    fn ask_live(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
+    fn evaluate_live(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         let (mut session, answers) = self
             .live
             .take()
             .unwrap_or_else(|| (self.policy.session(self.payload), 0));
         let answer = session.evaluate(failure)?;
-        if answers + 1 < RENEWED_AFTER {
+        if answers + 1 < MAX_ANSWERS {
             self.live = Some((session, answers + 1));
         }
         Ok(answer)

@@ -1,8 +1,8 @@
-//! How values are spread: percentiles of whole ones, mean and deviation of measured ones.
+//! Distributions: percentiles of integers; mean, deviation and percentiles of measurements.
 
 use serde::Serialize;
 
-/// Where the values of a set lie. Each is one of the values: the smallest that has so much of the set at or below it.
+/// The percentiles of a set, by nearest rank: each is a value of the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Percentiles {
     /// The smallest.
@@ -18,7 +18,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of these values; all 0 where there are none.
+    /// Computed from these values; all 0 if there are none.
     pub fn of(mut values: Vec<u64>) -> Self {
         values.sort_unstable();
         let at = |percent| nearest(&values, percent).unwrap_or_default();
@@ -32,12 +32,12 @@ impl Percentiles {
     }
 }
 
-/// Mean, deviation and percentiles of measured values.
+/// The mean, deviation and percentiles of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Spread {
     /// The arithmetic mean.
     pub mean: f64,
-    /// The standard deviation of the sample; 0 of a single value.
+    /// The standard deviation of the sample; 0 for a single value.
     pub deviation: f64,
     /// The 5th percentile.
     pub p5: f64,
@@ -46,7 +46,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values; all 0 where there are none.
+    /// Computed from these values; all 0 if there are none.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a count of runs is small enough for a double"
@@ -65,7 +65,7 @@ impl Spread {
     }
 }
 
-/// The nearest rank of sorted values.
+/// The percentile of sorted values, by nearest rank.
 pub(crate) fn nearest<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()

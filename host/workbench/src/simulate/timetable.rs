@@ -1,4 +1,4 @@
-//! When the retries of messages come that always fail: each message walked from its first failure to its end.
+//! When messages that always fail are retried. Each message is followed from its first failure to its end.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -13,27 +13,27 @@ use backstop::policy::{Payload, Policy};
 use backstop_core::decision::{Action, Bounds, LONGEST_DELAY, decide};
 use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
 
-/// When the first message is sent: 2026-01-01, so that a policy that looks at the date sees the same one in every simulation.
+/// When the messages are sent: 2026-01-01, so that a policy that depends on the date sees the same one in every simulation.
 const START: Timestamp = Timestamp(1_767_225_600_000);
 
-/// What is simulated.
+/// What to simulate.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// How many messages, all sent at the same time.
+    /// The number of messages, all sent at the same time.
     pub messages: u32,
-    /// What their ids are made of, and so their random numbers.
+    /// The seed of their ids, and thus of their random numbers.
     pub seed: u64,
-    /// How every attempt fails.
+    /// The error of every attempt.
     pub error: Error,
-    /// The queue or the function that they belong to.
+    /// The queue or the function of the messages.
     pub source: String,
-    /// The attributes of each.
+    /// The attributes of each message.
     pub attributes: Vec<(String, String)>,
-    /// What the queue holds the policy to.
+    /// The queue limits.
     pub bounds: Bounds,
-    /// How long an attempt takes before it fails.
+    /// The time from the start of an attempt to its failure.
     pub attempt_takes: Milliseconds,
-    /// No message is looked at beyond this attempt.
+    /// No message is followed beyond this attempt.
     pub horizon: NonZeroU32,
 }
 
@@ -41,40 +41,41 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Timetable {
-    /// How many messages there were.
+    /// The number of messages.
     pub messages: u32,
-    /// Each attempt from the second.
+    /// The attempts, from the second on.
     pub attempts: Vec<Row>,
-    /// What became of the messages, the most frequent first.
+    /// How messages ended, the most frequent first.
     pub ended: Vec<End>,
-    /// How many were still tried again when they reached the plan's horizon.
+    /// The number of messages that were still retried at the plan's horizon.
     pub unended: u32,
-    /// The second in which the most retries come.
+    /// The second with the most retries.
     pub busiest_second: Option<Busiest>,
-    /// How the policy broke, and how many decisions the fallback made for it.
+    /// How the policy broke, with the number of decisions that the fallback made instead.
     pub broken: BTreeMap<String, u32>,
-    /// In what kind of instance the policy was asked.
-    pub asked: Evaluation,
-    /// When every retry comes, in milliseconds from its message's first failure, by attempt.
+    /// The kind of instance in which the policy was evaluated.
+    #[serde(rename = "asked")]
+    pub evaluation: Evaluation,
+    /// The time of every retry since its message's first failure, in milliseconds, by attempt.
     #[serde(skip)]
     pub times: Vec<Vec<u64>>,
 }
 
-/// One attempt over all messages that get to it. Spans in milliseconds.
+/// One attempt, over all messages that reach it. Durations are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Row {
-    /// Which: the first retry is attempt 2.
+    /// The number of the attempt; the first retry is attempt 2.
     pub attempt: u32,
-    /// How many messages get to it.
+    /// The number of messages that reach it.
     pub messages: usize,
     /// The delay before it.
     pub delay: Percentiles,
-    /// From the first failure to its start.
+    /// The time from the first failure to the start of the attempt.
     pub since_first_failure: Percentiles,
 }
 
-/// Messages that came to the same end.
+/// Messages that ended in the same way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct End {
@@ -82,11 +83,11 @@ pub struct End {
     pub verdict: &'static str,
     /// Why.
     pub reason: String,
-    /// How many.
+    /// The number of messages.
     pub messages: usize,
-    /// After how many attempts.
+    /// The number of attempts.
     pub attempts: Percentiles,
-    /// From the first failure to the end, in milliseconds.
+    /// The time from the first failure to the end, in milliseconds.
     pub since_first_failure: Percentiles,
 }
 
@@ -94,22 +95,22 @@ pub struct End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Busiest {
-    /// When it begins, in whole seconds from the first failure.
+    /// Its start, in whole seconds from the first failure.
     pub after_seconds: u64,
-    /// How many retries it has.
+    /// The number of retries in it.
     pub retries: u32,
 }
 
-/// One message from its first failure on.
+/// The history of one message.
 #[derive(Debug, Default)]
-struct Walk {
-    /// Before each retry: the delay, and the time from the first failure to its start.
+struct History {
+    /// For each retry: the delay before it, and the time from the first failure to its start.
     retries: Vec<(u64, u64)>,
     end: Option<(&'static str, String, u64)>,
     broken: Vec<String>,
 }
 
-/// Walks the messages of `plan`, by so many threads. `done` is called after each message. The same plan gives the same timetable, whatever the threads and the machine.
+/// Follows the messages of `plan`, on this many threads. `done` is called after each message. The same plan gives the same timetable, with any number of threads and on any machine.
 pub fn simulate(
     policy: &Policy,
     payload: &Arc<Payload>,
@@ -118,11 +119,11 @@ pub fn simulate(
     done: impl Fn() + Sync,
 ) -> Timetable {
     let example = plan.failure(String::new(), NonZeroU32::MIN, 0, None);
-    let asked = instance_kind(policy, payload, &example);
-    let walk = |number| plan.walk(number, &mut Evaluator::new(policy, payload, asked));
+    let evaluation = instance_kind(policy, payload, &example);
+    let follow = |number| plan.follow(number, &mut Evaluator::new(policy, payload, evaluation));
     let count = usize::try_from(plan.messages).unwrap_or(usize::MAX);
-    let walks = threads::spread(count, threads, walk, done);
-    summed_up(plan.messages, asked, walks)
+    let histories = threads::spread(count, threads, follow, done);
+    summarise(plan.messages, evaluation, histories)
 }
 
 impl Plan {
@@ -148,15 +149,15 @@ impl Plan {
         }
     }
 
-    /// The decision is the host's whole one: the policy's, or the fallback's for a broken policy, within the bounds of the queue.
-    fn walk(&self, number: usize, asker: &mut Evaluator<'_>) -> Walk {
+    /// Decides as a host does: the policy or, if it breaks, the fallback, within the queue limits.
+    fn follow(&self, number: usize, evaluator: &mut Evaluator<'_>) -> History {
         let id = format!("simulated-{}-{number}", self.seed);
-        let mut walk = Walk::default();
+        let mut history = History::default();
         let (mut now, mut previous_delay) = (0, None);
         for attempt in (1..self.horizon.get()).filter_map(NonZeroU32::new) {
             let failure = self.failure(id.clone(), attempt, now, previous_delay);
-            let answer = asker.evaluate(&failure).map_err(|error| {
-                walk.broken.push(error.to_string());
+            let answer = evaluator.evaluate(&failure).map_err(|error| {
+                history.broken.push(error.to_string());
                 error.cause()
             });
             let decision = decide(&failure, answer, &self.bounds, LONGEST_DELAY);
@@ -164,41 +165,41 @@ impl Plan {
             let reason = match decision.action {
                 Action::Retry { delay } => {
                     let starts = now + u64::from(delay.0);
-                    walk.retries.push((delay.0.into(), starts));
+                    history.retries.push((delay.0.into(), starts));
                     now = starts + u64::from(self.attempt_takes.0);
                     previous_delay = Some(delay);
                     continue;
                 }
                 Action::DeadLetter { reason } | Action::Discard { reason } => reason,
             };
-            walk.end = Some((verdict, reason, now));
+            history.end = Some((verdict, reason, now));
             break;
         }
-        walk
+        history
     }
 }
 
-/// What the messages of one end have: their attempts, and when it came.
+/// For messages that ended in the same way: the number of attempts of each, and the time of the end.
 type Endings = (Vec<u64>, Vec<u64>);
 
-fn summed_up(messages: u32, asked: Evaluation, walks: Vec<Walk>) -> Timetable {
-    let longest = walks.iter().map(|walk| walk.retries.len()).max();
+fn summarise(messages: u32, evaluation: Evaluation, histories: Vec<History>) -> Timetable {
+    let longest = histories.iter().map(|history| history.retries.len()).max();
     let mut delays = vec![Vec::new(); longest.unwrap_or_default()];
     let mut times = delays.clone();
     let mut endings: BTreeMap<(&'static str, String), Endings> = BTreeMap::new();
     let mut broken = BTreeMap::new();
     let mut unended = 0;
-    for walk in walks {
-        let attempts = walk.retries.len() as u64 + 1;
+    for history in histories {
+        let attempts = history.retries.len() as u64 + 1;
         let columns = delays.iter_mut().zip(&mut times);
-        for ((delay, at), (delays, times)) in walk.retries.into_iter().zip(columns) {
+        for ((delay, at), (delays, times)) in history.retries.into_iter().zip(columns) {
             delays.push(delay);
             times.push(at);
         }
-        for cause in walk.broken {
+        for cause in history.broken {
             *broken.entry(cause).or_default() += 1;
         }
-        match walk.end {
+        match history.end {
             Some((verdict, reason, at)) => {
                 let (made, ended) = endings.entry((verdict, reason)).or_default();
                 made.push(attempts);
@@ -232,12 +233,12 @@ fn summed_up(messages: u32, asked: Evaluation, walks: Vec<Walk>) -> Timetable {
         unended,
         busiest_second: busiest(&times),
         broken,
-        asked,
+        evaluation,
         times,
     }
 }
 
-/// The first of the busiest, if several are.
+/// The busiest second; the earliest if there are several.
 fn busiest(times: &[Vec<u64>]) -> Option<Busiest> {
     let mut seconds: BTreeMap<u64, u32> = BTreeMap::new();
     for at in times.iter().flatten() {

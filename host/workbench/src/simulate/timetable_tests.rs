@@ -23,7 +23,7 @@ fn plan(messages: u32, code: &str) -> Plan {
 static SANDBOX: LazyLock<Sandbox> =
     LazyLock::new(|| Sandbox::on_demand(Limits::default()).unwrap());
 
-/// The four that come with the host, with a cap of an hour: compiled once for all cases.
+/// The built-in policies with a cap of one hour, compiled once for all cases.
 static CAPPED: LazyLock<Vec<Arc<Policy>>> = LazyLock::new(|| {
     let capped = |name| backstop::policy::load(&SANDBOX, name, &[("cap", "1h")]).unwrap();
     builtin::names().map(capped).collect()
@@ -35,7 +35,7 @@ fn of(name: &str, settings: &[(&str, &str)], plan: &Plan, threads: usize) -> Tim
 }
 
 #[test]
-fn a_policy_without_chance_gives_every_message_the_same_times() {
+fn a_policy_without_jitter_gives_every_message_the_same_times() {
     let settings = [("base", "10s"), ("max-attempts", "4")];
     let timetable = of("linear", &settings, &plan(3, "HTTP 503"), 2);
     let rows: Vec<_> = timetable
@@ -71,11 +71,11 @@ fn a_policy_without_chance_gives_every_message_the_same_times() {
     );
     let busiest = timetable.busiest_second.unwrap();
     assert_eq!((busiest.after_seconds, busiest.retries), (10, 3));
-    assert_eq!(timetable.asked, Evaluation::Live);
+    assert_eq!(timetable.evaluation, Evaluation::Live);
 }
 
 #[test]
-fn what_an_attempt_takes_comes_on_top_of_the_delays() {
+fn the_duration_of_attempts_is_added_to_the_delays() {
     let plan = Plan {
         attempt_takes: Milliseconds(5_000),
         ..plan(1, "HTTP 503")
@@ -90,7 +90,7 @@ fn what_an_attempt_takes_comes_on_top_of_the_delays() {
 }
 
 #[test]
-fn a_permanent_error_is_given_up_at_once() {
+fn a_permanent_error_is_dead_lettered_at_once() {
     let timetable = of("full-jitter", &[], &plan(5, "ValidationException"), 1);
     assert!(timetable.attempts.is_empty() && timetable.busiest_second.is_none());
     let end = timetable.ended.first().unwrap();
@@ -101,7 +101,7 @@ fn a_permanent_error_is_given_up_at_once() {
 }
 
 #[test]
-fn the_bounds_of_the_queue_hold_whatever_the_policy_says() {
+fn the_queue_limits_hold_whatever_the_policy_answers() {
     let bounds = Bounds {
         max_attempts: NonZeroU32::new(7),
         ..Bounds::default()
@@ -143,7 +143,7 @@ fn a_message_without_an_end_is_followed_to_the_horizon() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_timetable_whatever_the_threads() {
+fn the_same_seed_gives_the_same_timetable_with_any_number_of_threads() {
     let settings = [("max-attempts", "9")];
     let with = |seed, threads| {
         let plan = Plan {

@@ -81,7 +81,7 @@ fn explaining(args: &Args, sample: &Sample) -> Option<String> {
     {
         return None;
     }
-    let settings = sample.asked.iter().flat_map(|part| &part.settings);
+    let settings = sample.policy.iter().flat_map(|part| &part.settings);
     let settings =
         settings.flat_map(|(name, value)| ["--set".to_owned(), format!("{name}={value}")]);
     let words = ["backstop", "policy", "run", policy.as_str()].map(str::to_owned);

@@ -87,7 +87,7 @@ fn print_counts(comparison: &Comparison<'_>) {
 /// Why records were not compared, and how the new policy broke.
 fn print_causes(comparison: &Comparison<'_>) {
     let report = comparison.report;
-    for (reason, records) in &report.apart {
+    for (reason, records) in &report.not_comparable {
         let reason = explain(*reason, comparison);
         line(
             "skipped",

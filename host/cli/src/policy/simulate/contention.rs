@@ -99,7 +99,7 @@ fn as_json(sweep: &Sweep, contenders: &[Contender], cells: &[Cell]) -> serde_jso
     let policies: Vec<_> = contenders
         .iter()
         .map(|it| {
-            json!({"policy": it.label, "parts": it.policy.parts().collect::<Vec<_>>(), "asked": it.asked})
+            json!({"policy": it.label, "parts": it.policy.parts().collect::<Vec<_>>(), "asked": it.evaluation})
         })
         .collect();
     json!({"seed": sweep.seed, "runs": sweep.runs, "policies": policies, "cells": cells})
@@ -135,7 +135,7 @@ fn as_csv(cells: &[Cell]) -> Result<()> {
 fn explain(sweep: &Sweep, contenders: &[Contender], cells: &[Cell]) {
     for (number, contender) in (1..).zip(contenders) {
         println!("{number}  {}", contender.label);
-        if contender.asked == Evaluation::Fresh {
+        if contender.evaluation == Evaluation::Fresh {
             println!("   evaluated {FRESH}");
         }
     }

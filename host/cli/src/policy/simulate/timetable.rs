@@ -169,7 +169,7 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
             ),
         );
     }
-    if timetable.asked == Evaluation::Fresh {
+    if timetable.evaluation == Evaluation::Fresh {
         line("evaluated", FRESH);
     }
 }

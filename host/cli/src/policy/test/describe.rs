@@ -49,14 +49,14 @@ impl Rerun<'_> {
 /// The lines that describe a failed test.
 pub(super) fn lines(outcome: &Outcome, rerun: &Rerun<'_>) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(tried) = &outcome.told {
+    if let Some(tried) = &outcome.tried {
         lines.push(format!(
             "  evaluated with {}",
             one_line(&failure_line::describe(&tried.failure))
         ));
     }
     lines.extend(table(&outcome.rows));
-    for line in outcome.told.iter().flat_map(|tried| &tried.log) {
+    for line in outcome.tried.iter().flat_map(|tried| &tried.log) {
         lines.push(format!(
             "  logged {}: {}",
             line.level,

@@ -10,7 +10,7 @@ pub(super) struct Challenge {
 }
 
 impl Challenge {
-    /// Parses a `WWW-Authenticate` header; none if it requires no token.
+    /// Parses a `WWW-Authenticate` header; `None` if it requires no token.
     pub(super) fn of(header: &str) -> Option<Self> {
         let challenges = ChallengeParser::new(header).filter_map(Result::ok);
         let mut bearers = challenges.filter(|it| it.scheme.eq_ignore_ascii_case("bearer"));
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_challenge_names_where_tokens_are_from() {
+    fn a_challenge_names_the_token_server() {
         let challenge = |realm: &str, service: Option<&str>| {
             Some(Challenge {
                 realm: realm.to_owned(),

@@ -1,4 +1,4 @@
-//! The client of OCI registries. What is fetched is checked against its digests; a registry is trusted with nothing else.
+//! The client of OCI registries. Everything fetched is verified against its digest; registries are not trusted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,7 +55,7 @@ impl Registry {
             .await
     }
 
-    /// Fetches a policy, and its signature if requested. A policy of more than `most` bytes is an error before any of it is fetched.
+    /// Fetches a policy, and its signature if requested. A policy of more than `most` bytes is an error, before its content is fetched.
     pub async fn fetch(
         &self,
         reference: &Reference,
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tls_is_left_out_for_this_machine_and_the_registries_that_are_listed() {
+    fn tls_is_not_used_for_this_machine_and_the_listed_registries() {
         let registry = Registry::new(vec!["registry.lan".to_owned(), "10.0.0.7:5000".to_owned()]);
         for (named, expected) in [
             ("localhost", true),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pinned_reference_is_what_it_is_pinned_to_without_asking() {
+    async fn a_pinned_reference_is_resolved_without_a_request() {
         let pin = format!("sha256:{}", "0".repeat(64));
         let reference = format!("127.0.0.1:1/policies/orders@{pin}")
             .parse()
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_refusal_credentials_are_looked_up_again_and_after_an_outage_not() {
+    async fn credentials_are_looked_up_again_after_a_refusal_but_not_after_an_outage() {
         let registry = Registry::new(Vec::new());
         let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
         let answer = async |error: RegistryError| {

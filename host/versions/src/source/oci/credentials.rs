@@ -42,7 +42,7 @@ pub(super) async fn credentials(registry: &str) -> RegistryAuth {
     }
 }
 
-/// Docker's order of precedence: the helper of the registry, the file, the helper for all registries.
+/// Looks up credentials in Docker's order: the helper of the registry, the file, the helper for all registries.
 async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String> {
     let text = match regular_file::read(config, regular_file::WRITTEN) {
         Ok(text) => text,
@@ -58,7 +58,7 @@ async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String>
     };
     let (own, any) = (take("credHelpers"), take("credsStore"));
     if let Some(own) = helper(own.as_ref().and_then(|own| own.get(server))) {
-        return ask(&own, server).await;
+        return run_helper(&own, server).await;
     }
     // Without the helpers, reading it runs no program.
     let kept = config.to_string();
@@ -68,7 +68,7 @@ async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String>
         }
         Ok(DockerCredential::IdentityToken(_)) => Err(IDENTITY_TOKEN.to_owned()),
         Err(CredentialRetrievalError::NoCredentialConfigured) => match helper(any.as_ref()) {
-            Some(any) => ask(&any, server).await,
+            Some(any) => run_helper(&any, server).await,
             None => Ok(None),
         },
         Err(error) => Err(error.to_string()),
@@ -83,8 +83,8 @@ struct Login {
     secret: String,
 }
 
-/// Runs the helper with this name. None if it has no credentials for this registry.
-async fn ask(helper: &str, server: &str) -> Result<Option<RegistryAuth>, String> {
+/// Runs the helper with this name. `None` if it has no credentials for this registry.
+async fn run_helper(helper: &str, server: &str) -> Result<Option<RegistryAuth>, String> {
     let program = format!("docker-credential-{helper}");
     let answer = match timeout(HELPER_TIMEOUT, run(&program, server)).await {
         Ok(answer) => answer.map_err(|error| format!("`{program} get`: {error}"))?,
@@ -94,13 +94,13 @@ async fn ask(helper: &str, server: &str) -> Result<Option<RegistryAuth>, String>
         }
     };
     if !answer.status.success() {
-        let said = [&answer.stdout, &answer.stderr].map(|it| String::from_utf8_lossy(it));
-        let said = said.each_ref().map(|it| it.trim()).concat();
+        let message = [&answer.stdout, &answer.stderr].map(|it| String::from_utf8_lossy(it));
+        let message = message.each_ref().map(|it| it.trim()).concat();
         // The message of all helpers for this case.
-        if said.contains("credentials not found") {
+        if message.contains("credentials not found") {
             return Ok(None);
         }
-        let start: String = said.chars().take(300).collect();
+        let start: String = message.chars().take(300).collect();
         return Err(format!("`{program} get` failed: {start}"));
     }
     let login: Login = serde_json::from_slice(&answer.stdout)
@@ -141,16 +141,16 @@ async fn run(program: &str, server: &str) -> io::Result<Output> {
 
 /// The complete output of a helper, or an error if it is too long.
 async fn read(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     if let Some(stream) = stream {
         let limit = HELPER_BYTES as u64 + 1;
-        stream.take(limit).read_to_end(&mut said).await?;
+        stream.take(limit).read_to_end(&mut output).await?;
     }
-    if said.len() > HELPER_BYTES {
+    if output.len() > HELPER_BYTES {
         let reason = format!("it wrote more than {HELPER_BYTES} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
     }
-    Ok(said)
+    Ok(output)
 }
 
 /// A helper's process group, killed when dropped.
@@ -196,7 +196,7 @@ mod tests {
     use backstop_core::clock;
 
     /// The result of a helper that is this script.
-    async fn asked(script: &str) -> Result<Output, io::Error> {
+    async fn output_of(script: &str) -> Result<Output, io::Error> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("docker-credential-ours");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -211,23 +211,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_helper_that_says_too_much_is_ended() {
+    async fn a_helper_with_too_much_output_is_killed() {
         let started = clock::instant();
         for script in ["exec yes", "exec yes >&2", "yes & yes >&2 & wait"] {
-            let error = asked(script).await.unwrap_err();
+            let error = output_of(script).await.unwrap_err();
             assert!(
                 error.to_string().contains("more than 65536 bytes"),
                 "{error}"
             );
         }
         assert!(started.elapsed() < HELPER_TIMEOUT);
-        // One that does not read the question answers all the same.
-        let answer = asked("exec 0<&-; echo fine").await.unwrap();
+        // A helper may answer without reading its input.
+        let answer = output_of("exec 0<&-; echo fine").await.unwrap();
         assert_eq!(answer.stdout, b"fine\n");
     }
 
     #[tokio::test]
-    async fn what_the_file_holds_goes_before_the_helper_for_all_others() {
+    async fn credentials_in_the_file_take_precedence_over_the_helper_for_all_registries() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.json");
         let login = json!({"username": "u", "password": "p"});
@@ -235,7 +235,7 @@ mod tests {
             std::fs::write(&path, config.to_string()).unwrap();
             of(&path, "a.example.com").await
         };
-        let helper = "backstop-test-not-there";
+        let helper = "backstop-test-missing";
         let own =
             json!({"auths": {"a.example.com": login}, "credHelpers": {"a.example.com": helper}});
         let error = found(own).await.unwrap_err();

@@ -26,7 +26,7 @@ pub enum RegistryError {
     },
     /// No such repository, tag or digest, or none that these credentials may see.
     #[error(
-        "there is no {reference} in the registry: check the tag, or push it with `backstop policy push`; where it is private, log in with `docker login {registry}`"
+        "there is no {reference} in the registry: check the tag, or push it with `backstop policy push`; if it is private, log in with `docker login {registry}`"
     )]
     NotFound {
         /// The reference.
@@ -46,15 +46,15 @@ pub enum RegistryError {
         /// The registry's message.
         reason: String,
     },
-    /// The registry refuses it for another reason.
-    #[error("the registry refuses {reference}: {reason}")]
+    /// The registry rejects it for another reason.
+    #[error("the registry rejects {reference}: {reason}")]
     Refused {
         /// The reference.
         reference: String,
         /// The registry's message.
         reason: String,
     },
-    /// Something else than expected.
+    /// The artifact is not of the expected kind.
     #[error("{reference} is not {expected}: {reason}")]
     Unfit {
         /// The reference.

@@ -18,7 +18,7 @@ const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// The media type of a policy.
 const WASM: &str = "application/wasm";
 
-/// The media type of a signature, and of the artifact that it is.
+/// The media type of a signature and of its artifact.
 const SIGNATURE: &str = "application/vnd.backstop.minisig.v1";
 
 /// The media type of an empty config, which is `{}`.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Signature,
 }
 
-/// An artifact, ready to be pushed: the same file, annotations and time make the same bytes.
+/// An artifact, ready to be pushed. The same file, annotations and time give the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
     pub(super) manifest: Vec<u8>,
@@ -39,15 +39,15 @@ pub struct Package {
     pub(super) layer: Vec<u8>,
 }
 
-/// A file that can't be put into a registry.
+/// Why a file can't be put into a registry.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// Text, or not WebAssembly.
+    /// The file is text, or not WebAssembly.
     #[error(
         "it is not in WebAssembly's binary format, which a registry requires; assemble text first, such as with `wasm-tools parse FILE -o policy.wasm`"
     )]
     NotBinary,
-    /// Over the limits of every host.
+    /// The file exceeds the limits of every host.
     #[error(transparent)]
     Shape(#[from] ShapeError),
 }
@@ -71,12 +71,12 @@ struct Config {
 struct Interfaces {
     exports: Vec<String>,
     imports: Vec<String>,
-    /// The world that it is built for. It does not matter to a host which one an author chose.
+    /// The world that it is built for. Hosts ignore it.
     target: Option<String>,
 }
 
 impl Package {
-    /// A policy: the file, with annotations from its own metadata, which `annotations` override. `created` is the time at which it was made: the clock is not read, so that a file pushed twice has one digest.
+    /// A policy: the file, with annotations from its own metadata, which `annotations` override. `created` is a parameter and not the current time, so that the same file has the same digest in every push.
     pub fn policy(
         file: Vec<u8>,
         annotations: BTreeMap<String, String>,
@@ -91,20 +91,29 @@ impl Package {
         let component = component.map_err(ShapeError::from)?;
         let payload = Payload::from_binary(&file).ok();
         let metadata = payload.as_ref().map(Payload::metadata);
-        let mut told = metadata.map(described).unwrap_or_default();
-        told.extend(annotations);
+        let mut annotations_of_file = metadata.map(described).unwrap_or_default();
+        annotations_of_file.extend(annotations);
         let config = Config {
             created: created.to_string(),
-            author: told.get("org.opencontainers.image.authors").cloned(),
+            author: annotations_of_file
+                .get("org.opencontainers.image.authors")
+                .cloned(),
             architecture: "wasm",
             os: if is_component { "wasip2" } else { "wasip1" },
             layer_digests: [sha256(&file)],
             component,
         };
-        Ok(Self::of(CONFIG, json(&config), WASM, file, None, told))
+        Ok(Self::of(
+            CONFIG,
+            json(&config),
+            WASM,
+            file,
+            None,
+            annotations_of_file,
+        ))
     }
 
-    /// A signature: an artifact of its own, since it is for a file and not for one manifest.
+    /// A signature: a separate artifact, because it covers the file and not one manifest.
     pub(super) fn signature(text: &str) -> Self {
         let (empty, layer) = (b"{}".to_vec(), text.as_bytes().to_vec());
         let none = BTreeMap::new();
@@ -162,7 +171,7 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
-/// Where the signature of a policy's file is: in the same repository, by the digest of the file.
+/// The reference of the signature of a policy's file: in the same repository, by the digest of the file.
 pub(super) fn signature_of(reference: &Reference, file: &[u8]) -> Reference {
     let digest = PolicyDigest::of(file).to_string().replace(':', "-");
     Reference::with_tag(
@@ -172,7 +181,7 @@ pub(super) fn signature_of(reference: &Reference, file: &[u8]) -> Reference {
     )
 }
 
-/// The single layer of an artifact, or what is wrong with its manifest. The config may be of any type: a host does not need it, and other tools write other types.
+/// The single layer of an artifact, or an explanation of why the manifest is invalid. The config may have any type: hosts do not need it, and tools differ.
 pub(super) fn layer(manifest: &[u8], kind: Kind) -> Result<OciDescriptor, String> {
     let manifest = serde_json::from_slice(manifest)
         .map_err(|error| format!("its manifest can't be read: {error}"))?;
@@ -211,10 +220,10 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// The names of what the outermost component exports and imports.
+/// The names of the exports and imports of the outermost component.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "nothing else has a name that others see"
+    reason = "other payloads have no public names"
 )]
 fn interfaces(file: &[u8]) -> wasmparser::Result<Interfaces> {
     let mut found = Interfaces::default();
@@ -239,7 +248,7 @@ fn interfaces(file: &[u8]) -> wasmparser::Result<Interfaces> {
     Ok(found)
 }
 
-/// The annotations of OCI that a file's own metadata fills.
+/// The OCI annotations from a file's own metadata.
 fn described(metadata: &Metadata) -> BTreeMap<String, String> {
     let found = [
         ("title", metadata.name.clone()),

@@ -26,7 +26,7 @@ fn read(json: &[u8]) -> Value {
 }
 
 #[test]
-fn the_same_file_makes_the_same_manifest() {
+fn the_same_file_gives_the_same_manifest() {
     let first = annotated(component(), &[("a", "1"), ("b", "2")]);
     assert_eq!(first, annotated(component(), &[("b", "2"), ("a", "1")]));
     assert_ne!(first.digest(), annotated(component(), &[]).digest());
@@ -34,7 +34,7 @@ fn the_same_file_makes_the_same_manifest() {
 }
 
 #[test]
-fn a_component_is_described_and_a_module_is_told_from_it() {
+fn components_are_described_and_modules_are_distinguished() {
     let config = read(&annotated(component(), &[]).config);
     assert_eq!(config["os"], "wasip2");
     assert_eq!(config["created"], "1970-01-01T00:00:00Z");
@@ -47,7 +47,7 @@ fn a_component_is_described_and_a_module_is_told_from_it() {
 }
 
 #[test]
-fn what_a_file_says_of_itself_is_annotated_and_what_is_given_goes_above() {
+fn metadata_of_the_file_becomes_annotations_that_can_be_overridden() {
     let mut metadata = AddMetadata::default();
     metadata.name = AddMetadataField::Set("orders".to_owned());
     metadata.version = AddMetadataField::Set(wasm_metadata::Version::new("1.2.0"));

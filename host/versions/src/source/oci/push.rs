@@ -6,7 +6,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 
 use super::error::RegistryError;
 use super::layout;
-use super::reader::{Access, Reader, answer, good};
+use super::reader::{Access, Reader, answer, success};
 
 impl Reader {
     /// Uploads a blob, which the registry keeps under its digest.
@@ -17,11 +17,11 @@ impl Reader {
     ) -> Result<(), RegistryError> {
         let (base, repository) = (self.base(), reference.repository());
         let url = format!("{base}/v2/{repository}/blobs/uploads/");
-        let begun = self
+        let started = self
             .request(Method::POST, &url, reference, Access::Push)
             .await?;
-        let begun = good(begun, reference).await?;
-        let mut location = location(&begun, reference)?;
+        let started = success(started, reference).await?;
+        let mut location = location(&started, reference)?;
         let digest = layout::sha256(&blob);
         location.query_pairs_mut().append_pair("digest", &digest);
         let media_type = HeaderValue::from_static("application/octet-stream");
@@ -40,7 +40,7 @@ impl Reader {
         self.put(url, media_type, manifest, reference).await
     }
 
-    /// Sends content, without the limit on a registry's silence: a large policy over a slow network takes longer than that.
+    /// Sends content without the read timeout: uploading a large policy over a slow network takes longer.
     async fn put(
         &self,
         url: Url,
@@ -60,27 +60,24 @@ impl Reader {
             let shown = self.authorization(reference, Access::Push).await?;
             request = request.headers(shown.map(|it| (AUTHORIZATION, it)).into_iter().collect());
         }
-        let done = good(answer(request, reference).await?, reference).await?;
+        let done = success(answer(request, reference).await?, reference).await?;
         match done.status() {
             StatusCode::CREATED => Ok(()),
             other => Err(refused(
                 reference,
-                format!(
-                    "HTTP {} in place of 201 for what was pushed",
-                    other.as_u16()
-                ),
+                format!("HTTP {} instead of 201 for the push", other.as_u16()),
             )),
         }
     }
 }
 
 /// The URL to upload a blob to.
-fn location(begun: &Response, reference: &Reference) -> Result<Url, RegistryError> {
-    let named = begun.headers().get(LOCATION);
+fn location(started: &Response, reference: &Reference) -> Result<Url, RegistryError> {
+    let named = started.headers().get(LOCATION);
     let named = named.and_then(|named| named.to_str().ok());
-    let url = named.and_then(|named| begun.url().join(named).ok());
+    let url = named.and_then(|named| started.url().join(named).ok());
     url.ok_or_else(|| {
-        let reason = "its answer has no location to upload a blob to".to_owned();
+        let reason = "its answer has no location for the upload of a blob".to_owned();
         refused(reference, reason)
     })
 }

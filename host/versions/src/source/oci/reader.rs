@@ -29,7 +29,7 @@ const MANIFEST: usize = 4 << 20;
 /// The largest answer of a token server, in bytes.
 const TOKEN: usize = 256 << 10;
 
-/// The most bytes that are read of an error message.
+/// The most bytes of an error message that are read.
 const ERROR: usize = 16 << 10;
 
 /// The accepted types of manifests, including those that are only recognised for the error message.
@@ -122,7 +122,7 @@ impl Reader {
         let answer = self
             .request(Method::GET, &url, reference, Access::Pull)
             .await?;
-        let answer = good(answer, reference).await?;
+        let answer = success(answer, reference).await?;
         let name = format!("the manifest of {reference}");
         read(answer, reference, &name, MANIFEST).await
     }
@@ -139,7 +139,7 @@ impl Reader {
         let answer = self
             .request(Method::GET, &url, reference, Access::Pull)
             .await?;
-        let answer = good(answer, reference).await?;
+        let answer = success(answer, reference).await?;
         let content = read(answer, reference, &reference.to_string(), most).await?;
         let found = layout::sha256(&content);
         if found != digest {
@@ -256,7 +256,7 @@ impl Reader {
             reason,
         };
         let mut url = Url::parse(&challenge.realm)
-            .map_err(|error| refused(format!("its server of tokens is no URL: {error}")))?;
+            .map_err(|error| refused(format!("its token server is not a URL: {error}")))?;
         let scope = format!("repository:{}:{}", reference.repository(), access.actions());
         let service = challenge.service.as_deref();
         url.query_pairs_mut()
@@ -278,9 +278,9 @@ impl Reader {
         }
         let text = read(answer, reference, &name, TOKEN).await?;
         let token: Token = serde_json::from_slice(&text)
-            .map_err(|error| refused(format!("it gives no token: {error}")))?;
+            .map_err(|error| refused(format!("it does not give a token: {error}")))?;
         let mut value = HeaderValue::try_from(format!("Bearer {}", token.token))
-            .map_err(|error| refused(format!("it gives no token: {error}")))?;
+            .map_err(|error| refused(format!("it does not give a token: {error}")))?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -309,7 +309,7 @@ pub(super) async fn answer(
 }
 
 /// The answer if its status is a success, or the error in it.
-pub(super) async fn good(
+pub(super) async fn success(
     answer: Response,
     reference: &Reference,
 ) -> Result<Response, RegistryError> {
@@ -357,7 +357,7 @@ async fn read(
     Ok(content)
 }
 
-/// The start of an error message, as far as it arrives.
+/// The start of an error message, as far as it was received.
 async fn start_of(mut answer: Response) -> String {
     let mut text = Vec::new();
     while text.len() < ERROR

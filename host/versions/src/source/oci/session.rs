@@ -1,4 +1,4 @@
-//! One registry that is spoken to: policies and signatures, as the artifacts that they are there.
+//! A session with one registry: fetches and pushes policies and signatures as artifacts.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::layout::{self, Kind, Package};
 use super::reader::Reader;
 use crate::signature;
 
-/// One registry that is spoken to.
+/// A session with one registry.
 #[derive(Clone)]
 pub(super) struct Session {
     reader: Arc<Reader>,
 }
 
 impl Session {
-    /// Looks up the credentials and makes a client. Nothing is sent yet.
+    /// Looks up the credentials and creates a client. Sends nothing yet.
     pub(super) async fn open(reference: &Reference, is_plain: bool) -> Result<Self, RegistryError> {
         let auth = credentials(reference.resolve_registry()).await;
         let reader = Arc::new(Reader::new(reference, is_plain, auth)?);
@@ -30,7 +30,7 @@ impl Session {
         self.reader.digest(reference).await
     }
 
-    /// A policy's file, with the digest of its manifest before it.
+    /// A policy's file, after the digest of its manifest.
     pub(super) async fn policy(
         &self,
         reference: &Reference,
@@ -40,7 +40,7 @@ impl Session {
         Ok((digest, self.blob(reference, &layer, most).await?))
     }
 
-    /// The signature of a policy's file; none where it has none.
+    /// The signature of a policy's file, if there is one.
     pub(super) async fn signature(
         &self,
         reference: &Reference,
@@ -52,11 +52,11 @@ impl Session {
             found => found?.1,
         };
         let text = self.blob(&reference, &layer, signature::LONGEST).await?;
-        // What is not text is no signature, and is refused as such when it is verified.
+        // Content that is not text is rejected when it is verified.
         Ok(Some(String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// The one layer of an artifact, with the digest of the manifest before it.
+    /// The single layer of an artifact, after the digest of the manifest.
     async fn layer(
         &self,
         reference: &Reference,
@@ -81,7 +81,7 @@ impl Session {
         Ok((digest, layer))
     }
 
-    /// The content of a layer, which is checked against its digest. Never taken from the other addresses that a manifest may name.
+    /// The content of a layer, verified against its digest. The other URLs that a manifest may name are ignored.
     async fn blob(
         &self,
         reference: &Reference,

@@ -66,8 +66,8 @@ pub enum BucketError {
         /// S3's message.
         reason: String,
     },
-    /// Refused for another reason.
-    #[error("{object} is refused: {reason}")]
+    /// Rejected for another reason.
+    #[error("{object} is rejected: {reason}")]
     Refused {
         /// The object's URL.
         object: String,
@@ -92,7 +92,7 @@ impl BucketError {
 }
 
 impl Bucket {
-    /// A client with these credentials, region and endpoint. `path_style` puts the bucket's name into the path and not into the host name, as services other than AWS's expect.
+    /// A client with these credentials, region and endpoint. `path_style` puts the bucket's name into the path instead of the host name, which services other than AWS expect.
     pub fn new(sdk: &SdkConfig, path_style: bool) -> Self {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -108,7 +108,7 @@ impl Bucket {
         }
     }
 
-    /// Reads an object; none if it still has this `etag`. An object of more than `most` bytes is an error, before it is read.
+    /// Reads an object. `None` if it still has this `etag`. An object of more than `most` bytes is an error, before it is read.
     pub async fn get(
         &self,
         bucket: &str,
@@ -225,7 +225,7 @@ fn is_unchanged<E>(error: &SdkError<E>) -> bool {
     status == Some(304)
 }
 
-/// The content of an object; none if it has more than `most` bytes.
+/// The content of an object. `None` if it has more than `most` bytes.
 async fn read(answer: GetObjectOutput, most: usize) -> Result<Option<Vec<u8>>, String> {
     let is_too_large = |length: usize| length > most;
     let declared = answer

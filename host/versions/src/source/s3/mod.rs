@@ -18,7 +18,7 @@ use super::fetched::FetchedFile;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BucketError {}
 
-/// Makes the client of S3 when it is first used.
+/// Creates the client of S3 on first use.
 #[cfg(feature = "s3")]
 #[derive(Debug)]
 pub(super) struct S3 {
@@ -29,7 +29,7 @@ pub(super) struct S3 {
 
 #[cfg(feature = "s3")]
 impl S3 {
-    /// S3 at `endpoint` in place of the region's own, if one is given.
+    /// S3, at `endpoint` if one is given.
     pub(super) fn new(endpoint: Option<String>, sdk: Option<SdkConfig>) -> Self {
         Self {
             endpoint,

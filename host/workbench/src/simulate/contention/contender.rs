@@ -1,4 +1,4 @@
-//! What takes part in a comparison: a policy under a name, and the baselines that policies are compared with.
+//! The policies of a comparison, and the baselines that they are compared with.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use backstop::policy::{Component, ComponentError, Part, Payload, Policy, Sandbox
 use backstop_core::examples::ordinary_failure;
 use backstop_core::failure::{Error, Failure, Milliseconds};
 
-/// The base of the published simulation, as our formula counts attempts.
+/// The base of the published simulation, converted to this project's formula, which counts attempts from 1.
 pub const PUBLISHED_BASE: Milliseconds = Milliseconds(10);
 
 /// The cap of the published simulation.
@@ -19,36 +19,36 @@ pub const PUBLISHED_CAP: Milliseconds = Milliseconds(2_000);
 
 const EXPONENTIAL: &str = include_str!("exponential.wat");
 
-/// A policy that takes part.
+/// A policy in the comparison.
 #[derive(Debug)]
 pub struct Contender {
-    /// What it is called in tables and charts; no two are called the same.
+    /// Its unique name in tables and charts.
     pub label: String,
     /// The policy.
     pub policy: Policy,
-    /// The body of the messages, for a policy that looks into it.
+    /// The body of the messages, for a policy that reads it.
     pub payload: Arc<Payload>,
-    /// The failure that it is told of, but for what the run says.
+    /// The failure that is passed to it, except for the fields that each run sets.
     pub example: Failure,
-    /// In what kind of instance it is asked.
-    pub asked: Evaluation,
+    /// The kind of instance in which it is evaluated.
+    pub evaluation: Evaluation,
 }
 
 impl Contender {
-    /// Finds out how the policy is to be asked.
+    /// Creates a contender and chooses the kind of instance for it.
     pub fn new(label: String, policy: Policy, payload: Arc<Payload>, example: Failure) -> Self {
-        let asked = instance_kind(&policy, &payload, &example);
+        let evaluation = instance_kind(&policy, &payload, &example);
         Self {
             label,
             policy,
             payload,
             example,
-            asked,
+            evaluation,
         }
     }
 }
 
-/// The failure of a write that lost, with this error.
+/// The failure of a lost write, with this error.
 pub fn lost_write(error: Error, source: String, attributes: Vec<(String, String)>) -> Failure {
     Failure {
         source,
@@ -59,30 +59,30 @@ pub fn lost_write(error: Error, source: String, attributes: Vec<(String, String)
     }
 }
 
-/// What policies are compared with; each runs in the sandbox like any other.
+/// The baselines that policies are compared with. Each runs in the sandbox like any other policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
-    /// Tries again at once.
+    /// Retries immediately.
     None,
     /// Backoff without jitter.
     Exponential,
 }
 
-/// Settings that a baseline does not take.
+/// Why a baseline can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    /// There is nothing to set.
-    #[error("`none` takes no settings: it always tries again at once")]
+    /// `none` has no settings.
+    #[error("`none` takes no settings: it always retries immediately")]
     Nothing,
-    /// Not those of backoff.
+    /// A value is invalid.
     #[error("`exponential` takes base and cap: {0}")]
     Settings(SettingsError),
-    /// A setting of jitter, or of an end.
+    /// A setting of jitter or of giving up.
     #[error("`exponential` takes base and cap, and no `{0}`")]
     Other(String),
-    /// The sandbox refuses it.
-    #[error("a baseline does not load")]
+    /// The sandbox rejects it.
+    #[error("can't load the baseline")]
     Component(#[from] ComponentError),
 }
 
@@ -104,7 +104,7 @@ impl Baseline {
         }
     }
 
-    /// The baseline as a policy. `exponential` takes `base` and `cap`, those of the publication by default.
+    /// The baseline as a policy. `exponential` takes `base` and `cap`, by default those of the publication.
     pub fn load(self, sandbox: &Sandbox, settings: &Settings) -> Result<Policy, BaselineError> {
         let (base, cap) = match self {
             Self::None if settings.is_empty() => (0, 0),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_baselines_are_no_backoff_and_the_exponential_of_the_formula() {
+    fn the_baselines_are_no_backoff_and_exponential_backoff() {
         let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
         let none = Baseline::None.load(&sandbox, &Settings::new()).unwrap();
         let published = Baseline::Exponential
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_baseline_says_what_it_takes() {
+    fn a_baseline_rejects_unknown_and_invalid_settings() {
         let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
         for (baseline, pairs, expected) in [
             (Baseline::None, [("base", "1s")], "takes no settings"),
@@ -205,8 +205,8 @@ mod tests {
                 "at most the cap of 2s",
             ),
         ] {
-            let refused = baseline.load(&sandbox, &settings(&pairs)).unwrap_err();
-            assert!(refused.to_string().contains(expected), "{refused}");
+            let error = baseline.load(&sandbox, &settings(&pairs)).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 }

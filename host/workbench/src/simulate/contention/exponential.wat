@@ -1,10 +1,10 @@
 ;; Plain exponential backoff, to compare policies with: min(cap, base * 2^(attempt - 1)), without any jitter.
-;; The two zeros of $base and $cap are replaced when it is loaded. With a base of 0 it is no backoff at all.
+;; The zeros of $base and $cap are replaced before it is loaded. A base of 0 means no backoff.
 (module
   (global $base i64 (i64.const 0 (; base ;)))
   (global $cap i64 (i64.const 0 (; cap ;)))
 
-  ;; Room for the largest failure that the host can tell of, taken anew for each.
+  ;; Enough memory for the largest failure that a host passes. It is reused for each failure.
   (memory (export "memory") 40)
   (global $next (mut i32) (i32.const 1024))
   (func (export "cabi_realloc")
@@ -22,7 +22,7 @@
     (local $doublings i64)
     (local $delay i64)
     (global.set $next (i32.const 1024))
-    ;; failure.attempt stands 16 bytes in, behind two strings. More than 32 doublings are beyond every cap.
+    ;; failure.attempt is at offset 16, after two strings. 32 doublings exceed every cap.
     (local.set $doublings
       (i64.sub (i64.extend_i32_u (i32.load offset=16 (local.get $failure))) (i64.const 1)))
     (if (i64.gt_u (local.get $doublings) (i64.const 32))

@@ -1,6 +1,6 @@
-//! Clients that all want to change the same row, and what their policies make of it.
+//! Clients that compete to change the same row, each with the retry policy under test.
 //!
-//! The [`model`] is that of the AWS Architecture Blog, "Exponential Backoff And Jitter". A [`sweep`] runs it for [`contender`]s side by side, over numbers of clients, many times each.
+//! The [`model`] is that of the AWS Architecture Blog, "Exponential Backoff And Jitter". A [`sweep`] runs it many times for each [`contender`] and each number of clients.
 
 pub mod contender;
 pub mod model;

@@ -1,6 +1,6 @@
-//! The model: clients each commit once to one versioned row, by optimistic concurrency, over a network that takes its time.
+//! The model: each client commits once to the same versioned row, with optimistic concurrency, over a network with random latency.
 //!
-//! A cycle is a read request, the version in reply, a conditional write and its result, each one message. A write wins if the row's version is still the one that was read; the version then goes up. A client whose write lost waits for as long as its policy says, and reads again. There is no service time and no loss.
+//! A cycle has four messages: a read request, its reply with the version, a conditional write, and its result. A write wins if the row still has the version that was read; the version is then incremented. A client whose write lost waits for the delay of its policy and reads again. The service takes no time, and no message is lost.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ pub struct Network {
 }
 
 impl Default for Network {
-    /// That of the published simulation.
+    /// The network of the published simulation.
     fn default() -> Self {
         Self {
             mean: 10.0,
@@ -31,30 +31,30 @@ impl Default for Network {
 /// A write that lost: the error that is passed to a policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lost {
-    /// Which client's, from 0.
+    /// The number of the client, from 0.
     pub client: u32,
-    /// How many writes of this client have lost.
+    /// The number of writes that this client has lost.
     pub attempt: u32,
     /// When its result arrived, in milliseconds from the start.
     pub at: f64,
     /// The delay before this attempt.
     pub previous_delay: Option<u32>,
-    /// In [0, 1).
+    /// The random number, in [0, 1).
     pub random: f64,
 }
 
-/// What one run came to.
+/// The outcome of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Outcome {
     /// When the last result arrived, in milliseconds.
     pub time: f64,
-    /// Writes, those that lost included.
+    /// The number of writes, including lost ones.
     pub calls: u32,
-    /// Clients that stopped trying.
+    /// The number of clients that gave up.
     pub gave_up: u32,
 }
 
-/// Where a message goes.
+/// A message between a client and the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Message {
     Read,
@@ -63,17 +63,17 @@ enum Message {
     Result { won: bool },
 }
 
-/// A message on its way.
+/// A message in flight.
 struct Event {
     arrives: f64,
-    /// Of two that arrive together, the one that was sent first goes first.
+    /// Of two messages that arrive together, the one sent first is handled first.
     sent: u64,
     client: u32,
     message: Message,
 }
 
 impl Ord for Event {
-    /// Reversed, since the heap gives its greatest first.
+    /// Reversed, because the heap pops its greatest element first.
     fn cmp(&self, other: &Self) -> Ordering {
         other
             .arrives
@@ -96,14 +96,14 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
-/// What a client remembers between its attempts.
+/// The state of a client between attempts.
 #[derive(Clone, Copy, Default)]
 struct Client {
     attempt: u32,
     previous_delay: Option<u32>,
 }
 
-/// The messages under way, and the randomness of one run.
+/// The messages in flight, and the random numbers of one run.
 struct World {
     network: Network,
     random: ChaCha8Rng,
@@ -112,7 +112,7 @@ struct World {
 }
 
 impl World {
-    /// Sends a message at this time, which then takes its way.
+    /// Sends a message at this time. It arrives after a random latency.
     fn send(&mut self, at: f64, client: u32, message: Message) {
         let drawn: f64 = self.random.sample(StandardNormal);
         let takes = (self.network.mean + self.network.deviation * drawn).abs();
@@ -126,7 +126,7 @@ impl World {
     }
 }
 
-/// Runs the model once. `decide` says how many milliseconds the client of a lost write waits, or nothing, and the client gives up. The same seed and the same answers give the same run, on every machine.
+/// Runs the model once. For each lost write, `decide` returns the client's delay in milliseconds, or `None` to give up. The same seed and the same answers give the same run, on every machine.
 pub fn run(
     clients: u32,
     network: Network,

@@ -55,7 +55,7 @@ fn mean(clients: u32, decide: fn(&Lost) -> Option<u32>) -> (f64, f64) {
 }
 
 #[test]
-fn a_client_alone_takes_four_messages_and_one_call() {
+fn a_single_client_takes_four_messages_and_one_call() {
     let outcome = run(1, EXACT, seed(0), |_| panic!("nothing was lost"));
     let expected = Outcome {
         time: 40.0,
@@ -68,8 +68,8 @@ fn a_client_alone_takes_four_messages_and_one_call() {
 }
 
 #[test]
-fn in_step_and_without_backoff_one_client_commits_in_each_cycle() {
-    // n clients that lose together come back together: cycles of 40 ms, n + (n - 1) + ... + 1 calls.
+fn without_backoff_one_client_commits_in_each_cycle() {
+    // Clients that lose together retry together: cycles of 40 ms, with n + (n - 1) + ... + 1 calls.
     for clients in [2, 3, 10] {
         let outcome = run(clients, EXACT, seed(0), at_once);
         assert_eq!(outcome.time, 40.0 * f64::from(clients));
@@ -90,17 +90,17 @@ fn a_delay_comes_between_the_lost_write_and_the_next_read() {
 }
 
 #[test]
-fn a_policy_is_told_of_each_attempt_and_of_the_delay_before() {
-    let mut told = Vec::new();
+fn a_policy_gets_each_attempt_with_the_previous_delay() {
+    let mut attempts = Vec::new();
     run(3, EXACT, seed(0), |lost| {
-        told.push((lost.attempt, lost.previous_delay));
+        attempts.push((lost.attempt, lost.previous_delay));
         Some(lost.attempt)
     });
-    assert_eq!(told, [(1, None), (1, None), (2, Some(1))]);
+    assert_eq!(attempts, [(1, None), (1, None), (2, Some(1))]);
 }
 
 #[test]
-fn a_client_that_gives_up_is_counted_and_holds_nobody_up() {
+fn a_client_that_gives_up_is_counted_and_delays_nobody() {
     let outcome = run(3, EXACT, seed(0), |lost| (lost.attempt < 2).then_some(0));
     let expected = Outcome {
         time: 80.0,
@@ -115,7 +115,7 @@ fn the_same_seed_gives_the_same_run() {
     let with = |number| run(20, Network::default(), seed(number), full);
     assert_eq!(with(1), with(1));
     assert_ne!(with(1), with(2));
-    // Pinned: another value would be another picture from the same command.
+    // Pinned, because with another value the same command would draw another chart.
     let outcome = with(1);
     assert_eq!(
         (outcome.calls, outcome.time.to_bits()),

@@ -1,4 +1,4 @@
-//! The model for each contender and number of clients, run many times, and how the results are spread.
+//! Runs the model many times for each contender and each number of clients, and summarises the results.
 
 use std::num::NonZeroU32;
 
@@ -14,16 +14,16 @@ use backstop_core::decision::Action;
 use backstop_core::failure::{Failure, Milliseconds, Timestamp};
 use backstop_core::fallback;
 
-/// What is run.
+/// What to run.
 #[derive(Debug, Clone)]
 pub struct Sweep {
-    /// Numbers of clients.
+    /// The numbers of clients.
     pub clients: Vec<u32>,
-    /// Runs for each contender and number of clients.
+    /// The number of runs for each contender and each number of clients.
     pub runs: u32,
-    /// What every run's own seed is made of.
+    /// The seed from which the seed of each run is derived.
     pub seed: u64,
-    /// What the messages travel on.
+    /// The latency of the messages.
     pub network: Network,
 }
 
@@ -33,23 +33,23 @@ pub struct Sweep {
 pub struct Cell {
     /// The contender's label.
     pub policy: String,
-    /// How many clients.
+    /// The number of clients.
     pub clients: u32,
-    /// From the start to the last result, in milliseconds.
+    /// The time from the start to the last result, in milliseconds.
     pub time: Spread,
-    /// Write calls.
+    /// The number of writes.
     pub calls: Spread,
-    /// Clients of a run that stopped trying, on average.
+    /// The mean number of clients per run that gave up.
     pub gave_up: f64,
-    /// Decisions of all runs that the fallback made, since the policy broke.
+    /// The number of decisions that the fallback made because the policy broke, over all runs.
     pub broken: u64,
 }
 
-/// One run and the decisions that the fallback made in it.
+/// One run, and the number of decisions that the fallback made in it.
 type Run = (Outcome, u64);
 
 impl Sweep {
-    /// How many runs there are with so many contenders.
+    /// The total number of runs for this many contenders.
     pub fn runs_of(&self, contenders: usize) -> usize {
         contenders * self.clients.len() * self.runs_each()
     }
@@ -58,7 +58,7 @@ impl Sweep {
         usize::try_from(self.runs).unwrap_or(usize::MAX)
     }
 
-    /// Runs everything, by so many threads. `done` is called after each run. A contender's results depend neither on the threads nor on who else takes part.
+    /// Runs everything on this many threads. `done` is called after each run. A contender's results depend neither on the number of threads nor on the other contenders.
     pub fn run(
         &self,
         contenders: &[Contender],
@@ -73,7 +73,7 @@ impl Sweep {
                     .map(move |clients| (contender, *clients))
             })
             .collect();
-        // The most clients first: the longest runs then don't come last, with one thread at work.
+        // The runs with the most clients take longest. They come first, so that no single thread runs one at the end.
         let mut order: Vec<_> = (0..cells.len()).collect();
         order.sort_by_key(|cell| cells.get(*cell).map(|(_, clients)| u32::MAX - clients));
         let runs_each = self.runs_each();
@@ -91,19 +91,20 @@ impl Sweep {
                 runs.push(run);
             }
         }
-        let summed_up = |((contender, clients), runs): ((&Contender, u32), Vec<Run>)| {
+        let summarise = |((contender, clients), runs): ((&Contender, u32), Vec<Run>)| {
             Cell::of(contender.label.clone(), clients, &runs)
         };
-        cells.into_iter().zip(outcomes).map(summed_up).collect()
+        cells.into_iter().zip(outcomes).map(summarise).collect()
     }
 
     fn run_once(&self, contender: &Contender, clients: u32, run: u32) -> Run {
-        let mut asker = Evaluator::new(&contender.policy, &contender.payload, contender.asked);
+        let mut evaluator =
+            Evaluator::new(&contender.policy, &contender.payload, contender.evaluation);
         let mut broken = 0;
         let seed = self.seed_of(&contender.label, clients, run);
         let outcome = model::run(clients, self.network, seed, |lost| {
-            let failure = told(&contender.example, lost);
-            let answer = asker.evaluate(&failure).unwrap_or_else(|_| {
+            let failure = lost_failure(&contender.example, lost);
+            let answer = evaluator.evaluate(&failure).unwrap_or_else(|_| {
                 broken += 1;
                 fallback::decide(&failure)
             });
@@ -115,7 +116,7 @@ impl Sweep {
         (outcome, broken)
     }
 
-    /// Each run has a generator of its own, so that its result does not depend on what was run before it.
+    /// The seed of one run. Each run has its own, so that its result does not depend on earlier runs.
     fn seed_of(&self, label: &str, clients: u32, run: u32) -> [u8; 32] {
         Sha256::new()
             .chain_update(self.seed.to_be_bytes())
@@ -127,8 +128,8 @@ impl Sweep {
     }
 }
 
-/// A lost write as the contract tells a failure. Time is the model's, in whole milliseconds.
-fn told(example: &Failure, lost: &Lost) -> Failure {
+/// The failure that a lost write is for a policy. Times are those of the model, in whole milliseconds.
+fn lost_failure(example: &Failure, lost: &Lost) -> Failure {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -194,10 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn a_result_depends_on_its_seed_and_neither_on_threads_nor_on_company() {
+    fn a_result_depends_on_its_seed_and_neither_on_threads_nor_on_other_contenders() {
         let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
         let mut contenders = contenders(&sandbox);
-        assert!(contenders.iter().all(|it| it.asked == Evaluation::Live));
+        assert!(
+            contenders
+                .iter()
+                .all(|it| it.evaluation == Evaluation::Live)
+        );
         let sweep = |seed| Sweep {
             clients: vec![1, 5, 20],
             runs: 4,
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn live_and_fresh_instances_come_to_the_same() {
+    fn reused_and_fresh_instances_give_the_same_results() {
         let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
         let mut contenders = contenders(&sandbox);
         let sweep = Sweep {
@@ -227,7 +232,7 @@ mod tests {
         };
         let live = sweep.run(&contenders, 1, || ());
         for contender in &mut contenders {
-            contender.asked = Evaluation::Fresh;
+            contender.evaluation = Evaluation::Fresh;
         }
         assert_eq!(sweep.run(&contenders, 1, || ()), live);
         let ending = live.last().unwrap();

@@ -1,4 +1,4 @@
-//! What a policy may mean, and hardly ever does: to give up on calls that are throttled, and to try again at once however often that has failed. An author is warned of it.
+//! Warnings about decisions that are allowed but rarely intended: giving up on throttled calls, and immediate retries at late attempts.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use backstop_versions::scenario::plain_failure;
 /// From this attempt on, a delay is expected.
 const LATE: u32 = 10;
 
-/// Attempts at which a computed delay goes wrong: where a number of so many bits overflows, and around.
+/// Attempts at which computed delays tend to go wrong: around the overflows of integers.
 const LATER: [u32; 12] = [
     100,
     127,
@@ -29,42 +29,42 @@ const LATER: [u32; 12] = [
     u32::MAX,
 ];
 
-/// Below this, a late attempt comes at once.
-const AT_ONCE: Milliseconds = Milliseconds(100);
+/// A shorter delay counts as an immediate retry.
+const IMMEDIATE: Milliseconds = Milliseconds(100);
 
-/// How long each attempt takes before it fails, in milliseconds.
-const HANDLED: u32 = 1_234;
+/// The duration of each attempt until it fails, in milliseconds.
+const DURATION: u32 = 1_234;
 
-/// How long it may take as well: a moment that is waited for may come just after one of them, and not after all.
-const OTHERWISE_HANDLED: [u32; 2] = [90, 17_700];
+/// Other durations of an attempt. A policy that waits for a point in time may give a short delay for one of them, but not for all.
+const OTHER_DURATIONS: [u32; 2] = [90, 17_700];
 
-/// No message is much older when an attempt begins, in milliseconds: a queue keeps none for longer.
+/// The highest age at the start of an attempt, in milliseconds: queues keep messages for 14 days.
 const OLDEST: u32 = LONGEST_DELAY.0 - 60_000;
 
-/// So many are named.
-const NAMED: usize = 3;
+/// The number of codes that a warning names.
+const MAX_NAMED: usize = 3;
 
-/// The warnings, each a sentence; none about a policy that breaks on the way.
-pub(super) fn doubts(policy: &Policy) -> Vec<String> {
+/// The warnings, each a sentence. None if the policy breaks.
+pub(super) fn warnings(policy: &Policy) -> Vec<String> {
     let gives_up = given_up(policy).and_then(|codes| {
-        let named = codes.iter().take(NAMED).cloned().collect::<Vec<_>>();
-        let others = match codes.len().saturating_sub(NAMED) {
+        let named = codes.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
+        let others = match codes.len().saturating_sub(MAX_NAMED) {
             0 => String::new(),
             others => format!(" and {others} more"),
         };
         (!codes.is_empty()).then(|| {
             format!(
-                "it gives up on throttled calls at the first attempt: {}{others}; such a service asks for less load, and not for none",
+                "it gives up on throttled calls at the first attempt: {}{others}; a service that throttles asks for fewer calls, not for none",
                 named.join(", ")
             )
         })
     });
-    let hurries = hurried(policy).map(|(attempt, delay)| {
+    let immediate = immediate_retry(policy).map(|(attempt, delay)| {
         format!(
-            "it tries again {delay} after attempt {attempt} has failed, even with the highest random number: a message that never succeeds comes back at once, for ever"
+            "it retries {delay} after attempt {attempt} fails, even with the highest random number: a message that never succeeds is retried immediately, forever"
         )
     });
-    gives_up.into_iter().chain(hurries).collect()
+    gives_up.into_iter().chain(immediate).collect()
 }
 
 fn action(policy: &Policy, failure: &Failure) -> Option<Action> {
@@ -72,7 +72,7 @@ fn action(policy: &Policy, failure: &Failure) -> Option<Action> {
     answer.ok().map(|Answer { action, .. }| action)
 }
 
-/// The throttled calls that are given up, by a policy that does not give up everything.
+/// The throttled calls that the policy gives up on. `None` if it gives up on every failure.
 fn given_up(policy: &Policy) -> Option<Vec<String>> {
     let is_retried = |failure: &Failure| {
         action(policy, failure).map(|action| matches!(action, Action::Retry { .. }))
@@ -85,19 +85,19 @@ fn given_up(policy: &Policy) -> Option<Vec<String>> {
         let status = error
             .status
             .map_or_else(String::new, |status| format!(" (HTTP {status})"));
-        let told = format!("{}{status}", error.code);
+        let name = format!("{}{status}", error.code);
         let failure = Failure {
             error,
             ..plain_failure()
         };
         if !is_retried(&failure)? {
-            given_up.push(told);
+            given_up.push(name);
         }
     }
     Some(given_up)
 }
 
-/// The codes that the host knows for such, as services report them: most of AWS with HTTP 400.
+/// The throttling errors that the host knows, as services report them: AWS mostly with HTTP 400.
 fn throttled() -> impl Iterator<Item = Error> {
     let rows = CODES
         .iter()
@@ -113,21 +113,21 @@ fn throttled() -> impl Iterator<Item = Error> {
         })
 }
 
-/// The first late attempt that comes at once although the random number speaks for the longest delay, and its delay. The message has failed at each attempt before: its age and its last delay are what the policy made of those.
-fn hurried(policy: &Policy) -> Option<(u32, Milliseconds)> {
-    let (mut reached, mut began) = (0, 0_u64);
+/// The first late attempt that is retried immediately even with the random number of the longest delay, and that delay. The message has failed at each earlier attempt, and its age and previous delay follow from the policy's own answers.
+fn immediate_retry(policy: &Policy) -> Option<(u32, Milliseconds)> {
+    let (mut reached, mut started) = (0, 0_u64);
     let mut previous_delay = None;
     for attempt in (1..=70).chain(LATER) {
-        // The attempts in between, if any, waited as the last one did.
+        // The attempts that were left out had the same delay as the last one.
         if let Some(Milliseconds(delay)) = previous_delay {
-            let each = u64::from(delay) + u64::from(HANDLED);
-            began = began.saturating_add(each.saturating_mul((attempt - reached).into()));
-            began = began.min(OLDEST.into());
+            let each = u64::from(delay) + u64::from(DURATION);
+            started = started.saturating_add(each.saturating_mul((attempt - reached).into()));
+            started = started.min(OLDEST.into());
         }
         reached = attempt;
         let number = NonZeroU32::new(attempt)?;
-        let delay_after = |handled: u32| {
-            let age = began + u64::from(handled);
+        let delay_after = |duration: u32| {
+            let age = started + u64::from(duration);
             let plain = plain_failure();
             let failure = Failure {
                 attempt: number,
@@ -142,15 +142,15 @@ fn hurried(policy: &Policy) -> Option<(u32, Milliseconds)> {
                 Action::DeadLetter { .. } | Action::Discard { .. } => None,
             }
         };
-        // One that gives up does not try any later one.
-        let delay = delay_after(HANDLED)?;
-        let is_at_once = |delay: Milliseconds| delay < AT_ONCE;
-        let comes_at_once = attempt >= LATE
-            && is_at_once(delay)
-            && OTHERWISE_HANDLED
+        // If the policy gives up, there is no later attempt.
+        let delay = delay_after(DURATION)?;
+        let is_immediate = |delay: Milliseconds| delay < IMMEDIATE;
+        let retries_immediately = attempt >= LATE
+            && is_immediate(delay)
+            && OTHER_DURATIONS
                 .iter()
-                .all(|handled| delay_after(*handled).is_some_and(is_at_once));
-        if comes_at_once {
+                .all(|duration| delay_after(*duration).is_some_and(is_immediate));
+        if retries_immediately {
             return Some((attempt, delay));
         }
         previous_delay = Some(delay);

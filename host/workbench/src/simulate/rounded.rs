@@ -1,4 +1,4 @@
-//! A span of time as people say it: two digits and a unit.
+//! A duration for people: two digits and a unit.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Milliseconds, rounded to what is worth reading: `850ms`, `1.5s`, `42s`, `7.1h`.
+/// Milliseconds, shown with two significant digits: `850ms`, `1.5s`, `42s`, `7.1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rounded(pub u64);
 
 impl fmt::Display for Rounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // From where rounding would give the next unit's 1.0.
+        // Each range ends where rounding would give 1.0 of the next unit.
         let (unit, name) = match self.0 {
             0 => return f.pad("0s"),
             1..1_000 => (1, "ms"),
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_rounded_to_two_digits_and_a_unit() {
+    fn a_duration_is_rounded_to_two_digits_and_a_unit() {
         for (milliseconds, expected) in [
             (0, "0s"),
             (7, "7ms"),

@@ -1,4 +1,4 @@
-//! The version before, where it has to be compiled first: nothing else waits for that.
+//! Roll-backs to a version that must be compiled first: nothing else waits for it.
 
 use std::thread::JoinHandle;
 
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::compiling::{MINUTES, alone};
 use super::*;
 
-/// A policy whose version before takes long to compile, and is no longer kept compiled.
+/// A policy whose previous version takes long to compile and has no stored code.
 fn before_heavy(world: &World) -> Arc<LivePolicy> {
     world.write("policy.wat", &heavy(1));
     drop(world.start("./policy.wat"));
@@ -24,28 +24,28 @@ fn before_heavy(world: &World) -> Arc<LivePolicy> {
 
 /// Rolls it back, with the compilation of the previous version suspended.
 fn held_up(policy: &Arc<LivePolicy>) -> (JoinHandle<Result<RolledBack, NotRolledBack>>, Held) {
-    let going_back = Arc::clone(policy);
-    let going_back = std::thread::spawn(move || going_back.roll_back("to see"));
-    (going_back, Held::of(std::process::id()))
+    let roll_back = Arc::clone(policy);
+    let roll_back = std::thread::spawn(move || roll_back.roll_back("to see"));
+    (roll_back, Held::of(std::process::id()))
 }
 
-/// The policy's status and its source's, if they come soon.
+/// The status, and the outcome of an update check, if they come soon.
 fn soon<T: Send + 'static>(
     policy: &Arc<LivePolicy>,
     what: impl FnOnce(&LivePolicy) -> T + Send + 'static,
 ) -> Option<T> {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, reloads) = std::sync::mpsc::channel();
     let policy = Arc::clone(policy);
-    std::thread::spawn(move || tell.send(what(&policy)));
-    told.recv_timeout(Duration::from_secs(20)).ok()
+    std::thread::spawn(move || sender.send(what(&policy)));
+    reloads.recv_timeout(Duration::from_secs(20)).ok()
 }
 
 #[test]
-fn a_better_version_is_not_held_up_by_the_one_to_go_back_to_and_stays() {
+fn a_newer_version_is_not_delayed_by_a_roll_back_and_stays_active() {
     let _alone = alone();
     let world = World::compiling(MINUTES);
     let policy = before_heavy(&world);
-    let (going_back, held) = held_up(&policy);
+    let (roll_back, held) = held_up(&policy);
     let status = soon(&policy, LivePolicy::status);
     world.write("policy.wat", &waits(3));
     let reload = soon(&policy, LivePolicy::reload);
@@ -54,18 +54,18 @@ fn a_better_version_is_not_held_up_by_the_one_to_go_back_to_and_stays() {
         panic!("they wait for the compiler: {status:?} {reload:?}");
     }
     assert!(matches!(reload, Some(Reload::Swapped { .. })));
-    // Nobody wants it any more.
+    // It is no longer wanted.
     held.gone();
     let now = policy.current().title();
     assert_eq!(
-        going_back.join().unwrap(),
+        roll_back.join().unwrap(),
         Err(NotRolledBack::Replaced { now })
     );
     assert_eq!((wait_of(&policy), policy.status().refused), (3, None));
 }
 
 #[test]
-fn a_host_that_goes_back_answers_about_itself_meanwhile() {
+fn a_host_reports_its_status_during_a_roll_back() {
     let _alone = alone();
     let world = World::compiling(MINUTES);
     let policy = before_heavy(&world);
@@ -79,14 +79,14 @@ fn a_host_that_goes_back_answers_about_itself_meanwhile() {
             answers.remove(0).unwrap().queues.remove(0)
         }
     };
-    let going_back = std::thread::spawn(ask(Request::RollBack { queues: Vec::new() }));
+    let roll_back = std::thread::spawn(ask(Request::RollBack { queues: Vec::new() }));
     let held = Held::of(std::process::id());
     let status = ask(Request::Status);
     let status = soon(&policy, move |_| status());
     held.end(Signal::CONT);
     let status = status.expect("an answer before the version is compiled");
     assert_eq!(status.policy.refused, None);
-    let RolledBack { to, .. } = going_back.join().unwrap().rolled_back.unwrap().unwrap();
+    let RolledBack { to, .. } = roll_back.join().unwrap().rolled_back.unwrap().unwrap();
     assert_eq!((wait_of(&policy), to), (1, policy.current().title()));
     let refused = policy.status().refused.unwrap();
     assert!(refused.contains("by the operator"), "{refused}");

@@ -13,10 +13,10 @@ const UNKNOWN: usize = 100;
 
 /// The parts of the body that a policy read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LookedAt {
-    /// The texts by pointer, or none where the body has nothing there; at most 64 KiB in all.
+pub struct PayloadReads {
+    /// The texts by pointer. `None` if the body has no value there. At most 64 KiB in total.
     pub parts: BTreeMap<String, Option<String>>,
-    /// The number of reads that are not among the parts, because they did not fit.
+    /// The number of reads that are not among the parts, because of the size limit.
     pub left_out: u64,
     /// Pointers for which a recorded body has no information; at most 100 of them.
     pub unknown: BTreeSet<String>,
@@ -25,8 +25,8 @@ pub struct LookedAt {
     kept: usize,
 }
 
-impl LookedAt {
-    /// The policy read this pointer, with this result.
+impl PayloadReads {
+    /// Records that the policy read this pointer, with this result.
     pub(super) fn add(&mut self, pointer: String, found: Option<&str>) {
         if let Some(text) = found {
             self.bytes_read += pointer.len() + text.len();
@@ -34,7 +34,7 @@ impl LookedAt {
         self.keep(pointer, found.map(str::to_owned));
     }
 
-    /// The policy read this pointer, for which there is no information.
+    /// Records that the policy read this pointer, for which there is no information.
     pub(super) fn add_unknown(&mut self, pointer: &str) {
         if self.unknown.len() < UNKNOWN {
             self.unknown.insert(pointer.to_owned());
@@ -72,26 +72,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_kept_than_a_record_may_hold_and_what_is_left_out_is_counted() {
-        let mut looked_at = LookedAt::default();
+    fn parts_are_limited_and_the_number_of_omitted_ones_is_counted() {
+        let mut payload_reads = PayloadReads::default();
         for number in 0..240_000 {
-            looked_at.add(format!("/{number}"), None);
+            payload_reads.add(format!("/{number}"), None);
         }
-        let kept = looked_at.parts.len();
+        let kept = payload_reads.parts.len();
         assert!((3_000..9_000).contains(&kept), "{kept}");
-        assert_eq!(looked_at.left_out, 240_000 - kept as u64);
-        assert_eq!(looked_at.bytes_read, 0);
+        assert_eq!(payload_reads.left_out, 240_000 - kept as u64);
+        assert_eq!(payload_reads.bytes_read, 0);
 
         // A text that does not fit leaves space for others; a repeated read costs nothing.
-        let mut looked_at = LookedAt::default();
-        looked_at.add(String::new(), Some(&"x".repeat(KEPT)));
-        looked_at.add("/a".to_owned(), Some("1"));
-        looked_at.add("/a".to_owned(), Some("1"));
-        assert_eq!(looked_at.left_out, 1);
-        assert_eq!(looked_at.parts.len(), 1);
-        assert_eq!(looked_at.bytes_read, KEPT + 3 + 3);
-        let mut both = looked_at.clone();
-        both.extend(looked_at);
+        let mut payload_reads = PayloadReads::default();
+        payload_reads.add(String::new(), Some(&"x".repeat(KEPT)));
+        payload_reads.add("/a".to_owned(), Some("1"));
+        payload_reads.add("/a".to_owned(), Some("1"));
+        assert_eq!(payload_reads.left_out, 1);
+        assert_eq!(payload_reads.parts.len(), 1);
+        assert_eq!(payload_reads.bytes_read, KEPT + 3 + 3);
+        let mut both = payload_reads.clone();
+        both.extend(payload_reads);
         assert_eq!((both.left_out, both.parts.len()), (2, 1));
     }
 }
