@@ -10,17 +10,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backstop::clock;
-use backstop::consumer::{self, Consumer, Options, Summary};
-use backstop::decider::Decider;
+use backstop::Summary;
 use backstop::decision::Bounds;
 use backstop::failure::Error;
 use backstop::handler::{Handler, function};
-use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
-use backstop::queue::{BATCH_ENTRIES, Connections, Message, Queue, Sqs, VisibilityTimeout};
+use backstop::internal::consumer::{self, Consumer, Options};
+use backstop::internal::decider::Decider;
+use backstop::internal::queue::{BATCH_ENTRIES, Sqs};
+use backstop::queue::{Connections, Message, Queue, VisibilityTimeout};
+use backstop_core::clock;
+use backstop_engine::{Limits, Sandbox};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::backstop::Running;
 use backstop_tests::emulator::fauxqs;
+use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
 use tokio_util::sync::CancellationToken;
 
 const MESSAGES: usize = 10_000;

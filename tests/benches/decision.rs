@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::failure::Failure;
-use backstop::policy::{Limits, Payload, Sandbox};
-use backstop::queue::{Queue, Sqs, VisibilityTimeout};
+use backstop::internal::queue::Sqs;
+use backstop::queue::{Queue, VisibilityTimeout};
+use backstop_engine::{Limits, Payload, Sandbox};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator::fauxqs;
 use divan::{Bencher, black_box};
@@ -24,10 +25,10 @@ fn failure() -> Failure {
 const SETTINGS: [(&str, &str); 2] = [("base", "2s"), ("max-attempts", "8")];
 
 /// Instantiate, configure, classify, judge, delay, drop: what the host does for every failure.
-#[divan::bench(args = backstop::policy::builtin::names(), sample_count = 1000, sample_size = 10)]
+#[divan::bench(args = backstop_engine::builtin::names(), sample_count = 1000, sample_size = 10)]
 fn a_complete_decision_in_a_fresh_instance(bencher: Bencher, name: &str) {
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let policy = backstop::policy::load(&sandbox, name, &SETTINGS).unwrap();
+    let policy = backstop_versions::load(&sandbox, name, &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
     bencher.bench(|| {
         policy
@@ -41,7 +42,7 @@ fn a_complete_decision_in_a_fresh_instance(bencher: Bencher, name: &str) {
 #[divan::bench(sample_count = 1000, sample_size = 10)]
 fn a_complete_decision_without_the_pool(bencher: Bencher) {
     let sandbox = Sandbox::on_demand(Limits::default()).unwrap();
-    let policy = backstop::policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
+    let policy = backstop_versions::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
     bencher.bench(|| {
         policy
@@ -60,7 +61,7 @@ fn a_decision_in_a_live_instance(bencher: Bencher) {
         ..Limits::default()
     };
     let sandbox = Sandbox::new(limits).unwrap();
-    let policy = backstop::policy::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
+    let policy = backstop_versions::load(&sandbox, "full-jitter", &SETTINGS).unwrap();
     let (failure, payload) = (failure(), Arc::new(Payload::new("{}")));
     let mut session = policy.session(&payload);
     bencher.bench_local(|| session.evaluate(black_box(&failure)).unwrap());

@@ -14,12 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use backstop::decider::Decider;
 use backstop::decision::Bounds;
 use backstop::failure::Milliseconds;
-use backstop::policy::{Compiler, DEBOUNCE, Limits, LivePolicy, Sandbox, Source, Watcher, builtin};
+use backstop::internal::decider::Decider;
+use backstop_engine::{Compiler, Limits, Sandbox, builtin};
 use backstop_tests::backstop::{Running, command, program};
 use backstop_tests::toolchain::Author;
+use backstop_versions::{DEBOUNCE, LivePolicy, Source, Watcher};
 
 /// New versions, one after the other.
 const VERSIONS: u8 = 30;

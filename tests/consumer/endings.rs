@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
-use backstop::clock;
+use backstop_core::clock;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command, serve};
 use backstop_tests::emulator::ministack;

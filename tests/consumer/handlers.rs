@@ -293,8 +293,8 @@ async fn a_decision_record_contains_everything_that_the_decision_was_made_from()
     );
 
     // Repeating the decision from the record alone has the same result.
-    let sandbox = ::backstop::policy::Sandbox::new(Default::default()).unwrap();
-    let policy = ::backstop::policy::load(&sandbox, "equal-jitter", &[("base", "100ms")]).unwrap();
+    let sandbox = backstop_engine::Sandbox::new(Default::default()).unwrap();
+    let policy = backstop_versions::load(&sandbox, "equal-jitter", &[("base", "100ms")]).unwrap();
     assert_eq!(policy.parts().next().unwrap(), parsed.policy[0]);
     let again = policy
         .evaluate(failure, &Default::default())
@@ -312,7 +312,7 @@ async fn a_command_that_leaves_a_background_process_still_succeeds() {
     queues.send(["one".to_owned()]).await;
     // In its own session, the background process outlives the group and keeps the output open.
     let script = "sh -c 'setsid sleep 100 & exit 0'";
-    let started = backstop::clock::instant();
+    let started = backstop_core::clock::instant();
     let running = Running::start(&[&queues.arguments()[..], &["--exec", script]].concat()).await;
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());

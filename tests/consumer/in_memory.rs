@@ -11,17 +11,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::consumer::{self, Consumer, Options, Ready, Summary};
-use backstop::decider::Decider;
+use backstop::Summary;
 use backstop::decision::{Action, Bounds, DecidedBy};
 use backstop::failure::{Error, Milliseconds};
 use backstop::handler::{Handler, function};
-use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
+use backstop::internal::consumer::{self, Consumer, Options, Ready};
+use backstop::internal::decider::Decider;
+use backstop::internal::record::Observer;
 use backstop::queue::{
     BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
     ReceiptHandle, VisibilityTimeout,
 };
-use backstop::record::{DecisionRecord, Observer};
+use backstop::record::DecisionRecord;
+use backstop_engine::{Limits, Sandbox};
+use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -383,7 +386,7 @@ async fn the_same_failure_gets_the_same_decision_again() {
         })
         .await;
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let policy = backstop::policy::load(&sandbox, "full-jitter", &[("base", "1m")]).unwrap();
+    let policy = backstop_versions::load(&sandbox, "full-jitter", &[("base", "1m")]).unwrap();
     for record in trial.decisions() {
         let again = policy
             .evaluate(&record.failure, &Default::default())

@@ -9,15 +9,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::consumer::{self, Consumer, Options, Ready, Stats, Summary};
-use backstop::decider::Decider;
+use backstop::Summary;
 use backstop::decision::Bounds;
 use backstop::handler::{Handler, function};
-use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
+use backstop::internal::consumer::{self, Consumer, Options, Ready, Stats};
+use backstop::internal::decider::Decider;
+use backstop::internal::queue::BATCH_ENTRIES;
 use backstop::queue::{
-    BATCH_ENTRIES, BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue,
-    QueueError, ReceiptHandle, VisibilityTimeout,
+    BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
+    ReceiptHandle, VisibilityTimeout,
 };
+use backstop_engine::{Limits, Sandbox};
+use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -282,13 +285,7 @@ async fn failing_polls_become_one_and_many_again_when_they_succeed() {
     );
     let again = Instant::now();
     running.queue.queue.emptied().await;
-    assert!(
-        running
-            .queue
-            .polls_since(again)
-            .iter()
-            .any(|polls| *polls == 6)
-    );
+    assert!(running.queue.polls_since(again).contains(&6));
     let (_, summary) = running.stopped().await;
     assert_eq!((summary.succeeded, summary.receive_errors), (4_000, 20));
 }

@@ -12,15 +12,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::lambda::Batch;
+use backstop::internal::lambda::Batch;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
-use backstop::clock;
-use backstop::config::Config;
 use backstop::failure::Timestamp;
-use backstop::lambda::start::start;
-use backstop::policy::{Compiled, PolicyDigest};
-use backstop::queue::{Connections, Queue, Sqs, VisibilityTimeout};
+use backstop::internal::config::Config;
+use backstop::internal::lambda::start;
+use backstop::internal::queue::Sqs;
+use backstop::queue::{Connections, Queue, VisibilityTimeout};
+use backstop_core::clock;
+use backstop_engine::{Compiled, PolicyDigest};
 use backstop_tests::aws::{self, Queues, config, text};
 use backstop_tests::backstop::program;
 use backstop_tests::emulator::{ministack, moto};

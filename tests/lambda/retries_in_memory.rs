@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use backstop::decision::Bounds;
 use backstop::failure::{Error, Milliseconds};
-use backstop::lambda::BatchError;
-use backstop::policy::Reload;
+use backstop::internal::lambda::BatchError;
 use backstop::queue::{Attribute, Outgoing, Queue};
 use backstop_tests::policies::waits;
 use backstop_tests::retries::{corpus, event, record};
 use backstop_tests::retry_world::{FUNCTION, Outcome, Plan, World};
+use backstop_versions::Reload;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 

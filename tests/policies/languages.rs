@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use backstop::policy::{Measure, Shape};
+use backstop_engine::{Measure, Shape};
 use backstop_tests::backstop::text;
 use backstop_tests::card_payments;
 use backstop_tests::edges;

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use backstop::failure::Failure;
-use backstop::policy::{Evaluation, Limits, Payload, Policy, Sandbox};
+use backstop_engine::{Evaluation, Limits, Payload, Policy, Sandbox};
 use backstop_tests::preview_1::component;
 
 /// Half of the range of random numbers.
@@ -33,7 +33,7 @@ fn behind_the_adapter(module: Vec<u8>) -> Arc<Policy> {
     let file = folder.path().join("policy.wasm");
     std::fs::write(&file, component(module)).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    backstop::policy::load(&sandbox, file.to_str().unwrap(), &[])
+    backstop_versions::load(&sandbox, file.to_str().unwrap(), &[])
         .unwrap_or_else(|error| panic!("{:#}", anyhow::Error::from(error)))
 }
 

@@ -10,13 +10,14 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use backstop::policy::{Limits, Sandbox, Source};
+use backstop_engine::{Limits, Sandbox};
 use backstop_tests::backstop::{command, read_records, text};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::preview_1::component;
 use backstop_tests::records::{MOST_ATTEMPTS, write};
 use backstop_tests::registry::Registry;
 use backstop_tests::testing::svg_texts;
+use backstop_versions::Source;
 use backstop_workbench::replay::{Candidate, Lines, Replay};
 use backstop_workbench::subject::Subject;
 use serde_json::Value;

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use backstop::decision::{Action, ErrorClass, InvalidAnswer};
 use backstop::failure::{Failure, Milliseconds};
-use backstop::policy::{
-    Component, ComponentError, EncodingError, Evaluation, EvaluationError, Limits, LivePolicy,
-    Part, Parts, Payload, Phase, Policy, PolicySpec, Sandbox, Source,
+use backstop_core::settings::Settings;
+use backstop_engine::{
+    Component, ComponentError, EncodingError, Evaluation, EvaluationError, Limits, Part, Parts,
+    Payload, Phase, Policy, Sandbox,
 };
-use backstop::settings::Settings;
 use backstop_tests::policies::{Rule, waits};
+use backstop_versions::{LivePolicy, PolicySpec, Source};
 
 fn sandbox() -> Sandbox {
     Sandbox::new(Limits {
@@ -566,7 +567,7 @@ fn a_file_that_is_not_a_policy_is_rejected_with_an_explanation() {
 #[test]
 fn metadata_of_a_file_is_not_decoded() {
     let sandbox = sandbox();
-    let whole = backstop::policy::builtin::bytes("full-jitter").unwrap();
+    let whole = backstop_engine::builtin::bytes("full-jitter").unwrap();
     let name = b"backstop:policy";
     let metadata = b"component-type";
     let custom = (0..whole.len()).rfind(|at| whole[*at..].starts_with(metadata));
@@ -765,7 +766,8 @@ fn a_pool_and_instances_on_demand_give_the_same_answers() {
     let answers: Vec<_> = [sandbox(), Sandbox::on_demand(Limits::default()).unwrap()]
         .iter()
         .map(|sandbox| {
-            let policy = backstop::policy::load(sandbox, "full-jitter", &[("base", "2s")]).unwrap();
+            let policy =
+                backstop_versions::load(sandbox, "full-jitter", &[("base", "2s")]).unwrap();
             policy.evaluate(&failure, &Arc::default()).answer.unwrap()
         })
         .collect();
@@ -782,7 +784,7 @@ fn a_pool_and_instances_on_demand_give_the_same_answers() {
 #[test]
 fn many_threads_can_evaluate_at_once_without_exhausting_the_pool() {
     let sandbox = sandbox();
-    let policy = backstop::policy::load(&sandbox, "linear", &[]).unwrap();
+    let policy = backstop_versions::load(&sandbox, "linear", &[]).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..100 {
             scope.spawn(|| {
@@ -872,8 +874,8 @@ fn the_hand_written_policy_of_the_examples_loads_and_has_its_delay() {
 
 #[test]
 fn the_built_in_policies_are_small_and_import_nothing() {
-    for name in backstop::policy::builtin::names() {
-        let module = backstop::policy::builtin::bytes(name).unwrap();
+    for name in backstop_engine::builtin::names() {
+        let module = backstop_engine::builtin::bytes(name).unwrap();
         assert!(
             module.len() <= 64 << 10,
             "{name} has {} bytes",

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 
-use backstop::config::Config;
-use backstop::telemetry::{Kind, METRICS};
+use backstop::internal::config::Config;
+use backstop::internal::telemetry::{Kind, METRICS};
 use backstop_envelope::Envelope;
 use backstop_tests::backstop::{command, text};
 use backstop_tests::documents::{anchors, blocks, document, documents, names_in_tables, top};
@@ -52,7 +52,7 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         .filter(|name| !name.starts_with("Backstop"))
         .collect();
     assert_eq!(documented, keys);
-    for attribute in backstop::dead_letter::ATTRIBUTES {
+    for attribute in backstop::internal::dead_letter::ATTRIBUTES {
         assert!(text.contains(&format!("| `{attribute}` |")), "{attribute}");
     }
     // A key that the example lacks would be an unknown field here.

@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use backstop::policy::PolicyDigest;
+use backstop_engine::PolicyDigest;
 use backstop_tests::aws::{CREDENTIALS, Queues};
 use backstop_tests::backstop::{command, program, text};
 use backstop_tests::emulator::ministack;

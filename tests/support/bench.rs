@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::{Output, Stdio};
 
-use backstop::policy::{Package, Reference, builtin};
+use backstop_engine::builtin;
+use backstop_versions::{Package, Reference};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop::config::Cache;
 use backstop::decision::{Action, Answer, ErrorClass};
 use backstop::failure::{Failure, Milliseconds};
-use backstop::policy::{Compiled, EvaluationError, Limits, Payload, Sandbox, Source};
-use backstop::settings::Settings;
+use backstop::internal::config::Cache;
+use backstop_core::settings::Settings;
+use backstop_engine::{Compiled, EvaluationError, Limits, Payload, Sandbox};
 use backstop_policy::{Policy, Verdict, testing, whole_milliseconds};
+use backstop_versions::Source;
 use backstop_workbench::check;
 use backstop_workbench::scenario::Suite;
 use backstop_workbench::subject::Subject;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::backstop::clock;
+use backstop_core::clock;
 
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use backstop::decision::{Action, Answer, ErrorClass, InvalidAnswer, LONGEST_DELAY};
 use backstop::failure::{Error, Failure, Milliseconds, Timestamp};
-use backstop::policy::{EvaluationError, Payload};
+use backstop_engine::{EvaluationError, Payload};
 
 use crate::card_payments::{attempts, compiled};
 

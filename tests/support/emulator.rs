@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use backstop::clock;
+use backstop_core::clock;
 use tokio::sync::Mutex;
 
 /// One running emulator.

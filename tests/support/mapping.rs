@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::lambda::BatchResponse;
-use backstop::queue::{BATCH_ENTRIES, Message, Queue, Sqs, VisibilityTimeout};
+use backstop::internal::lambda::BatchResponse;
+use backstop::internal::queue::{BATCH_ENTRIES, Sqs};
+use backstop::queue::{Message, Queue, VisibilityTimeout};
 use tokio::process::Command;
 
 use crate::aws::{self, Queues};

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::assembly::Assembly;
-use backstop::config::Config;
-use backstop::decider::Decider;
 use backstop::decision::Bounds;
 use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
-use backstop::policy::Payload;
-use backstop::record::Recorder;
+use backstop::internal::assembly::Assembly;
+use backstop::internal::config::Config;
+use backstop::internal::decider::Decider;
+use backstop::internal::record::Recorder;
+use backstop_engine::Payload;
 
 /// The most attempts that the queues allow: this bound ends later ones.
 pub const MOST_ATTEMPTS: u32 = 10;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use backstop::clock;
+use backstop_core::clock;
 use tempfile::TempDir;
 
 use crate::emulator::{answers, free_port, services};

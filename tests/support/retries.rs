@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use backstop::failure::Timestamp;
-use backstop::lambda::{Batch, BatchMessage};
+use backstop::internal::lambda::{Batch, BatchMessage};
 use backstop::queue::{Attribute, Message};
 use serde_json::{Value, json};
 

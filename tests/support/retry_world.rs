@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop::config::UNHINDERED_ATTEMPTS;
-use backstop::decider::Decider;
 use backstop::decision::{Bounds, LONGEST_DELAY};
 use backstop::failure::{Error, Timestamp};
-use backstop::lambda::{Allowed, Functions, Options, RetryHandler};
-use backstop::policy::{Limits, LivePolicy, PartSpec, PolicySpec, Sandbox, Source};
+use backstop::internal::config::UNHINDERED_ATTEMPTS;
+use backstop::internal::decider::Decider;
+use backstop::internal::lambda::{Allowed, Functions, Options, RetryHandler};
+use backstop::internal::shadow::{self, Shadow};
 use backstop::queue::{
     Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
-use backstop::shadow::{self, Shadow};
+use backstop_engine::{Limits, Sandbox};
+use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -11,7 +11,7 @@ use axum::extract::{Path, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::{get, post};
 use axum::serve::ListenerExt;
-use backstop::clock;
+use backstop_core::clock;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::net::TcpListener;

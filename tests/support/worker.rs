@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response};
 use axum::routing::post;
-use backstop::clock;
+use backstop_core::clock;
 use tokio::net::TcpListener;
 
 /// One request that the worker got.

@@ -7,10 +7,10 @@
 
 use std::path::Path;
 
-use backstop::policy::{Bucket, BucketError, SIGNATURE_SUFFIX};
 use backstop_tests::aws;
 use backstop_tests::bench::{Bench, module};
 use backstop_tests::emulator::{Emulator, ministack, moto};
+use backstop_versions::{Bucket, BucketError, SIGNATURE_SUFFIX};
 
 const LARGEST: usize = 1 << 20;
 

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use ::backstop::policy::PolicyDigest;
+use backstop_engine::PolicyDigest;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command, serve, text};
 use backstop_tests::compiler::{Held, heavy};

@@ -8,10 +8,10 @@
 use std::io::Cursor;
 use std::process::Stdio;
 
-use backstop::policy::Registry as Client;
 use backstop_tests::backstop::{program, text};
 use backstop_tests::bench::{Bench, component, module, package, reference};
 use backstop_tests::registry::Registry;
+use backstop_versions::Registry as Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdout, Command};
 

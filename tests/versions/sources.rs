@@ -11,13 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ::backstop::clock;
-use ::backstop::policy::{
-    Catalog, Keys, Limits, LivePolicy, NewKeys, PolicyDigest, PolicySpec, Reload, Remotes, Sandbox,
-    SecretKey, Source, Store,
-};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
+use backstop_core::clock;
+use backstop_engine::{Limits, PolicyDigest, Sandbox};
 use backstop_tests::aws::{Queues, config};
 use backstop_tests::backstop::{program, read_records};
 use backstop_tests::bench::{Bench, module};
@@ -28,6 +25,9 @@ use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::registry::Registry;
 use backstop_tests::retries::record;
 use backstop_tests::runtime_api::RuntimeApi;
+use backstop_versions::{
+    Catalog, Keys, LivePolicy, NewKeys, PolicySpec, Reload, Remotes, SecretKey, Source, Store,
+};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use ::backstop::decision::Action;
 use ::backstop::failure::Milliseconds;
-use ::backstop::policy::{Limits, LivePolicy, Reload, Sandbox, Source, Watcher};
+use backstop_engine::{Limits, Sandbox};
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{read_records, serve};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::policies::{AT_WORK, Rule, waits};
 use backstop_tests::worker::{Worker, numbered};
+use backstop_versions::{LivePolicy, Reload, Source, Watcher};
 
 #[tokio::test]
 async fn the_file_of_a_policy_is_swapped_while_messages_flow_and_a_bad_one_changes_nothing() {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::backstop::policy::PolicyDigest;
 use aws_sdk_s3::primitives::ByteStream;
+use backstop_engine::PolicyDigest;
 use backstop_tests::aws::{Queues, config};
 use backstop_tests::backstop::{Running, command, read_records};
 use backstop_tests::emulator::ministack;

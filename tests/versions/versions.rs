@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ::backstop::clock::now;
 use ::backstop::decision::Action;
 use ::backstop::failure::{Failure, Milliseconds};
-use ::backstop::policy::{
-    Catalog, Check, Keys, Limits, LivePolicy, NewKeys, Payload, PolicyDigest, PolicySpec, Reload,
-    RollBack, Sandbox, SecretKey, Source, Store, Watcher,
-};
 use ::backstop_workbench::scenario;
+use backstop_core::clock::now;
+use backstop_engine::{Limits, Payload, PolicyDigest, Sandbox};
 use backstop_tests::policies::{AT_WORK, Rule, waits};
+use backstop_versions::{
+    Catalog, Check, Keys, LivePolicy, NewKeys, PolicySpec, Reload, RollBack, SecretKey, Source,
+    Store, Watcher,
+};
 use tempfile::TempDir;
 
 mod compiling;
@@ -201,8 +202,8 @@ fn decide(policy: &Arc<LivePolicy>, messages: usize) -> usize {
 
 /// Decides for messages with these ids and this body. Returns the number of fallback decisions.
 fn decide_on(policy: &Arc<LivePolicy>, ids: &[String], body: &str) -> usize {
-    use ::backstop::decider::Decider;
     use ::backstop::decision::{Bounds, DecidedBy};
+    use ::backstop::internal::decider::Decider;
     let decider = Decider::new("orders", Arc::clone(policy), Bounds::default());
     let payload = Arc::new(Payload::new(body));
     ids.iter()
@@ -282,8 +283,8 @@ fn a_version_that_is_rolled_back_while_its_source_is_read_is_not_activated_again
 
 #[test]
 fn discards_are_dead_lettered_if_the_operator_forbids_them() {
-    use ::backstop::decider::Decider;
     use ::backstop::decision::{Bounds, DecidedBy};
+    use ::backstop::internal::decider::Decider;
     let world = World::new();
     // A dead letter with a reason, changed to a discard.
     let discards = Rule {
@@ -519,7 +520,7 @@ fn a_version_is_verified_before_it_is_compiled() {
     world.catalog.sandbox = world
         .catalog
         .sandbox
-        .with_compiled(::backstop::policy::Compiled::default().kept_in(code));
+        .with_compiled(backstop_engine::Compiled::default().kept_in(code));
     let sign = |with: &SecretKey, text: &str| {
         let signature = with.sign(text.as_bytes(), "policy.wat", now()).unwrap();
         world.write("policy.wat.minisig", &signature);

@@ -31,26 +31,25 @@
 //! | To | use |
 //! |---|---|
 //! | run queues with functions of your own | [`Backstop`] |
-//! | run what a `backstop.toml` describes | [`Backstop::from_file`], or [`config`] and [`service`] |
+//! | run what a `backstop.toml` describes | [`Backstop::from_file`] |
+//! | report a failure with a code that the policy classifies | [`Error`], [`failure`] |
 //! | write a handler that checks itself at the start | [`handler`] |
 //! | test a worker without AWS | `local:NAME` as the URL, [`Backstop::messages`], [`queue`] |
-//! | read decision records | [`record`] |
-//! | check a deployment | [`doctor`] |
-//! | ask a running host for its policies, or roll one back | [`control`] |
-//! | list the metrics | [`telemetry`] |
-//! | retry failed Lambda events | [`lambda`], packed by `host/lambda` |
+//! | read decision records | [`record`], [`decision`] |
+//! | react to a host that does not start | [`error`] |
+//! | compile policies in a child process | [`compiler_process`] |
 //!
-//! A message takes the way [`queue`] → [`consumer`] → [`handler`] and, after a failure, [`decider`] → [`policy`] → [`consumer`] → [`queue`] or [`dead_letter`]. [`shadow`] and [`record`] observe decisions.
+//! `backstop doctor`, `backstop policy status` and the Lambda retry handler are programs of their own: `host/docs` describes them.
 //!
 //! # Untrusted policies
 //!
-//! A program whose `main` starts with [`policy::compiler_process`] compiles policies in a child process with limits on memory and time. Without it, policies are compiled in the program itself, where a malicious file can use up both. Do this if others may change the policy:
+//! A program whose `main` starts with [`compiler_process`] compiles policies in a child process with limits on memory and time. Without it, policies are compiled in the program itself, where a malicious file can use up both. Do this if others may change the policy:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
 //!
 //! fn main() -> ExitCode {
-//!     backstop::policy::compiler_process().unwrap_or_else(|| {
+//!     backstop::compiler_process().unwrap_or_else(|| {
 //!         // Start the runtime, and await `Backstop::run`.
 //!         ExitCode::SUCCESS
 //!     })
@@ -82,33 +81,38 @@
 //! # }
 //! ```
 
-pub mod assembly;
+mod assembly;
 mod builder;
-pub mod clock;
-pub mod config;
-pub mod consumer;
-pub mod control;
-pub mod dead_letter;
-pub mod decider;
-pub mod doctor;
-pub mod exporter;
+mod clock;
+mod config;
+mod consumer;
+mod control;
+mod dead_letter;
+mod decider;
+mod doctor;
+pub mod error;
+mod exporter;
 mod function_name;
 pub mod handler;
+#[doc(hidden)]
+pub mod internal;
 mod invocation;
-pub mod lambda;
+mod lambda;
 mod observers;
-pub mod policy;
+mod policy;
 pub mod queue;
 pub mod record;
 mod reloads;
 mod retry_after;
 mod run;
-pub mod service;
-pub mod shadow;
-pub mod telemetry;
+mod service;
+mod shadow;
+mod telemetry;
 
-pub use backstop_core::{decision, failure, fallback, settings, text};
+pub(crate) use backstop_core::text;
+pub use backstop_core::{decision, failure};
 
+pub use backstop_engine::compiler_process;
 pub use builder::Backstop;
 pub use config::ConfigError;
 pub use consumer::Summary;

@@ -6,8 +6,8 @@ use anstyle::{AnsiColor, Style};
 use clap::Parser;
 use clap::builder::Resettable;
 
-use backstop::config::{Config, LambdaFlags};
-use backstop::doctor::{Finding, Verdict, examine};
+use backstop::internal::config::{Config, LambdaFlags};
+use backstop::internal::doctor::{Finding, Verdict, examine};
 use backstop::queue::Connections;
 use backstop_core::text::one_line;
 

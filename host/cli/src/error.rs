@@ -3,14 +3,15 @@
 use std::fmt::Display;
 use std::io;
 
-use backstop::config::ConfigError;
-use backstop::consumer::Faults;
-use backstop::policy::{
-    BucketError, CompileError, EvaluationError, KeyError, PackageError, PolicyError, RegistryError,
-    SandboxError, SignatureError, SigningError, SourceError, StoreError, WatchError,
-};
+use backstop::ConfigError;
+use backstop::StartError;
+use backstop::error::Faults;
 use backstop::queue::{EntryError, QueueError};
-use backstop::service::StartError;
+use backstop_engine::{CompileError, EvaluationError, SandboxError};
+use backstop_versions::{
+    BucketError, KeyError, PackageError, PolicyError, RegistryError, SignatureError, SigningError,
+    SourceError, StoreError, WatchError,
+};
 use backstop_workbench::chart::ChartError;
 use backstop_workbench::replay::ReadError;
 use backstop_workbench::scenario::ScenarioError;

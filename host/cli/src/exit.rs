@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use backstop::assembly::{AssemblyError, LoadError};
-use backstop::policy::{BucketError, PolicyError, RegistryError, SourceError};
-use backstop::service::{QueueFault, StartError};
+use backstop::StartError;
+use backstop::error::QueueFault;
+use backstop::error::{AssemblyError, LoadError};
 use backstop_core::text::{chain, harmless};
+use backstop_versions::{BucketError, PolicyError, RegistryError, SourceError};
 
 use crate::error::CommandError;
 use crate::log;

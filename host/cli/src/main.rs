@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use backstop::policy::remove_marks;
+use backstop_versions::remove_marks;
 use error::{Context, Result};
 use exit::Exit;
 use log::LogFormat;
@@ -66,7 +66,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    backstop::policy::compiler_process().unwrap_or_else(command_line)
+    backstop_engine::compiler_process().unwrap_or_else(command_line)
 }
 
 /// Parses and runs the command line.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use backstop::config::Config;
-use backstop::queue::{BATCH_BYTES, BATCH_ENTRIES, Connections, LocalQueue, Outgoing, Queue};
+use backstop::internal::config::Config;
+use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
+use backstop::queue::{Connections, LocalQueue, Outgoing, Queue};
 
 use crate::error::{CommandError, Context, Result};
 

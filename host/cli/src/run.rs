@@ -8,13 +8,14 @@ use clap::{ArgGroup, Parser};
 use tokio_util::sync::CancellationToken;
 
 use backstop::Backstop;
-use backstop::config::{
-    Config, ConfigError, HandlerConfig, parse_endpoint, parse_number, parse_pair, parse_span,
-};
-use backstop::consumer::Summary;
+use backstop::ConfigError;
+use backstop::Summary;
+use backstop::internal::config::{Config, HandlerConfig, parse_endpoint};
+use backstop::internal::service::Service;
 use backstop::queue::Connections;
-use backstop::service::Service;
+use backstop_core::settings::parse_pair;
 use backstop_core::text::chain;
+use backstop_files::values::{parse_number, parse_span};
 use backstop_logging::BackgroundWriter;
 
 use crate::error::{CommandError, Context, Result};

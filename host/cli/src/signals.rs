@@ -4,7 +4,7 @@ use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use backstop::policy::remove_marks;
+use backstop_versions::remove_marks;
 
 use crate::error::{Context, Result};
 use crate::exit::Exit;

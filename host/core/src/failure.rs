@@ -1,4 +1,17 @@
 //! The input of a decision: one failed attempt of one message, as plain data.
+//!
+//! An [`Error`] has a code, which policies classify, and optionally a status and the time after which the other side asked to be called again:
+//!
+//! ```
+//! use backstop_core::failure::{Error, Milliseconds};
+//!
+//! let busy = Error {
+//!     status: Some(429),
+//!     retry_after: Some(Milliseconds(30_000)),
+//!     ..Error::new("HTTP 429", "too many requests")
+//! };
+//! assert_eq!(busy.code, "HTTP 429");
+//! ```
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

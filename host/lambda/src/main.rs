@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use backstop::clock;
-use backstop::config::{Config, unknown_variables};
 use backstop::failure::Timestamp;
-use backstop::lambda::start::{Started, compiled_folders, start};
-use backstop::lambda::{Batch, BatchResponse};
+use backstop::internal::config::{Config, unknown_variables};
+use backstop::internal::lambda::{Batch, BatchResponse};
+use backstop::internal::lambda::{Started, compiled_folders, start};
 use backstop::queue::Connections;
+use backstop_core::clock;
 use backstop_logging::BackgroundWriter;
 use backstop_logging::EscapedFields;
 use hyper::Uri;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    backstop::policy::compiler_process().unwrap_or_else(handler)
+    backstop::compiler_process().unwrap_or_else(handler)
 }
 
 fn handler() -> ExitCode {

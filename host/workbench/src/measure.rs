@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::subject::Subject;
-use backstop::policy::{EvaluationError, Limits, Payload, Policy, ProbeError, probe};
 use backstop_core::settings::Settings;
 use backstop_core::{clock, examples};
+use backstop_engine::{EvaluationError, Limits, Payload, Policy, ProbeError, probe};
 
 /// The share of a limit above which a policy's author is warned.
 pub const NEAR: f64 = 0.5;
@@ -136,7 +136,8 @@ fn repeated(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backstop::policy::{Sandbox, Source};
+    use backstop_engine::Sandbox;
+    use backstop_versions::Source;
 
     #[test]
     fn the_costs_of_a_policy_are_compared_with_the_limits() {

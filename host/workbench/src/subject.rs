@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::policy::{Component, Part, Policy, PolicyError, Sandbox, Source};
 use backstop_core::clock;
 use backstop_core::settings::Settings;
+use backstop_engine::{Component, Part, Policy, Sandbox};
+use backstop_versions::{PolicyError, Source};
 
 /// A compiled policy. It has not been validated, so that tests can show why a host would reject it.
 #[derive(Debug)]

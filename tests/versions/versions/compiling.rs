@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ::backstop::policy::{CompileLimits, Compiled, Compiler};
+use backstop_engine::{CompileLimits, Compiled, Compiler};
 use backstop_tests::backstop::program;
 use backstop_tests::compiler::{Held, heavy};
 use rustix::process::Signal;
@@ -164,7 +164,7 @@ fn a_start_with_a_good_version_waits_ten_seconds_at_most_for_another() {
     world.write("policy.wat", &waits(1));
     drop(world.start("./policy.wat"));
     world.write("policy.wat", &heavy(2));
-    let began = ::backstop::clock::instant();
+    let began = backstop_core::clock::instant();
     let (policy, _) = std::thread::scope(|scope| {
         let restarting = scope.spawn(|| world.restart());
         let held = Held::of(std::process::id());

@@ -2,9 +2,9 @@
 
 use std::thread::JoinHandle;
 
-use ::backstop::control::{self, Control, Request};
-use ::backstop::policy::{NotRolledBack, RolledBack};
+use ::backstop::internal::control::{self, Control, Request};
 use backstop_tests::compiler::{Held, heavy};
+use backstop_versions::{NotRolledBack, RolledBack};
 use rustix::process::Signal;
 
 use super::compiling::{MINUTES, alone};

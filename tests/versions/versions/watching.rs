@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::mpsc::Receiver;
 
-use ::backstop::clock;
+use backstop_core::clock;
 
 use super::*;
 

@@ -235,6 +235,7 @@ impl Backstop {
     }
 
     /// Checks and converts all values.
+    #[doc(hidden)]
     pub fn into_config(self) -> Result<Config, ConfigError> {
         match self.mistake {
             Some(mistake) => Err(mistake),

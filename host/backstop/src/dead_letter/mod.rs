@@ -29,7 +29,7 @@ const VALUE_CHARACTERS: usize = 1_000;
 
 /// Why a message is dead-lettered, and what identifies it.
 #[derive(Debug, Clone, Copy)]
-pub struct Cause<'a> {
+pub(crate) struct Cause<'a> {
     /// The reason, for people.
     pub reason: &'a str,
     /// Identifies the message in all of its attempts.
@@ -41,7 +41,7 @@ pub struct Cause<'a> {
 }
 
 /// The dead letter of a message: its body, the sender's attributes, and as many of [`ATTRIBUTES`] as the dead-letter queue's size limit allows.
-pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) -> Outgoing {
+pub(crate) fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) -> Outgoing {
     // A message that was redriven keeps its original values.
     let original =
         |name: &str, now: Attribute| message.attributes.get(name).cloned().unwrap_or(now);
@@ -112,7 +112,7 @@ fn within(mut value: Attribute, bytes_left: usize) -> Option<Attribute> {
 }
 
 /// Whether a message was dead-lettered and then moved back.
-pub fn is_redriven(message: &Message) -> bool {
+pub(crate) fn is_redriven(message: &Message) -> bool {
     message.attributes.keys().any(|name| is_ours(name))
 }
 

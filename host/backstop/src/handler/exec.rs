@@ -40,7 +40,7 @@ pub fn host_mark() -> &'static str {
 
 /// Runs a command for each message.
 #[derive(Debug)]
-pub struct Exec {
+pub(crate) struct Exec {
     program: String,
     arguments: Vec<String>,
     /// The last start failed for a lack of resources.
@@ -49,7 +49,10 @@ pub struct Exec {
 
 impl Exec {
     /// A handler that runs `program`, a path or a name to look up on the `PATH`.
-    pub fn new(program: impl Into<String>, arguments: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn new(
+        program: impl Into<String>,
+        arguments: impl IntoIterator<Item = String>,
+    ) -> Self {
         Self {
             program: program.into(),
             arguments: arguments.into_iter().collect(),

@@ -20,7 +20,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Posts messages to a URL.
 #[derive(Debug)]
-pub struct Http {
+pub(crate) struct Http {
     client: Client,
     proxy: Option<Proxy>,
     url: Url,
@@ -51,7 +51,7 @@ impl Http {
     /// A handler that posts the messages of `queue` to `url`, through `proxy` if there is one.
     ///
     /// Proxy settings in the environment are ignored. A proxy that responds in place of the worker, such as with an error page, would cause unhandled messages to be deleted.
-    pub fn new(url: &str, proxy: Option<&str>, queue: &str) -> Result<Self, HttpError> {
+    pub(crate) fn new(url: &str, proxy: Option<&str>, queue: &str) -> Result<Self, HttpError> {
         let url = web_url(url).ok_or_else(|| HttpError::Url {
             url: url.to_owned(),
         })?;

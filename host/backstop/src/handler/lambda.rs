@@ -21,7 +21,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Invokes a function for each message.
 #[derive(Debug)]
-pub struct Lambda {
+pub(crate) struct Lambda {
     client: Client,
     endpoint: Endpoint,
     function: String,
@@ -29,7 +29,7 @@ pub struct Lambda {
 
 impl Lambda {
     /// A handler that invokes `function`: a name or an ARN, optionally with a version or an alias.
-    pub fn new(config: &SdkConfig, function: impl Into<String>) -> Self {
+    pub(crate) fn new(config: &SdkConfig, function: impl Into<String>) -> Self {
         // Only the attempt's timeout applies: a function may take 15 minutes.
         let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
         let (client, endpoint) = invocation::client(config, timeouts.build());

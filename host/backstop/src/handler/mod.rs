@@ -1,18 +1,57 @@
 //! Handlers do the work for a message, and turn a failed attempt into an [`Error`].
+//!
+//! An async function is enough for most programs: see [`Backstop::handler`](crate::Backstop::handler). A type of your own can check itself before the first message; a host whose handler fails the check does not start:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use async_trait::async_trait;
+//! use backstop::{Backstop, Error, Handler, Message};
+//!
+//! #[derive(Debug)]
+//! struct Warehouse {
+//!     address: Option<String>,
+//! }
+//!
+//! #[async_trait]
+//! impl Handler for Warehouse {
+//!     async fn handle(&self, order: &Message) -> Result<(), Error> {
+//!         match order.body.is_empty() {
+//!             true => Err(Error::new("EmptyOrder", "the order has no lines")),
+//!             false => Ok(()),
+//!         }
+//!     }
+//!
+//!     async fn check(&self) -> Result<(), Error> {
+//!         match self.address {
+//!             Some(_) => Ok(()),
+//!             None => Err(Error::new("NoAddress", "set WAREHOUSE")),
+//!         }
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let handler = Arc::new(Warehouse { address: None });
+//! let host = Backstop::queue("local:orders").handle_with(handler).cache("off");
+//! let error = host.run().await.unwrap_err();
+//! assert!(error.to_string().contains("set WAREHOUSE"));
+//! # }
+//! ```
 
 mod error_payload;
-mod exec;
+pub(crate) mod exec;
 mod function;
-mod http;
+pub(crate) mod http;
 mod lambda;
 mod reach;
 
 use async_trait::async_trait;
 
-pub use exec::{Exec, HOST, host_mark};
+pub(crate) use exec::Exec;
 pub use function::{Function, function};
-pub use http::{Http, HttpError};
-pub use lambda::Lambda;
+pub(crate) use http::{Http, HttpError};
+pub(crate) use lambda::Lambda;
 
 use crate::failure::Error;
 use crate::queue::Message;

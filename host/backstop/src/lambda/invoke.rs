@@ -57,14 +57,14 @@ pub trait Functions: Debug + Send + Sync {
 
 /// Lambda through the AWS SDK.
 #[derive(Debug, Clone)]
-pub struct LambdaApi {
+pub(crate) struct LambdaApi {
     client: Client,
     endpoint: Endpoint,
 }
 
 impl LambdaApi {
     /// With the SDK's usual configuration, without retries of its own.
-    pub fn new(config: &SdkConfig) -> Self {
+    pub(crate) fn new(config: &SdkConfig) -> Self {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(invocation::CONNECT)
             .operation_attempt_timeout(REQUEST)

@@ -14,7 +14,7 @@ mod recursion;
 mod refresh;
 mod retry_queue;
 mod settle;
-pub mod start;
+pub(crate) mod start;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,8 +34,8 @@ use retry_queue::{RetryQueue, RetryQueues};
 
 pub use allowed::Allowed;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
-pub use invoke::{Functions, LambdaApi};
-pub use record::{NoRecord, Record};
+pub use invoke::Functions;
+pub(crate) use invoke::LambdaApi;
 pub use refresh::Refresh;
 pub(crate) use settle::STEP;
 

@@ -7,9 +7,9 @@ pub const BATCH_ENTRIES: usize = 10;
 pub const BATCH_BYTES: usize = 1 << 20;
 
 /// The most attributes of one message.
-pub const MAX_ATTRIBUTES: usize = 10;
+pub(crate) const MAX_ATTRIBUTES: usize = 10;
 
 /// Whether a message may contain the character. SQS allows the characters of XML 1.0.
-pub fn is_allowed(character: char) -> bool {
+pub(crate) fn is_allowed(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{a}' | '\u{d}' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
 }

@@ -1,28 +1,55 @@
 //! The queue operations that the consumer needs, and their two implementations: SQS, and a local queue in the host's memory with SQS's semantics.
+//!
+//! A test shares [`Connections`] with its host, and reads and fills the queues in memory:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use backstop::queue::{Outgoing, Queue};
+//! use backstop::{Backstop, CancellationToken, Connections};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let connections = Arc::new(Connections::default());
+//! let orders = connections.local.named("orders");
+//! orders.send(&[Outgoing::new("an order")]).await?;
+//!
+//! let stop = CancellationToken::new();
+//! let host = Backstop::queue("local:orders")
+//!     .handler(async |_| Ok(()))
+//!     .cache("off")
+//!     .connections(Arc::clone(&connections));
+//! let (ended, ()) = tokio::join!(host.run_until(stop.clone()), async {
+//!     orders.emptied().await;
+//!     stop.cancel();
+//! });
+//! assert_eq!(ended?.get("orders").map(|counts| counts.succeeded), Some(1));
+//! # Ok(())
+//! # }
+//! ```
 
-mod batched;
+pub(crate) mod batched;
 mod batcher;
 mod connections;
 mod error;
-mod limits;
+pub(crate) mod limits;
 mod local;
 mod message;
-mod sqs;
+pub(crate) mod sqs;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub(crate) use batched::{Batched, BatchedSends};
-pub use batched::{Count, Requests};
-pub use batcher::SubmitError;
+pub(crate) use batched::{Batched, BatchedSends, Count, Requests};
+pub(crate) use batcher::SubmitError;
 pub use connections::Connections;
 pub use error::{EntryError, QueueError};
-pub use limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
+pub(crate) use limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
 pub use local::{LocalQueue, LocalQueues, LocalSettings};
 pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
-pub use sqs::{Sqs, SqsQueue};
+pub(crate) use sqs::Sqs;
 
 use crate::clock;
 use crate::failure::{Milliseconds, Timestamp};
@@ -99,6 +126,6 @@ pub trait Queue: std::fmt::Debug + Send + Sync {
 }
 
 /// The name of a queue: the last part of a URL, an ARN or `local:NAME`.
-pub fn short_name(url: &str) -> &str {
+pub(crate) fn short_name(url: &str) -> &str {
     url.rsplit(['/', ':']).next().unwrap_or(url)
 }

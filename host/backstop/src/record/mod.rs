@@ -1,8 +1,21 @@
 //! The decision record: one JSON line for each decision, with everything that is needed to repeat the decision.
 //!
 //! `host/docs/decision-record.md` documents every field.
+//!
+//! ```no_run
+//! use backstop::record::DecisionRecord;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! for line in std::fs::read_to_string("decisions.jsonl")?.lines() {
+//!     let record: DecisionRecord = serde_json::from_str(line)?;
+//!     let failure = &record.failure;
+//!     println!("{}, attempt {}: {:?}", failure.message_id, failure.attempt, record.decision.action);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
-mod recorder;
+pub(crate) mod recorder;
 mod shadowed;
 
 use std::collections::BTreeMap;
@@ -11,9 +24,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
 use crate::failure::{Failure, Timestamp};
-use crate::policy::{LogLine, PartName};
 
-pub use recorder::{Destination, RecordError, Recorder};
+pub use crate::policy::{LogLine, PartName};
+pub(crate) use recorder::{RecordError, Recorder};
 pub use shadowed::{Aspect, ShadowOutcome, Shadowed, Skipped};
 
 /// One decision and everything that went into it.

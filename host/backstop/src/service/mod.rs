@@ -158,7 +158,7 @@ async fn check(
     let mut faults = Vec::new();
     let policy = policy.map_err(|error| faults.push(error.into())).ok();
     let handler = handler(&queue.handler, &queue.url, connections).await;
-    let handler = handler.map_err(|error| faults.push(error.into())).ok();
+    let handler = handler.map_err(|error| faults.push(error)).ok();
     let mut checked = Checked::of(
         connections,
         &queue.url,

@@ -13,12 +13,15 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use backstop::consumer::{self, Consumer, Options, Summary};
-use backstop::decider::Decider;
-use backstop::policy::{LivePolicy, PolicySpec, Reload, Sandbox, Source, Watcher};
-use backstop::queue::{BATCH_ENTRIES, Connections, Queue};
+use backstop::Summary;
+use backstop::internal::consumer::{self, Consumer, Options};
+use backstop::internal::decider::Decider;
+use backstop::internal::queue::BATCH_ENTRIES;
+use backstop::queue::{Connections, Queue};
 use backstop_core::decision::Bounds;
 use backstop_core::text::chain;
+use backstop_engine::Sandbox;
+use backstop_versions::{LivePolicy, PolicySpec, Reload, Source, Watcher};
 
 use crate::error::{CommandError, Context, Result};
 use crate::output::println;
@@ -57,7 +60,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
 
     let timeline = Arc::new(Timeline::start(!args.json, TOTAL));
     let orders = Arc::new(Orders::new(Arc::clone(&timeline)));
-    let sandbox = Sandbox::new(backstop::policy::Limits::default())?;
+    let sandbox = Sandbox::new(backstop_engine::Limits::default())?;
     let policy = LivePolicy::load(&sandbox, PolicySpec::from(Source::path(file.clone())))?;
     let (sender, mut reloads) = mpsc::unbounded_channel();
     let _watcher = Watcher::start(vec![Arc::clone(&policy)], move |_, reload| {

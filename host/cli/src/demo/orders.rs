@@ -7,10 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::timeline::Timeline;
-use backstop::consumer::{Consumer, Stats};
 use backstop::handler::Handler;
+use backstop::internal::consumer::{Consumer, Stats};
+use backstop::internal::record::Observer;
 use backstop::queue::{Message, Outgoing};
-use backstop::record::{DecisionRecord, Observer};
+use backstop::record::DecisionRecord;
 use backstop_core::failure::{Error, Milliseconds};
 
 /// The number of orders.

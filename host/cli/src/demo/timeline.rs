@@ -10,7 +10,8 @@ use anstyle::{AnsiColor, Style};
 use tokio::time::{Instant, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use backstop::consumer::{Stats, Summary};
+use backstop::Summary;
+use backstop::internal::consumer::Stats;
 use backstop::record::DecisionRecord;
 use backstop_core::decision::Action;
 use backstop_core::text::one_line;

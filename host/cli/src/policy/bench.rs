@@ -10,8 +10,10 @@ use super::size::Size;
 use super::{named_policy, sandbox};
 use crate::error::Result;
 use crate::output::{eprintln, println};
-use backstop::config::{parse_pair, parse_span};
-use backstop::policy::{Limits, PolicyError};
+use backstop_core::settings::parse_pair;
+use backstop_engine::Limits;
+use backstop_files::values::parse_span;
+use backstop_versions::PolicyError;
 use backstop_workbench::measure::{Costs, Spread};
 use backstop_workbench::subject::Subject;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use backstop::policy::{Architecture, Limits, PolicyDigest, compile_ahead};
+use backstop_engine::{Architecture, Limits, PolicyDigest, compile_ahead};
 use clap::{Parser, ValueEnum};
 
 use super::named_policy;

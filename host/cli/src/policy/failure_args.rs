@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::config::{parse_pair, parse_span};
-use backstop::policy::Payload;
 use backstop_core::failure::{Error, Milliseconds};
 use backstop_core::settings::merge_pairs;
+use backstop_core::settings::parse_pair;
+use backstop_engine::Payload;
 use backstop_files::regular_file::{self, GIVEN};
+use backstop_files::values::parse_span;
 use backstop_workbench::preset::{self, Preset};
 use clap::Parser;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
-use backstop::config::{Cache, Config};
-use backstop::control::{self, QueueStatus, Request, Response};
+use backstop::internal::config::{Cache, Config};
+use backstop::internal::control::{self, QueueStatus, Request, Response};
 use backstop_core::text::one_line;
 use clap::Parser;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use backstop::policy::{INTERFACES, Limits, Payload, PolicyDigest};
 use backstop_core::examples::ordinary_failure;
 use backstop_core::text::one_line;
+use backstop_engine::{INTERFACES, Limits, Payload, PolicyDigest};
 use backstop_workbench::Metadata;
 use clap::Parser;
 use serde_json::json;

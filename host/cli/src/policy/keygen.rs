@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use backstop::policy::{NewKeys, SigningError};
+use backstop_versions::{NewKeys, SigningError};
 use clap::Parser;
 
 use super::password;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use backstop::policy::{KeyError, Keys};
+use backstop_versions::{KeyError, Keys};
 
 /// Reads the keys. Returns `None` if no flag names one.
 pub(super) fn read(named: &[String]) -> Result<Option<Keys>, KeyError> {

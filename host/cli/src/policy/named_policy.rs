@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use backstop::config::parse_pair;
-use backstop::policy::{PartSpec, Policy, PolicySpec, Sandbox, Source, builtin};
 use backstop_core::settings::Settings;
+use backstop_core::settings::parse_pair;
+use backstop_engine::{Policy, Sandbox, builtin};
+use backstop_versions::{PartSpec, PolicySpec, Source};
 use backstop_workbench::subject::Subject;
 use clap::Parser;
 

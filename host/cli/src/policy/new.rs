@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use backstop::policy::builtin;
+use backstop_engine::builtin;
 use backstop_workbench::{Language, PolicyName};
 use clap::{Parser, ValueEnum};
 

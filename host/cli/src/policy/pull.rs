@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use backstop::policy::{Fetched, Limits, PolicyDigest, signature_path, signed_with};
+use backstop_engine::{Limits, PolicyDigest};
 use backstop_files::atomic_write;
+use backstop_versions::{Fetched, signature_path, signed_with};
 use clap::Parser;
 use serde_json::json;
 

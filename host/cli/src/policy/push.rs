@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use backstop::config::parse_pair;
-use backstop::policy::{
-    LONGEST_SIGNATURE, Location, Package, PolicyDigest, Remotes, SIGNATURE_SUFFIX, signed_with,
-};
+use backstop_core::settings::parse_pair;
+use backstop_engine::PolicyDigest;
 use backstop_files::regular_file;
+use backstop_versions::{
+    LONGEST_SIGNATURE, Location, Package, Remotes, SIGNATURE_SUFFIX, signed_with,
+};
 use clap::Parser;
 use serde_json::json;
 

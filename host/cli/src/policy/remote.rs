@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use clap::Parser;
 
-use backstop::config::parse_endpoint;
-use backstop::policy::{Location, Remotes, Source};
+use backstop::internal::config::parse_endpoint;
+use backstop_versions::{Location, Remotes, Source};
 
 /// The address of a policy on another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `backstop policy rollback`: returns running hosts to the previous version of their policies.
 
-use backstop::control::Request;
+use backstop::internal::control::Request;
 use clap::Parser;
 
 use super::hosts::{HostArgs, queues};

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use backstop::config::{parse_number, parse_span};
-use backstop::policy::{Evaluation, Limits, Payload, Policy};
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::{Failure, Milliseconds, random};
 use backstop_core::fallback;
 use backstop_core::text::one_line;
+use backstop_engine::{Evaluation, Limits, Payload, Policy};
 use backstop_files::regular_file::{self, GIVEN};
+use backstop_files::values::{parse_number, parse_span};
 use clap::Parser;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use backstop::config::Cache;
-use backstop::policy::{Compiled, Limits, Sandbox};
+use backstop::internal::config::Cache;
+use backstop_engine::{Compiled, Limits, Sandbox};
 
 use crate::error::Result;
 

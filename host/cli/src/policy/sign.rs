@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use backstop::policy::{Location, SecretKey, SigningError, Source, signature_path, signed_with};
 use backstop_core::clock;
 use backstop_files::atomic_write;
+use backstop_versions::{Location, SecretKey, SigningError, Source, signature_path, signed_with};
 use clap::Parser;
 
 use super::{named_policy, password};

@@ -1,6 +1,6 @@
 //! `backstop policy status`: the active versions of running hosts.
 
-use backstop::control::Request;
+use backstop::internal::control::Request;
 use clap::Parser;
 
 use super::hosts::HostArgs;

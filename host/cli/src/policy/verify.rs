@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use backstop::policy::{LONGEST_SIGNATURE, Source, signature_path, signed_with};
 use backstop_files::regular_file;
+use backstop_versions::{LONGEST_SIGNATURE, Source, signature_path, signed_with};
 use clap::Parser;
 
 use super::{keys, sign};

@@ -1,6 +1,21 @@
 //! A decision on a failure: what the policy answers, and what the host makes of it.
 //!
 //! A policy gives an [`Answer`]. [`decide`] turns it into the [`Decision`] that the host applies: the fallback answers for a broken policy, and [`Bounds`] limits every answer.
+//!
+//! ```
+//! use std::num::NonZeroU32;
+//!
+//! use backstop_core::decision::{Action, Answer, Bounds, ErrorClass, decide};
+//! use backstop_core::examples::ordinary_failure;
+//! use backstop_core::failure::Milliseconds;
+//!
+//! let delay = Milliseconds(2_000);
+//! let answer = Answer { class: ErrorClass::Transient, action: Action::Retry { delay } };
+//! let bounds = Bounds { max_attempts: NonZeroU32::new(1), ..Bounds::default() };
+//!
+//! let decision = decide(&ordinary_failure(), Ok(answer), &bounds, Milliseconds(60_000));
+//! assert!(matches!(decision.action, Action::DeadLetter { .. }));
+//! ```
 
 mod answer;
 mod bounds;

@@ -50,12 +50,20 @@ impl fmt::Debug for Fetched {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FetchOptions<'a> {
     /// The clients of S3 and of registries.
+    #[cfg_attr(
+        not(any(feature = "s3", feature = "oci")),
+        expect(dead_code, reason = "no source is remote")
+    )]
     pub(crate) remotes: &'a Remotes,
     /// Whether to fetch the signature, too.
     pub(crate) signature: bool,
     /// The accepted keys. A known file without a signature by one of them is fetched again.
     pub(crate) keys: Option<&'a Keys>,
     /// The time limit for a source outside this machine.
+    #[cfg_attr(
+        not(any(feature = "s3", feature = "oci")),
+        expect(dead_code, reason = "no source is remote")
+    )]
     pub(crate) within: Option<Duration>,
     /// The largest file, in bytes.
     pub(crate) most: usize,

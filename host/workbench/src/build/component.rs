@@ -7,7 +7,7 @@ use wit_parser::Resolve;
 
 use crate::bindings::{self, CONTRACT};
 use crate::project::{Language, Project};
-use backstop::policy::{Shape, sections};
+use backstop_engine::{Shape, sections};
 
 /// The implemented functions of the adapter. Stubs for those that are not supported are added to it.
 const ADAPTER: &str = include_str!("adapter.wat");

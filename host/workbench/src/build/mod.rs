@@ -11,7 +11,7 @@ mod toolchain;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use backstop::policy::PolicyDigest;
+use backstop_engine::PolicyDigest;
 
 use crate::bindings::{self, BindingsError};
 use crate::project::Project;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::generate::{Case, Vocabulary, cases};
 use super::plan::Plan;
 use super::shrink::smallest;
-use backstop::policy::{Evaluation, EvaluationError, Policy, StoppedClock};
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::Milliseconds;
+use backstop_engine::{Evaluation, EvaluationError, Policy, StoppedClock};
 
 /// The number of generated failures, if there is time.
 const MAX_CASES: u32 = 2_000;

@@ -13,9 +13,9 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
-use backstop::policy::Payload;
 use backstop_core::decision::LONGEST_DELAY;
 use backstop_core::failure::{Error, Failure, ID_BYTES, Milliseconds, Timestamp};
+use backstop_engine::Payload;
 use backstop_versions::preset::PRESETS;
 use backstop_versions::scenario::Scenario;
 

@@ -12,9 +12,9 @@ mod warnings;
 use std::sync::Arc;
 
 use super::subject::Subject;
-use backstop::policy::{Evaluation, EvaluationError, Limits, Payload, Policy, Sandbox, probe};
 use backstop_core::clock;
 use backstop_core::failure::{Failure, Milliseconds};
+use backstop_engine::{Evaluation, EvaluationError, Limits, Payload, Policy, Sandbox, probe};
 use backstop_versions::outcome::{Found, Kind, Outcome, Row, Tried};
 use backstop_versions::scenario::{Scenario, described};
 use fuzz::{Caught, Fault, Findings};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use backstop_backoff::{CODES, Class};
 
-use backstop::policy::{Payload, Policy};
 use backstop_core::decision::{Action, Answer, LONGEST_DELAY};
 use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp};
+use backstop_engine::{Payload, Policy};
 use backstop_versions::scenario::plain_failure;
 
 /// From this attempt on, a delay is expected.

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use backstop::policy::EvaluationError;
 use backstop_core::decision::{
     Action, Answer, DecidedBy, Decision, ErrorClass, FallbackCause, FallbackKind, Verdict,
 };
 use backstop_core::failure::Milliseconds;
+use backstop_engine::EvaluationError;
 
 /// A policy's answer, before the queue limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::subject::Subject;
-use backstop::policy::{PartName, Policy, PolicyDigest};
 use backstop::record::DecisionRecord;
 use backstop_core::settings::Settings;
+use backstop_engine::{PartName, Policy, PolicyDigest};
 
 /// The policy to evaluate for records.
 #[derive(Debug)]

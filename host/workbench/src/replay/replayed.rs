@@ -10,10 +10,10 @@ use super::lines::{Line, LineRef};
 use super::not_comparable::NotComparable;
 use super::plan::Replay;
 use super::recorded::{reveals_broken_policy, unrepeatable};
-use backstop::policy::{Evaluation, EvaluationError, PartName, Payload, Policy};
 use backstop::record::DecisionRecord;
 use backstop_core::decision::Decision;
 use backstop_core::failure::Failure;
+use backstop_engine::{Evaluation, EvaluationError, PartName, Payload, Policy};
 
 /// The outcome of one line.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use super::change::Change;
 use super::delays::Delays;
 use super::lines::LineRef;
 use super::not_comparable::NotComparable;
-use backstop::policy::PartName;
 use backstop_core::failure::Failure;
+use backstop_engine::PartName;
 
 /// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use backstop::policy::{EvaluationError, Payload, Policy, Session};
 use backstop_core::decision::Answer;
 use backstop_core::failure::{Failure, Milliseconds, random};
+use backstop_engine::{EvaluationError, Payload, Policy, Session};
 
 /// The number of failures on which a reused instance is compared with fresh ones.
 const SAMPLE: u32 = 64;

@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::evaluator::{Evaluation, Evaluator, instance_kind};
 use super::spread::Percentiles;
 use crate::threads;
-use backstop::policy::{Payload, Policy};
 use backstop_core::decision::{Action, Bounds, LONGEST_DELAY, decide};
 use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
+use backstop_engine::{Payload, Policy};
 
 /// When the messages are sent: 2026-01-01, so that a policy that depends on the date sees the same one in every simulation.
 const START: Timestamp = Timestamp(1_767_225_600_000);

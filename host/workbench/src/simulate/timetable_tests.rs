@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::*;
-use backstop::policy::{Limits, Sandbox, builtin};
+use backstop_engine::{Limits, Sandbox, builtin};
 
 const SECOND: u64 = 1_000;
 
@@ -25,12 +25,12 @@ static SANDBOX: LazyLock<Sandbox> =
 
 /// The built-in policies with a cap of one hour, compiled once for all cases.
 static CAPPED: LazyLock<Vec<Arc<Policy>>> = LazyLock::new(|| {
-    let capped = |name| backstop::policy::load(&SANDBOX, name, &[("cap", "1h")]).unwrap();
+    let capped = |name| backstop_versions::load(&SANDBOX, name, &[("cap", "1h")]).unwrap();
     builtin::names().map(capped).collect()
 });
 
 fn of(name: &str, settings: &[(&str, &str)], plan: &Plan, threads: usize) -> Timetable {
-    let policy = backstop::policy::load(&SANDBOX, name, settings).unwrap();
+    let policy = backstop_versions::load(&SANDBOX, name, settings).unwrap();
     simulate(&policy, &Arc::default(), plan, threads, || ())
 }
 

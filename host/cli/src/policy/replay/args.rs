@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use backstop::config::parse_pair;
+use backstop_core::settings::parse_pair;
 use clap::{ArgGroup, Parser};
 
 use super::share::Share;

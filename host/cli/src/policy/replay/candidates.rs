@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use backstop::assembly::Assembly;
-use backstop::config::Config;
-use backstop::policy::Policy;
+use backstop::internal::assembly::Assembly;
+use backstop::internal::config::Config;
+use backstop_engine::Policy;
 use backstop_workbench::replay::{Candidate, EvaluatedPolicy};
 use backstop_workbench::subject::Subject;
 

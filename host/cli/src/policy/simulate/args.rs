@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use backstop::config::{parse_number, parse_pair, parse_span};
+use backstop_core::settings::parse_pair;
+use backstop_files::values::{parse_number, parse_span};
 use clap::Parser;
 
 use super::client_counts::ClientCounts;

@@ -1,8 +1,8 @@
 //! Policies as this command names them: with optional settings after a colon.
 
-use backstop::config::parse_pair;
-use backstop::policy::{Policy, Sandbox};
 use backstop_core::settings::Settings;
+use backstop_core::settings::parse_pair;
+use backstop_engine::{Policy, Sandbox};
 use backstop_workbench::simulate::contention::Baseline;
 
 use crate::error::{CommandError, Result};

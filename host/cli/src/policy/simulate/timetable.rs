@@ -1,9 +1,9 @@
 //! The timetable of one policy: a row for each attempt, and how the messages end.
 
-use backstop::policy::Policy;
 use backstop_core::decision::Bounds;
 use backstop_core::failure::Milliseconds;
 use backstop_core::text::one_line;
+use backstop_engine::Policy;
 use backstop_workbench::chart::TimetableChart;
 use backstop_workbench::simulate::timetable::{Plan, Row, Timetable, simulate};
 use backstop_workbench::simulate::{Evaluation, Percentiles, Rounded};

@@ -13,8 +13,8 @@ mod watch;
 use std::path::Path;
 use std::time::Duration;
 
-use backstop::policy::Sandbox;
 use backstop_core::clock;
+use backstop_engine::Sandbox;
 use backstop_workbench::check;
 use backstop_workbench::outcome::Outcome;
 use backstop_workbench::scenario::{self, Suite};

@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use backstop::policy::{Location, Source};
 use backstop_core::clock;
 use backstop_core::text::one_line;
+use backstop_versions::{Location, Source};
 use backstop_workbench::outcome::{Kind, Outcome};
 use backstop_workbench::scenario::Suite;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use backstop::policy::{Location, Source, SourceError};
+use backstop_versions::{Location, Source, SourceError};
 use backstop_workbench::scenario::{ScenarioError, Suite};
 
 use crate::error::Result;

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 
-use backstop::policy::DEBOUNCE;
+use backstop_versions::DEBOUNCE;
 use notify::RecursiveMode;
 use notify_debouncer_full::{DebounceEventResult, new_debouncer};
 

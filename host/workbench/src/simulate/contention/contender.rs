@@ -7,9 +7,9 @@ use backstop_core::settings::Settings;
 use serde::Serialize;
 
 use crate::simulate::evaluator::{Evaluation, instance_kind};
-use backstop::policy::{Component, ComponentError, Part, Payload, Policy, Sandbox};
 use backstop_core::examples::ordinary_failure;
 use backstop_core::failure::{Error, Failure, Milliseconds};
+use backstop_engine::{Component, ComponentError, Part, Payload, Policy, Sandbox};
 
 /// The base of the published simulation, converted to this project's formula, which counts attempts from 1.
 pub const PUBLISHED_BASE: Milliseconds = Milliseconds(10);
@@ -151,8 +151,8 @@ mod tests {
     use backstop_backoff::jitter;
 
     use super::*;
-    use backstop::policy::Limits;
     use backstop_core::decision::Action;
+    use backstop_engine::Limits;
 
     fn settings(pairs: &[(&str, &str)]) -> Settings {
         pairs.iter().copied().collect()

@@ -170,15 +170,15 @@ mod tests {
     use super::*;
     use crate::simulate::Evaluation;
     use crate::simulate::contention::Baseline;
-    use backstop::policy::{Limits, Sandbox};
     use backstop_core::examples::ordinary_failure;
     use backstop_core::settings::Settings;
+    use backstop_engine::{Limits, Sandbox};
 
     fn contenders(sandbox: &Sandbox) -> Vec<Contender> {
         let jitter =
-            backstop::policy::load(sandbox, "full-jitter", &[("base", "10ms"), ("cap", "2s")]);
+            backstop_versions::load(sandbox, "full-jitter", &[("base", "10ms"), ("cap", "2s")]);
         let ending =
-            backstop::policy::load(sandbox, "linear", &[("base", "1ms"), ("max-attempts", "2")]);
+            backstop_versions::load(sandbox, "linear", &[("base", "1ms"), ("max-attempts", "2")]);
         [
             (
                 "none",

@@ -1,0 +1,70 @@
+//! What the command, the Lambda program and this project's tests use, and programs with this library do not need.
+//!
+//! Everything here may change in any version. Each module has the items of the module with the same name.
+
+pub mod assembly {
+    pub use crate::assembly::Assembly;
+}
+
+pub mod config {
+    pub use crate::config::{
+        Cache, Config, DeciderConfig, Destination, FunctionHandler, HandlerConfig, LambdaConfig,
+        LambdaFlags, Policies, QueueConfig, UNHINDERED_ATTEMPTS, Variables, parse_endpoint,
+        unknown_variables,
+    };
+}
+
+pub mod consumer {
+    pub use crate::consumer::{Consumer, Options, Ready, Stats, Warning, check};
+}
+
+pub mod control {
+    pub use crate::control::{Control, Policies, QueueStatus, Request, Response, request};
+}
+
+pub mod dead_letter {
+    pub use crate::dead_letter::ATTRIBUTES;
+}
+
+pub mod decider {
+    pub use crate::decider::{Decided, Decider};
+}
+
+pub mod doctor {
+    pub use crate::doctor::{Finding, Verdict, examine};
+}
+
+pub mod handler {
+    pub use crate::handler::exec::{HOST, host_mark};
+}
+
+pub mod lambda {
+    pub use crate::lambda::start::{StartError, Started, compiled_folders, start};
+    pub use crate::lambda::{
+        Allowed, Batch, BatchAttribute, BatchError, BatchItemFailure, BatchMessage, BatchResponse,
+        Functions, Options, Refresh, RetryHandler,
+    };
+}
+
+pub mod queue {
+    pub use crate::queue::batched::{Count, Requests};
+    pub use crate::queue::limits::{BATCH_BYTES, BATCH_ENTRIES};
+    pub use crate::queue::sqs::{Sqs, SqsQueue};
+}
+
+pub mod record {
+    pub use crate::record::Observer;
+    pub use crate::record::recorder::Recorder;
+}
+
+pub mod service {
+    pub use crate::service::Service;
+}
+
+pub mod shadow {
+    pub use crate::shadow::{Counts, SETTLE_TIMEOUT, Shadow, Tally, sandbox};
+}
+
+pub mod telemetry {
+    pub use crate::telemetry::{Kind, METRICS, Metric};
+}
