@@ -20,8 +20,13 @@ use crate::queue::{Message, VisibilityTimeout};
 const RETURN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Handles the messages in their order. If a message of a FIFO queue fails and stays in the queue, the messages after it are returned, because they must not overtake it.
-pub(super) async fn run(shared: &Arc<Shared>, mut messages: VecDeque<Arc<Message>>) {
-    let heartbeat = Heartbeat::start(shared, messages.iter().cloned());
+///
+/// The heartbeat keeps them invisible meanwhile.
+pub(super) async fn run(
+    shared: &Arc<Shared>,
+    mut messages: VecDeque<Arc<Message>>,
+    heartbeat: &Heartbeat,
+) {
     while !shared.stop.is_cancelled()
         && let Some(message) = messages.pop_front()
     {
@@ -31,14 +36,16 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: VecDeque<Arc<Message
             id = message.id,
             attempt = shared.history.attempt(&message).get()
         );
-        let handled = handle(shared, &message, &heartbeat).instrument(span);
+        let handled = handle(shared, &message, heartbeat).instrument(span);
         let is_removed = handled.await;
         heartbeat.release(&message).await;
         if !is_removed && shared.fifo {
             break;
         }
     }
-    heartbeat.stop().await;
+    for message in &messages {
+        heartbeat.release(message).await;
+    }
     hand_back(shared, messages).await;
 }
 

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use metrics::Gauge;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use super::budget::{Budget, Share};
+use super::heartbeat::Heartbeat;
 use super::{Shared, lane};
 use crate::queue::{BATCH_ENTRIES, Message, QueueError};
 use crate::telemetry;
@@ -53,7 +55,7 @@ pub(super) struct Pollers {
 
 /// Room for the messages of one poll.
 struct Room {
-    permits: Vec<OwnedSemaphorePermit>,
+    permits: OwnedSemaphorePermit,
     _bytes: Share,
 }
 
@@ -115,7 +117,7 @@ impl Pollers {
         let longest = if is_idle { LONG_POLL } else { BUSY_POLL };
         // A shutdown waits for the poll no longer than the grace period.
         let wait = longest.min(shared.options.grace).max(SHORTEST_POLL);
-        let asked = room.permits.len();
+        let asked = room.permits.num_permits();
         shared.stats.receive_requests.add(1);
         let poll = shared.queue.receive(asked, wait, shared.visibility);
         tokio::pin!(poll);
@@ -190,12 +192,19 @@ impl Pollers {
             first = first => first?,
             () = shared.stop.cancelled() => return None,
         };
-        let mut permits = vec![first];
+        let mut permits = first;
+        let most = BATCH_ENTRIES.min(shared.options.max_in_flight);
         let full = async {
-            while permits.len() < BATCH_ENTRIES.min(shared.options.max_in_flight)
-                && let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await
-            {
-                permits.push(permit);
+            while permits.num_permits() < most {
+                let missing = u32::try_from(most - permits.num_permits()).unwrap_or(1);
+                let semaphore = || Arc::clone(&self.permits);
+                match semaphore().try_acquire_many_owned(missing) {
+                    Ok(missing) => permits.merge(missing),
+                    Err(_) => match semaphore().acquire_owned().await {
+                        Ok(one) => permits.merge(one),
+                        Err(_) => break,
+                    },
+                }
             }
         };
         // Fewer suffice if the others are in use for longer.
@@ -204,20 +213,32 @@ impl Pollers {
         Some(Room { permits, _bytes })
     }
 
-    /// Starts a lane for each message, or on a FIFO queue for each message group.
+    /// Starts a lane for each message, or on a FIFO queue for each message group: all in one task.
     fn start_lanes(&self, shared: &Arc<Shared>, messages: Vec<Message>, mut room: Room) {
         let received = messages.iter().map(Message::size).sum();
         self.largest.fetch_max(received, Relaxed);
-        for messages in into_lanes(messages, shared.fifo) {
-            let permits: Vec<_> = messages.iter().filter_map(|_| room.permits.pop()).collect();
-            let bytes = messages.iter().map(|message| message.size()).sum();
-            let share = self.budget.hold(bytes);
-            let shared = Arc::clone(shared);
-            self.lanes.spawn(async move {
-                lane::run(&shared, messages).await;
-                drop((permits, share));
-            });
+        if messages.is_empty() {
+            return;
         }
+        let lanes = into_lanes(messages, shared.fifo).into_iter().map(|lane| {
+            let permits = room.permits.split(lane.len());
+            let share = self
+                .budget
+                .hold(lane.iter().map(|message| message.size()).sum());
+            (lane, (permits, share))
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let shared = Arc::clone(shared);
+        self.lanes.spawn(async move {
+            let messages = lanes.iter().flat_map(|(lane, _)| lane);
+            let heartbeat = Heartbeat::start(&shared, messages);
+            let lanes = lanes.into_iter().map(async |(lane, room)| {
+                lane::run(&shared, lane, &heartbeat).await;
+                drop(room);
+            });
+            let mut lanes: FuturesUnordered<_> = lanes.collect();
+            while lanes.next().await.is_some() {}
+        });
     }
 }
 
