@@ -269,7 +269,7 @@ async fn records_of_a_run_replay_without_a_difference() {
 #[test]
 fn the_result_does_not_depend_on_the_pool_of_instances_or_the_number_of_threads() {
     let records = corpus().join("decisions.jsonl");
-    let told = |sandbox: Sandbox, threads| {
+    let report_of = |sandbox: Sandbox, threads| {
         let source = Source::path(corpus().join("changed.wat"));
         let subject = Subject::load(&sandbox, &source, "changed").unwrap();
         let replay = Replay {
@@ -284,10 +284,10 @@ fn the_result_does_not_depend_on_the_pool_of_instances_or_the_number_of_threads(
         serde_json::to_string(&report).unwrap()
     };
     let pooled = Sandbox::new(Limits::default()).unwrap();
-    let first = told(pooled, 1);
+    let first = report_of(pooled, 1);
     for threads in [1, 5] {
         let on_demand = Sandbox::on_demand(Limits::default()).unwrap();
-        assert_eq!(told(on_demand, threads), first);
+        assert_eq!(report_of(on_demand, threads), first);
     }
 }
 
@@ -620,7 +620,7 @@ async fn a_mistake_is_explained_with_what_is_expected() {
         (
             &["log.txt", "--policy", "linear"],
             2,
-            "1 of its lines are not decision records; log.txt:1 is no JSON",
+            "1 of its lines are not decision records; log.txt:1 is not JSON",
         ),
         (
             &[records, "--policy", "linear", "--queue", "odd"],
