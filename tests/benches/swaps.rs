@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backstop::decision::Bounds;
-use backstop::failure::Milliseconds;
 use backstop::internal::decider::Decider;
 use backstop_engine::{Compiler, Limits, Sandbox, builtin};
 use backstop_tests::backstop::{Running, command, program};
@@ -103,12 +102,12 @@ fn decide(policy: &Arc<LivePolicy>, meanwhile: impl FnOnce(&AtomicBool) + Send) 
                 scope.spawn(|| {
                     let decider = Decider::new("bench", Arc::clone(policy), Bounds::default());
                     let failure = backstop_tests::failure("HTTP 503");
-                    let (payload, room) = (Arc::default(), Milliseconds(u32::MAX));
+                    let (payload, journey) = (Arc::default(), backstop_tests::any_delay());
                     let started = Instant::now();
                     let mut took = Vec::new();
                     while started.elapsed() < DECIDING {
                         let began = Instant::now();
-                        decider.decide_now(&failure, &payload, room);
+                        decider.decide_now(&failure, &payload, journey);
                         took.push(began.elapsed());
                         // With pauses, as messages arrive.
                         std::thread::sleep(Duration::from_micros(300));

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::Summary;
 use backstop::decision::{Action, Bounds, DecidedBy};
 use backstop::failure::{Error, Milliseconds};
 use backstop::handler::{Handler, function};
@@ -23,6 +22,7 @@ use backstop::queue::{
     ReceiptHandle, VisibilityTimeout,
 };
 use backstop::record::DecisionRecord;
+use backstop::{HoldMode, Summary};
 use backstop_engine::{Limits, Sandbox};
 use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
 use tokio::time::{Instant, sleep};
@@ -67,6 +67,11 @@ impl Trial {
             options: Options::default(),
             seen: Arc::default(),
         }
+    }
+
+    fn by_visibility(mut self) -> Self {
+        self.options.hold = HoldMode::Visibility;
+        self
     }
 
     fn set(mut self, name: &str, value: &str) -> Self {
@@ -197,7 +202,8 @@ async fn a_message_is_retried_when_its_delay_is_over_and_not_earlier() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_beyond_twelve_hours_is_cut_to_what_sqs_allows() {
-    let trial = Trial::new("orders").set("base", "13h").set("cap", "14d");
+    let trial = Trial::new("orders").by_visibility();
+    let trial = trial.set("base", "13h").set("cap", "14d");
     trial.send(&["a"]).await;
     trial
         .run(|message| async move {
@@ -220,7 +226,8 @@ async fn a_delay_beyond_twelve_hours_is_cut_to_what_sqs_allows() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_dead_lettered_before_the_queue_would_drop_it() {
-    let trial = Trial::new("orders").set("base", "11h").set("cap", "11h");
+    let trial = Trial::new("orders").by_visibility();
+    let trial = trial.set("base", "11h").set("cap", "11h");
     trial.send(&["a"]).await;
     let summary = trial.run(|_| async { Err(unavailable()) }).await;
     // Four days of retention: after the ninth attempt at 88 h the next would come at 99 h.

@@ -4,6 +4,7 @@ mod consumer;
 mod endings;
 mod faults;
 mod handlers;
+mod holding;
 mod in_memory;
 mod polling;
 mod queue;

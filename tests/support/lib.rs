@@ -32,7 +32,9 @@ pub mod worker;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use ::backstop::decision::Reach;
 use ::backstop::failure::{Error, Failure, Milliseconds, Timestamp};
+use ::backstop::internal::decider::Journey;
 use tokio::time::{Instant, sleep};
 
 /// Waits until `condition` holds; fails after 60 s with its description.
@@ -42,6 +44,11 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn
         assert!(Instant::now() < end, "waited for 60 s in vain: {what}");
         sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// The journey of a message that can be held for any time.
+pub fn any_delay() -> Journey {
+    Journey::direct(Reach::visibility(Milliseconds(u32::MAX), Milliseconds(0)))
 }
 
 /// A third failed attempt with this error code; the test changes the fields that matter to it.

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::decision::Bounds;
+use backstop::decision::{Bounds, Reach};
 use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop::internal::assembly::Assembly;
 use backstop::internal::config::Config;
-use backstop::internal::decider::Decider;
+use backstop::internal::decider::{Decider, Journey};
 use backstop::internal::record::Recorder;
 use backstop_engine::Payload;
 
@@ -73,9 +73,11 @@ pub fn write(config: &Path, failures: u32, records: &Path) {
         let decider =
             Decider::new(&queue.name, policy, bounds).observed_by(Arc::clone(&recorder) as _);
         for number in 0..failures {
-            let room = Milliseconds(if number % 10 == 9 { 1_000 } else { 43_140_000 });
+            let longest = Milliseconds(if number % 10 == 9 { 1_000 } else { 43_140_000 });
+            let failure = failure(&queue.name, number);
+            let journey = Journey::direct(Reach::visibility(longest, failure.age));
             let payload = Arc::new(Payload::new(body(number)));
-            decider.decide_now(&failure(&queue.name, number), &payload, room);
+            decider.decide_now(&failure, &payload, journey);
         }
         // The recorder's buffer limits how many records may wait to be written.
         recorder.flush(Duration::from_secs(60));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop::HoldMode;
 use backstop::decision::{Bounds, LONGEST_DELAY};
 use backstop::failure::{Error, Timestamp};
 use backstop::internal::config::UNHINDERED_ATTEMPTS;
@@ -210,6 +211,7 @@ impl Plan {
             retry_queue: None,
             dead_letter_queue: self.dead_letter_queue,
             functions: Allowed::of(&self.functions),
+            hold: HoldMode::Auto,
             margin: Duration::from_secs(5),
         };
         let invoked: Arc<dyn Functions> = Arc::clone(&functions) as _;

@@ -212,7 +212,7 @@ fn decide_on(policy: &Arc<LivePolicy>, ids: &[String], body: &str) -> usize {
                 message_id: (*id).clone(),
                 ..backstop_tests::failure("HTTP 503")
             };
-            let decided = decider.decide_now(&failure, &payload, Milliseconds(u32::MAX));
+            let decided = decider.decide_now(&failure, &payload, backstop_tests::any_delay());
             matches!(decided.decision.decided_by, DecidedBy::Fallback(_))
         })
         .count()
@@ -301,7 +301,7 @@ fn discards_are_dead_lettered_if_the_operator_forbids_them() {
         let decider = Decider::new("orders", Arc::clone(&policy), bounds);
         let failure = backstop_tests::failure("HTTP 503");
         decider
-            .decide_now(&failure, &Arc::default(), Milliseconds(u32::MAX))
+            .decide_now(&failure, &Arc::default(), backstop_tests::any_delay())
             .decision
     };
     let reason = "because".to_owned();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::decision::{Answer, Bounds, Decision, FallbackCause, FallbackKind, decide};
+use crate::decision::{Answer, Bounds, Decision, FallbackCause, FallbackKind, Reach, decide};
 use crate::failure::{Failure, Milliseconds};
 use crate::observers::{Observed, Observers};
 use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
@@ -18,6 +18,28 @@ pub struct Decider {
     policy: Arc<LivePolicy>,
     bounds: Bounds,
     observers: Observers,
+}
+
+/// How a failed message came to this host, and how it can be held next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Journey {
+    /// How long it can be held.
+    pub reach: Reach,
+    /// How often it was sent again without an attempt since its last one.
+    pub hops: u32,
+    /// Whether another copy of it made this attempt already.
+    pub is_duplicate: bool,
+}
+
+impl Journey {
+    /// A message that was received once and can be held for this long.
+    pub const fn direct(reach: Reach) -> Self {
+        Self {
+            reach,
+            hops: 0,
+            is_duplicate: false,
+        }
+    }
 }
 
 /// A decision, and the version of the policy that it is based on.
@@ -91,19 +113,19 @@ impl Decider {
         self
     }
 
-    /// The decision on a failure. `max_delay` is the longest delay that the queue allows for the message now.
+    /// The decision on a failure of a message with this journey.
     ///
     /// Runs on a thread for blocking work, so that a slow policy delays only its own message.
     pub async fn decide(
         &self,
         failure: Failure,
         payload: Arc<Payload>,
-        max_delay: Milliseconds,
+        journey: Journey,
     ) -> Decided {
         let decider = self.clone();
         let input = failure.clone();
         let decided =
-            tokio::task::spawn_blocking(move || decider.decide_now(&input, &payload, max_delay))
+            tokio::task::spawn_blocking(move || decider.decide_now(&input, &payload, journey))
                 .await;
         decided.unwrap_or_else(|panic| {
             tracing::error!(%panic, "message-id" = failure.message_id, "the evaluation failed: the fallback decides");
@@ -112,7 +134,7 @@ impl Decider {
                 "the host failed while it evaluated the policy",
             );
             Decided {
-                decision: decide(&failure, Err(cause), &self.bounds, max_delay),
+                decision: decide(&failure, Err(cause), &self.bounds, journey.reach),
                 policy: digests(&self.policy.current()),
             }
         })
@@ -123,7 +145,7 @@ impl Decider {
         &self,
         failure: &Failure,
         payload: &Arc<Payload>,
-        max_delay: Milliseconds,
+        journey: Journey,
     ) -> Decided {
         // The policy applies these limits too. Here they make the record show the same failure.
         let failure = &*failure.within_bounds();
@@ -132,7 +154,7 @@ impl Decider {
         if evaluation.answer.is_err() && !is_caused_by_size(&policy, failure, &evaluation) {
             self.policy.record_failure(&policy, &failure.message_id);
         }
-        let decision = decide(failure, answer(&evaluation), &self.bounds, max_delay);
+        let decision = decide(failure, answer(&evaluation), &self.bounds, journey.reach);
         let decided = Decided {
             decision: decision.clone(),
             policy: digests(&policy),
@@ -142,7 +164,7 @@ impl Decider {
             failure,
             payload,
             bounds: self.bounds,
-            max_delay,
+            journey,
             evaluation,
             decision,
         });
@@ -152,8 +174,8 @@ impl Decider {
     /// The decision on a made-up failure, for checks at startup. No observer sees it.
     pub(crate) fn rehearse(&self, failure: &Failure) -> Decision {
         let evaluation = self.policy.current().evaluate(failure, &Arc::default());
-        let max_delay = Milliseconds(u32::MAX);
-        decide(failure, answer(&evaluation), &self.bounds, max_delay)
+        let reach = Reach::visibility(Milliseconds(u32::MAX), failure.age);
+        decide(failure, answer(&evaluation), &self.bounds, reach)
     }
 }
 

@@ -27,7 +27,7 @@ pub mod dead_letter {
 }
 
 pub mod decider {
-    pub use crate::decider::{Decided, Decider};
+    pub use crate::decider::{Decided, Decider, Journey};
 }
 
 pub mod doctor {
@@ -36,6 +36,10 @@ pub mod doctor {
 
 pub mod handler {
     pub use crate::handler::exec::{HOST, host_mark};
+}
+
+pub mod hold {
+    pub use crate::hold::ENVELOPE;
 }
 
 pub mod lambda {

@@ -94,6 +94,7 @@ pub mod error;
 mod exporter;
 mod function_name;
 pub mod handler;
+mod hold;
 #[doc(hidden)]
 pub mod internal;
 mod invocation;
@@ -118,6 +119,7 @@ pub use config::ConfigError;
 pub use consumer::Summary;
 pub use failure::Error;
 pub use handler::Handler;
+pub use hold::HoldMode;
 pub use queue::{Connections, Message};
 pub use run::{RunError, Summaries};
 pub use service::StartError;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::clock;
+use crate::decider::Journey;
 use crate::decision::{Bounds, Decision};
-use crate::failure::{Failure, Milliseconds};
+use crate::failure::Failure;
 use crate::policy::{Evaluation, Payload, Policy};
 use crate::record::{DecisionRecord, Observer};
 use crate::shadow::{Case, Shadow};
@@ -25,7 +26,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) failure: &'a Failure,
     pub(crate) payload: &'a Arc<Payload>,
     pub(crate) bounds: Bounds,
-    pub(crate) max_delay: Milliseconds,
+    pub(crate) journey: Journey,
     pub(crate) evaluation: Evaluation,
     pub(crate) decision: Decision,
 }
@@ -72,14 +73,14 @@ impl Observers {
         let Observed {
             payload,
             bounds,
-            max_delay,
+            journey,
             ..
         } = observed;
         let record = self.record(observed);
         match &self.shadow {
             Some(shadow) => {
                 let recorders = self.recorders.clone();
-                shadow.compare(Case::new(record, payload, bounds, max_delay, recorders));
+                shadow.compare(Case::new(record, payload, bounds, journey.reach, recorders));
             }
             None => {
                 for recorder in &self.recorders {
@@ -124,6 +125,8 @@ impl Observers {
             decision: observed.decision,
             log,
             fuel,
+            hops: observed.journey.hops,
+            duplicate: observed.journey.is_duplicate,
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             shadow: None,
         }

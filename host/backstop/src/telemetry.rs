@@ -9,7 +9,7 @@ use metrics::{Counter, Gauge, Histogram, SharedString, Unit, counter, gauge, his
 
 use backstop_versions::ROLLBACKS;
 
-use crate::decision::{Action, Decision, ErrorClass};
+use crate::decision::{Action, Decision, ErrorClass, Hold};
 
 /// A metric.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,9 @@ const MESSAGES: &str = "backstop_messages_total";
 const DEAD_LETTERS_REFUSED: &str = "backstop_dead_letters_refused_total";
 const DEAD_LETTERS_WAITING: &str = "backstop_dead_letters_waiting";
 const REQUESTS: &str = "backstop_sqs_requests_total";
+const HOLDS: &str = "backstop_holds_total";
+const HOPS: &str = "backstop_hops_total";
+const DUPLICATES: &str = "backstop_duplicates_total";
 const DECISIONS: &str = "backstop_decisions_total";
 const DECISION_SECONDS: &str = "backstop_decision_seconds";
 const DELAY_SECONDS: &str = "backstop_delay_seconds";
@@ -120,6 +123,24 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         labels: &["queue", "request"],
         meaning: "requests to SQS: `receive`, and batches of `delete`, `change-visibility` and `send`",
+    },
+    Metric {
+        name: HOLDS,
+        kind: Kind::Counter,
+        labels: &["queue", "by"],
+        meaning: "messages held until their next attempt, by `visibility` or by `resend`; each hop counts",
+    },
+    Metric {
+        name: HOPS,
+        kind: Kind::Counter,
+        labels: &["queue"],
+        meaning: "messages sent again without an attempt, because SQS delays a message for 15 minutes at most",
+    },
+    Metric {
+        name: DUPLICATES,
+        kind: Kind::Counter,
+        labels: &["queue"],
+        meaning: "second copies of messages, left by a host that stopped between sending a message again and deleting it",
     },
     Metric {
         name: DECISIONS,
@@ -252,6 +273,21 @@ impl Queue {
     /// Counts requests of this kind.
     pub(crate) fn requests(&self, request: &'static str) -> Counter {
         counter!(REQUESTS, "queue" => self.label(), "request" => request)
+    }
+
+    /// Counts messages held in this way.
+    pub(crate) fn holds(&self, hold: Hold) -> Counter {
+        counter!(HOLDS, "queue" => self.label(), "by" => hold.as_str())
+    }
+
+    /// Counts messages sent again without an attempt.
+    pub(crate) fn hops(&self) -> Counter {
+        counter!(HOPS, "queue" => self.label())
+    }
+
+    /// Counts second copies of messages.
+    pub(crate) fn duplicates(&self) -> Counter {
+        counter!(DUPLICATES, "queue" => self.label())
     }
 
     /// Counts comparisons with this result.

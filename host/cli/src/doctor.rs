@@ -33,7 +33,7 @@ It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings
 Exits with 0 if nothing is wrong, and with 6 if something is, or with --strict if there is a warning.";
 
 /// The flags of one queue. A configuration file has its own keys for them.
-const OF_ONE_QUEUE: [&str; 19] = [
+const OF_ONE_QUEUE: [&str; 20] = [
     "policy",
     "settings",
     "scenarios",
@@ -49,6 +49,7 @@ const OF_ONE_QUEUE: [&str; 19] = [
     "max_age",
     "max_in_flight",
     "max_polls",
+    "hold",
     "http_proxy",
     "allow_discard",
     "messages",

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use backstop::Backstop;
 use backstop::ConfigError;
+use backstop::HoldMode;
 use backstop::Summary;
 use backstop::internal::config::{Config, HandlerConfig, parse_endpoint};
 use backstop::internal::service::Service;
@@ -50,7 +51,7 @@ On SIGTERM, SIGINT and SIGHUP, messages in progress finish (see --grace) and the
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Consume the queues in this configuration (host/docs/configuration.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "messages"])]
     pub(super) config: Option<PathBuf>,
 
     /// Consume this queue, configured by flags: its URL, or local:NAME for a queue in memory
@@ -132,6 +133,10 @@ pub(super) struct Args {
     /// The maximum number of polls at the same time: there are as many as the queue has work for [default: 10]
     #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     max_polls: Option<usize>,
+
+    /// How failed messages wait for their next attempt: invisible in their queue, sent to it again, or whichever is possible [default: auto]
+    #[arg(long, value_name = "visibility|resend|auto")]
+    hold: Option<HoldMode>,
 
     /// How long messages in progress may take to finish after the first SIGTERM or SIGINT [default: 25s]
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
@@ -272,6 +277,7 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
         .with(args.allow_discard, Backstop::allow_discard)
         .with(args.max_in_flight, Backstop::max_in_flight)
         .with(args.max_polls, Backstop::max_polls)
+        .with(args.hold, Backstop::hold)
 }
 
 fn report(summaries: &[(String, Summary)], json: bool) -> Result<()> {

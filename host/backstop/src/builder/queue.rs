@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Backstop;
 use crate::config::raw::{Bytes, Part, Parts, Policy, SettingsTable, Span};
+use crate::hold::HoldMode;
 
 /// The policy of a queue, and its shadow.
 impl Backstop {
@@ -139,6 +140,11 @@ impl Backstop {
         self.value("max-bytes-in-flight", |queue| {
             queue.max_bytes_in_flight = Some(Bytes(most))
         })
+    }
+
+    /// How failed messages are held until their next attempt. The default is [`HoldMode::Auto`].
+    pub fn hold(self, mode: HoldMode) -> Self {
+        self.value("hold", |queue| queue.hold = Some(mode))
     }
 
     /// How long a received message stays invisible; a heartbeat renews it. The default is the queue's.

@@ -12,6 +12,7 @@ use super::{
     value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
+use crate::hold::HoldMode;
 use crate::policy::{Limits, Location, Source};
 use crate::queue::short_name;
 use raw::{Bytes, SettingsTable, Span};
@@ -20,7 +21,7 @@ use raw::{Bytes, SettingsTable, Span};
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that is read here, apart from those that Lambda sets.
-const VARIABLES: [&str; 17] = [
+const VARIABLES: [&str; 18] = [
     "BACKSTOP_RETRY_QUEUE_URL",
     "BACKSTOP_DEAD_LETTER_QUEUE_URL",
     "BACKSTOP_POLICY",
@@ -30,6 +31,7 @@ const VARIABLES: [&str; 17] = [
     "BACKSTOP_MAX_ATTEMPTS",
     "BACKSTOP_MAX_AGE",
     "BACKSTOP_ALLOW_DISCARD",
+    "BACKSTOP_HOLD",
     "BACKSTOP_MARGIN",
     "BACKSTOP_FUNCTIONS",
     "BACKSTOP_CACHE",
@@ -71,6 +73,8 @@ pub struct LambdaConfig {
     pub dead_letter_queue: Option<String>,
     /// Decides about failures. The bounds on attempts and age are always set.
     pub decider: DeciderConfig,
+    /// How messages are held until their event is due.
+    pub hold: HoldMode,
     /// How much of an invocation's time is reserved for its end.
     pub margin: Duration,
     /// The handler's own function, for `backstop doctor`.
@@ -149,6 +153,7 @@ impl raw::Lambda {
                 .map(|url| standard("dead-letter-queue", url))
                 .transpose()?,
             decider,
+            hold: self.hold.unwrap_or_default(),
             margin,
             handler,
             functions,
@@ -215,6 +220,10 @@ impl raw::Lambda {
                 )
             })?;
             self.allow_discard = Some(allow);
+        }
+        if let Some(hold) = text("BACKSTOP_HOLD", "hold") {
+            let mode = hold.parse::<HoldMode>();
+            self.hold = Some(mode.map_err(|error| value("BACKSTOP_HOLD", error.to_string()))?);
         }
         for (name, key, duration) in [
             ("BACKSTOP_MAX_AGE", "max-age", &mut self.max_age),

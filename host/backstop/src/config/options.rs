@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::hold::HoldMode;
 use crate::queue::VisibilityTimeout;
 
 /// How a consumer receives messages and ends.
@@ -13,6 +14,8 @@ pub struct Options {
     pub max_polls: usize,
     /// The bytes of the messages in flight, bodies and attributes together, at which the consumer stops to receive. Receives under way may exceed it.
     pub max_bytes_in_flight: usize,
+    /// How failed messages are held until their next attempt.
+    pub hold: HoldMode,
     /// How long a message stays invisible; a heartbeat renews it at each third of that. The queue's own by default.
     pub visibility_timeout: Option<VisibilityTimeout>,
     /// The longest duration of one attempt.
@@ -29,6 +32,7 @@ impl Default for Options {
             max_in_flight: 100,
             max_polls: 10,
             max_bytes_in_flight: 256 << 20,
+            hold: HoldMode::Auto,
             visibility_timeout: None,
             attempt_timeout: Duration::from_secs(15 * 60),
             linger: Duration::from_millis(100),

@@ -71,6 +71,7 @@ impl raw::Queue {
             max_bytes_in_flight: self
                 .max_bytes_in_flight
                 .map_or(defaults.max_bytes_in_flight, |bytes| bytes.0),
+            hold: self.hold.unwrap_or_default(),
             visibility_timeout,
             attempt_timeout: self
                 .attempt_timeout

@@ -9,6 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::FunctionHandler;
+use crate::hold::HoldMode;
 use backstop_files::only_tables;
 pub(crate) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
 
@@ -72,6 +73,7 @@ pub(crate) struct Lambda {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) max_age: Option<Span>,
     pub(crate) allow_discard: Option<bool>,
+    pub(crate) hold: Option<HoldMode>,
     pub(crate) margin: Option<Span>,
     pub(crate) handler: Option<String>,
     #[serde(default)]
@@ -125,6 +127,7 @@ pub(crate) struct Queue {
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) max_polls: Option<usize>,
     pub(crate) max_bytes_in_flight: Option<Bytes>,
+    pub(crate) hold: Option<HoldMode>,
     pub(crate) visibility_timeout: Option<Span>,
     pub(crate) attempt_timeout: Option<Span>,
     pub(crate) linger: Option<Span>,

@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::*;
 use crate::decision::Bounds;
 use crate::failure::Milliseconds;
+use crate::hold::HoldMode;
 use crate::policy::{PartSpec, Parts, PolicySpec, Source};
 use crate::queue::VisibilityTimeout;
 use backstop_core::settings::Settings;
@@ -62,6 +63,7 @@ fn every_key_is_read() {
         allow-discard = false
         max-in-flight = 7
         max-polls = 3
+        hold = "resend"
         max-bytes-in-flight = "32MiB"
         visibility-timeout = "45s"
         attempt-timeout = "1m"
@@ -108,6 +110,7 @@ fn every_key_is_read() {
     let options = Options {
         max_in_flight: 7,
         max_polls: 3,
+        hold: HoldMode::Resend,
         max_bytes_in_flight: 32 << 20,
         visibility_timeout: Some(VisibilityTimeout::rounded_up(Duration::from_secs(45))),
         attempt_timeout: Duration::from_secs(60),

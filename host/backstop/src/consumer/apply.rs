@@ -10,9 +10,12 @@ use super::stats::Stats;
 use super::{Ready, Shared, held};
 use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, Delivery};
 use crate::decider::Decided;
-use crate::decision::{Action, DecidedBy};
+use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::{Failure, Milliseconds};
-use crate::queue::{Batched, Message, Outgoing, Requests, SubmitError, VisibilityTimeout};
+use crate::hold;
+use crate::queue::{
+    Batched, Envelope, Message, Outgoing, Requests, SubmitError, VisibilityTimeout,
+};
 
 /// How long each request is retried. The heartbeat keeps the message invisible meanwhile.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -62,9 +65,17 @@ impl Applier {
         let is_removed = match &decided.decision.action {
             Action::Retry { delay } => {
                 shared.history.waits(message, *delay);
-                heartbeat.release(message).await;
-                self.retry(message, *delay).await;
-                false
+                match decided.decision.hold {
+                    Hold::Visibility => {
+                        heartbeat.release(message).await;
+                        self.retry(shared, message, *delay).await;
+                        false
+                    }
+                    Hold::Resend => {
+                        let envelope = hold::after(message, failure, *delay, &decided.policy);
+                        return self.resend(shared, message, &envelope, heartbeat).await;
+                    }
+                }
             }
             Action::Discard { .. } => self.discard(message).await,
             Action::DeadLetter { reason } => {
@@ -83,8 +94,50 @@ impl Applier {
         is_removed
     }
 
+    /// Sends a message again that comes before it is due, because SQS delays a message for 15 minutes at most. This costs no attempt. Returns whether it has left the queue.
+    pub(super) async fn hop(
+        &self,
+        shared: &Shared,
+        message: &Message,
+        heartbeat: &Heartbeat,
+    ) -> bool {
+        let Some(envelope) = &message.envelope else {
+            return false;
+        };
+        shared.history.skipped(message);
+        self.resend(shared, message, &envelope.hopped(), heartbeat)
+            .await
+    }
+
+    /// Sends a message again, and deletes this copy. If it can't be sent it is held by visibility. Returns whether this copy has left the queue.
+    async fn resend(
+        &self,
+        shared: &Shared,
+        message: &Message,
+        envelope: &Envelope,
+        heartbeat: &Heartbeat,
+    ) -> bool {
+        let (now, until) = (shared.queue.now(), Instant::now() + APPLY_TIMEOUT);
+        let sent = shared.holds.send_again(message, envelope, now, until).await;
+        if let Err(error) = sent {
+            tracing::warn!(%error, "a message could not be sent again: it is held by visibility");
+            heartbeat.release(message).await;
+            let left = Milliseconds::from_duration(envelope.due.since(now));
+            self.retry(shared, message, left.min(message.max_delay()))
+                .await;
+            return false;
+        }
+        shared.history.sent_again(message, envelope);
+        if envelope.hops == 0 {
+            self.stats.retried.add(1);
+        }
+        self.stats.sent_again.add(1);
+        self.delete(message).await
+    }
+
     /// Delays a message until its next attempt.
-    async fn retry(&self, message: &Message, delay: Milliseconds) {
+    async fn retry(&self, shared: &Shared, message: &Message, delay: Milliseconds) {
+        shared.holds.hidden();
         let timeout = VisibilityTimeout::rounded_up(delay.as_duration());
         match self.change_visibility(message, timeout).await {
             Ok(()) => self.stats.retried.add(1),
@@ -152,7 +205,7 @@ impl Applier {
         Ok(())
     }
 
-    async fn delete(&self, message: &Message) -> bool {
+    pub(super) async fn delete(&self, message: &Message) -> bool {
         let until = Instant::now() + APPLY_TIMEOUT;
         match self.requests.delete(&message.receipt_handle, until).await {
             Ok(()) => true,

@@ -8,18 +8,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 
 use crate::failure::Milliseconds;
-use crate::queue::Message;
+use crate::queue::{Envelope, Message};
 
 /// The most messages that SQS has in flight.
 const MESSAGES: NonZeroUsize = NonZeroUsize::new(120_000).expect("not zero");
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Remembered {
-    previous_delay: Option<Milliseconds>,
+    /// The number of the last failed attempt of this process, and the delay after it.
+    last: u32,
+    delay: Option<Milliseconds>,
     /// Failed attempts of this process.
     failed: u32,
-    /// Receives by this process without an attempt.
+    /// Receives by this process without an attempt, since the message was last sent.
     unattempted: u32,
+    /// The attempts in the envelope with which this process last sent the message again.
+    sent_again: u32,
 }
 
 /// What is remembered, by message id.
@@ -41,30 +45,57 @@ impl History {
 
     /// The number of the attempt that follows this receive.
     ///
-    /// On a standard queue that is the receive count, which survives a restart, less the receives of this process without an attempt.
+    /// On a standard queue that is the receive count, which survives a restart, less the receives of this process without an attempt. The receives of a message that was sent again count from the attempts in its envelope.
     ///
     /// On a FIFO queue it is one more than the attempts of this process. A message behind a failing one of its group is received just as often, and other processes do not report how many of those receives were attempts. A message must not be given up for attempts that were never made.
     pub(super) fn attempt(&self, message: &Message) -> NonZeroU32 {
-        let remembered = self.lock().peek(&message.id).copied().unwrap_or_default();
-        let known = NonZeroU32::MIN.saturating_add(remembered.failed);
+        let remembered = self.remembered(message);
         if self.fifo {
-            return known;
+            return NonZeroU32::MIN.saturating_add(remembered.failed);
         }
-        let receives = message.receive_count.get();
-        let inferred = NonZeroU32::new(receives.saturating_sub(remembered.unattempted));
-        inferred.map_or(known, |inferred| inferred.max(known))
+        // SQS's count is approximate.
+        let known = NonZeroU32::MIN.saturating_add(remembered.last);
+        NonZeroU32::new(received(message, &remembered))
+            .map_or(known, |inferred| inferred.max(known))
     }
 
-    /// An attempt failed.
-    pub(super) fn failed(&self, message: &Message) {
-        self.change(message, |remembered| remembered.failed += 1);
+    /// Whether another copy of the message made this attempt already: a host stopped between sending the message again and deleting it.
+    pub(super) fn is_duplicate(&self, message: &Message) -> bool {
+        let remembered = self.remembered(message);
+        message.envelope.is_some() && received(message, &remembered) <= remembered.last
+    }
+
+    /// Whether this process has sent the message again since, so that this one is left over.
+    pub(super) fn is_left_over(&self, message: &Message) -> bool {
+        let carried = message.envelope.as_ref().map_or(0, |it| it.attempts);
+        carried < self.remembered(message).sent_again
+    }
+
+    /// This attempt failed.
+    pub(super) fn failed(&self, message: &Message, attempt: NonZeroU32) {
+        self.change(message, |remembered| {
+            remembered.failed += 1;
+            remembered.last = attempt.get();
+            remembered.delay = None;
+        });
     }
 
     /// The message is delayed for this long before its next attempt.
     pub(super) fn waits(&self, message: &Message, delay: Milliseconds) {
+        self.change(message, |remembered| remembered.delay = Some(delay));
+    }
+
+    /// The message was sent again with this envelope.
+    pub(super) fn sent_again(&self, message: &Message, envelope: &Envelope) {
         self.change(message, |remembered| {
-            remembered.previous_delay = Some(delay)
+            remembered.sent_again = envelope.attempts;
+            remembered.unattempted = 0;
         });
+    }
+
+    /// The message was received before its next attempt was due.
+    pub(super) fn skipped(&self, message: &Message) {
+        self.change(message, |remembered| remembered.unattempted += 1);
     }
 
     /// The message was returned without an attempt.
@@ -77,11 +108,21 @@ impl History {
         self.lock().pop(&message.id);
     }
 
-    /// The delay before this attempt, if it is known.
-    pub(super) fn previous_delay(&self, message: &Message) -> Option<Milliseconds> {
-        self.lock()
-            .peek(&message.id)
-            .and_then(|remembered| remembered.previous_delay)
+    /// The delay before this attempt, if it is known: from this process, or from the envelope. If another process made the last attempt, what this one remembers is out of date.
+    pub(super) fn previous_delay(
+        &self,
+        message: &Message,
+        attempt: NonZeroU32,
+    ) -> Option<Milliseconds> {
+        let (remembered, last) = (self.remembered(message), attempt.get() - 1);
+        let envelope = message.envelope.as_ref();
+        let carried = envelope.filter(|it| it.attempts == last).map(|it| it.delay);
+        let own = remembered.delay.filter(|_| remembered.last == last);
+        own.or(carried)
+    }
+
+    fn remembered(&self, message: &Message) -> Remembered {
+        self.lock().peek(&message.id).copied().unwrap_or_default()
     }
 
     fn change(&self, message: &Message, change: impl FnOnce(&mut Remembered)) {
@@ -95,6 +136,12 @@ impl History {
     fn lock(&self) -> MutexGuard<'_, LruCache<String, Remembered>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The receives that were attempts or are one, as far as this process knows.
+fn received(message: &Message, remembered: &Remembered) -> u32 {
+    let receives = message.receive_count.get();
+    receives.saturating_sub(remembered.unattempted)
 }
 
 #[cfg(test)]
@@ -111,12 +158,14 @@ mod tests {
             attributes: Default::default(),
             receive_count: NonZeroU32::new(times).unwrap(),
             sent: Timestamp(1_000),
+            kept_since: Timestamp(1_000),
             first_received: Timestamp(2_000),
             received: tokio::time::Instant::now(),
             sender: None,
             group: None,
             deduplication_id: None,
             trace_header: None,
+            envelope: None,
         }
     }
 
@@ -126,7 +175,7 @@ mod tests {
             let message = received(*times);
             let attempt = history.attempt(&message).get();
             match *outcome {
-                "failed" => history.failed(&message),
+                "failed" => history.failed(&message, history.attempt(&message)),
                 _ => history.handed_back(&message),
             }
             attempt

@@ -11,6 +11,7 @@ use tracing::Instrument;
 use super::Shared;
 use super::attempt::{self, Outcome};
 use super::heartbeat::Heartbeat;
+use crate::decider::Journey;
 use crate::decision::{Action, Decision};
 use crate::failure::{Error, Failure, Milliseconds, random};
 use crate::policy::Payload;
@@ -36,7 +37,7 @@ pub(super) async fn run(
             id = message.id,
             attempt = shared.history.attempt(&message).get()
         );
-        let handled = handle(shared, &message, heartbeat).instrument(span);
+        let handled = receive(shared, &message, heartbeat).instrument(span);
         let is_removed = handled.await;
         heartbeat.release(&message).await;
         if !is_removed && shared.fifo {
@@ -47,6 +48,24 @@ pub(super) async fn run(
         heartbeat.release(message).await;
     }
     hand_back(shared, messages).await;
+}
+
+/// Handles a received message, unless it is not due yet or left over from before it was sent again. Returns whether it has left the queue.
+async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
+    if shared.history.is_left_over(message) {
+        tracing::info!("the message was sent again before: this copy is deleted");
+        shared.stats.duplicates.add(1);
+        return shared.applier.delete(message).await;
+    }
+    let early = message.envelope.as_ref();
+    if early.is_some_and(|it| it.early_by(shared.queue.now()).is_some()) {
+        return shared.applier.hop(shared, message, heartbeat).await;
+    }
+    if shared.history.is_duplicate(message) {
+        tracing::info!("another copy of the message made this attempt already");
+        shared.stats.duplicates.add(1);
+    }
+    handle(shared, message, heartbeat).await
 }
 
 /// Handles one message. Returns whether it has left the queue.
@@ -62,16 +81,26 @@ async fn handle(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartb
             return false;
         }
     };
+    let journey = journey(shared, message);
     let failure = failure(shared, message, error);
-    shared.history.failed(message);
+    shared.history.failed(message, failure.attempt);
     let payload = Arc::new(Payload::new(Arc::clone(&message.body)));
     let decider = &shared.decider;
-    let decided = decider.decide(failure.clone(), payload, message.max_delay());
+    let decided = decider.decide(failure.clone(), payload, journey);
     let decided = decided.await;
     log_decision(&failure, &decided.decision);
     let applier = &shared.applier;
     let applied = applier.apply(shared, message, &failure, &decided, heartbeat);
     applied.await
+}
+
+fn journey(shared: &Shared, message: &Message) -> Journey {
+    let now = shared.queue.now();
+    Journey {
+        reach: shared.holds.reach(message, message.max_delay(), now),
+        hops: message.envelope.as_ref().map_or(0, |it| it.hops),
+        is_duplicate: shared.history.is_duplicate(message),
+    }
 }
 
 /// The failure of an attempt, as the policy receives it.
@@ -84,7 +113,7 @@ fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
         attempt,
         age: Milliseconds::from_duration(failed_at.since(message.sent)),
         failed_at,
-        previous_delay: shared.history.previous_delay(message),
+        previous_delay: shared.history.previous_delay(message, attempt),
         error,
         attributes: message.attribute_texts(),
         random: random(&message.id, attempt),
@@ -113,7 +142,10 @@ fn log_decision(failure: &Failure, decision: &Decision) {
     let (error, class) = (&failure.error.code, &decision.class);
     let (verdict, by) = (decision.action.verdict(), decision.decided_by.as_str());
     match &decision.action {
-        Action::Retry { delay } => tracing::info!(%error, %class, %delay, by, "{verdict}"),
+        Action::Retry { delay } => {
+            let hold = decision.hold.as_str();
+            tracing::info!(%error, %class, %delay, hold, by, "{verdict}");
+        }
         Action::DeadLetter { reason } | Action::Discard { reason } => {
             tracing::warn!(%error, %class, reason, by, "{verdict}");
         }

@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::decider::Decider;
 use crate::handler::Handler;
+use crate::hold::Holds;
 use crate::queue::{Queue, VisibilityTimeout};
 use apply::Applier;
 use held::Held;
@@ -67,6 +68,7 @@ struct Shared {
     decider: Decider,
     options: Options,
     applier: Applier,
+    holds: Holds,
     history: History,
     held: Held,
     stats: Arc<Stats>,
@@ -127,6 +129,14 @@ impl Consumer {
             .unwrap_or(ready.description.visibility_timeout)
             .max(VisibilityTimeout::from_seconds(1));
         let linger = options.linger.min(longest_linger(visibility));
+        let holds = Holds::start(
+            options.hold,
+            &name,
+            &ready.queue,
+            &ready.description,
+            linger,
+            &stats.requests,
+        );
         let applier = Applier::start(&ready, linger, Arc::clone(&stats));
         let shared = Arc::new(Shared {
             held: Held::of(&name),
@@ -138,6 +148,7 @@ impl Consumer {
             handler,
             decider,
             applier,
+            holds,
             history: History::of(ready.description.fifo),
             stats: Arc::clone(&stats),
             stop: stop.clone(),

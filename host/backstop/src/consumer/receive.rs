@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::budget::{Budget, Share};
 use super::heartbeat::Heartbeat;
 use super::{Shared, lane};
+use crate::hold;
 use crate::queue::{BATCH_ENTRIES, Message, QueueError};
 use crate::telemetry;
 
@@ -167,6 +168,7 @@ impl Pollers {
     /// Counts a failed poll. Returns whether its poller goes on, after a wait.
     async fn failed(&self, shared: &Shared, error: &QueueError) -> bool {
         shared.stats.receive_errors.add(1);
+        shared.holds.failed(error);
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
         if failures == 1 {
             tracing::error!(queue = shared.name, %error, "can't receive messages: retrying until it works");
@@ -215,6 +217,11 @@ impl Pollers {
 
     /// Starts a lane for each message, or on a FIFO queue for each message group: all in one task.
     fn start_lanes(&self, shared: &Arc<Shared>, messages: Vec<Message>, mut room: Room) {
+        let now = shared.queue.now();
+        let messages: Vec<_> = messages
+            .into_iter()
+            .map(|message| hold::open(message, now))
+            .collect();
         let received = messages.iter().map(Message::size).sum();
         self.largest.fetch_max(received, Relaxed);
         if messages.is_empty() {

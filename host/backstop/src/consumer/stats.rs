@@ -21,6 +21,8 @@ pub struct Stats {
     pub dead_lettered: Count,
     pub dead_letters_refused: Count,
     pub discarded: Count,
+    pub sent_again: Count,
+    pub duplicates: Count,
     pub handed_back: Count,
     pub unsettled: Count,
     pub fallbacks: Count,
@@ -46,6 +48,10 @@ pub struct Summary {
     pub dead_letters_refused: u64,
     /// Messages that the policy discarded.
     pub discarded: u64,
+    /// Messages sent to their queue again, to wait there for longer than by visibility. Each time counts.
+    pub sent_again: u64,
+    /// Second copies of messages, left by a host that stopped between sending a message again and deleting it.
+    pub duplicates: u64,
     /// Messages returned without an attempt: at a shutdown, or behind a failure in their group.
     pub handed_back: u64,
     /// Outcomes that could not be applied. The message is delivered again.
@@ -81,6 +87,9 @@ impl Stats {
             dead_lettered: messages("dead-lettered"),
             dead_letters_refused: Count::exported_as(queue.dead_letters_refused()),
             discarded: messages("discarded"),
+            // Exported with the holds, labelled by how.
+            sent_again: Count::default(),
+            duplicates: Count::exported_as(queue.duplicates()),
             handed_back: messages("handed-back"),
             unsettled: messages("unsettled"),
             // Exported with the decisions, labelled by who decided.
@@ -114,6 +123,8 @@ impl Stats {
             dead_lettered: self.dead_lettered.get(),
             dead_letters_refused: self.dead_letters_refused.get(),
             discarded: self.discarded.get(),
+            sent_again: self.sent_again.get(),
+            duplicates: self.duplicates.get(),
             handed_back: self.handed_back.get(),
             unsettled: self.unsettled.get(),
             fallbacks: self.fallbacks.get(),

@@ -3,6 +3,7 @@
 mod queue;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::decider::Decided;
 use crate::failure::{Failure, Timestamp};
@@ -82,6 +83,7 @@ pub(crate) fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Descript
             .or_else(|| queue.fifo.then(|| message.id.clone())),
         deduplication_id: queue.fifo.then(|| message.id.clone()),
         trace_header: message.trace_header.clone(),
+        delay: Duration::ZERO,
     };
     for (name, value) in ATTRIBUTES.into_iter().zip(values) {
         let Some(value) = value else { continue };
@@ -153,12 +155,14 @@ mod tests {
                 .collect(),
             receive_count: NonZeroU32::MIN,
             sent: Timestamp(1_000),
+            kept_since: Timestamp(1_000),
             first_received: Timestamp(2_000),
             received: tokio::time::Instant::now(),
             sender: None,
             group: None,
             deduplication_id: None,
             trace_header: Some("Root=1".to_owned()),
+            envelope: None,
         }
     }
 
@@ -192,6 +196,7 @@ mod tests {
                 reason: reason.to_owned(),
             },
             decided_by: DecidedBy::Policy,
+            hold: Default::default(),
         };
         let decided = Decided {
             decision,

@@ -285,12 +285,14 @@ mod tests {
             attributes: std::collections::BTreeMap::new(),
             receive_count: std::num::NonZeroU32::MIN,
             sent: crate::failure::Timestamp(0),
+            kept_since: crate::failure::Timestamp(0),
             first_received: crate::failure::Timestamp(0),
             received: Instant::now(),
             sender: None,
             group: None,
             deduplication_id: None,
             trace_header: None,
+            envelope: None,
         }
     }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::STEP;
 use super::event::Event;
 use super::retry_queue::RetryQueue;
 use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, Delivery};
 use crate::decider::Decided;
 use crate::failure::Failure;
-use crate::queue::{Message, SubmitError, VisibilityTimeout};
+use crate::queue::{Envelope, Message, SubmitError, VisibilityTimeout};
 
 /// How long the requests of one message are retried.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -87,6 +88,32 @@ impl<'a> Delivered<'a> {
                 tracing::warn!(%error, "a message could not be delayed: it is delivered early")
             }
         }
+    }
+
+    /// Sends the message again until its envelope's due time, and deletes this copy. If it can't be sent, it is held by visibility.
+    pub(super) async fn resend(&self, envelope: &Envelope) {
+        let now = self.queue.queue.now();
+        let holds = &self.queue.holds;
+        let sent = holds.send_again(self.message, envelope, now, self.until);
+        match timeout_at(self.until, sent).await {
+            Ok(Ok(())) => return self.done().await,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a message could not be sent again: it is held by visibility");
+            }
+            Err(_) => {
+                tracing::warn!(
+                    "a message could not be sent again in time: it is held by visibility"
+                );
+            }
+        }
+        let left = envelope.due.since(now).min(STEP);
+        self.postpone(VisibilityTimeout::rounded_up(left)).await;
+    }
+
+    /// How often this copy of the message was received.
+    pub(super) fn receives(&self) -> u32 {
+        let before = self.message.envelope.as_ref().map_or(0, |it| it.attempts);
+        self.message.receive_count.get().saturating_sub(before)
     }
 
     /// Moves the message of an event to the dead-letter queue.

@@ -31,12 +31,14 @@ fn message() -> Message {
         attributes: BTreeMap::new(),
         receive_count: NonZeroU32::MIN,
         sent: Timestamp(FAILED_AT),
+        kept_since: Timestamp(FAILED_AT),
         first_received: Timestamp(FAILED_AT),
         received: tokio::time::Instant::now(),
         sender: None,
         group: None,
         deduplication_id: None,
         trace_header: None,
+        envelope: None,
     }
 }
 
@@ -48,6 +50,7 @@ fn decided() -> Decided {
                 delay: Milliseconds(0),
             },
             decided_by: DecidedBy::Policy,
+            hold: Default::default(),
         },
         policy: "sha256:00".to_owned(),
     }

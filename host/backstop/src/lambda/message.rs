@@ -17,6 +17,7 @@ pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
         let value = value.and_then(|value| value.parse().ok());
         value.map_or(now, Timestamp)
     };
+    let sent = milliseconds(system.get("SentTimestamp"));
     let some = |text: Option<String>| text.filter(|text| !text.is_empty());
     Some(Message {
         id: some(given.message_id)?,
@@ -31,13 +32,15 @@ pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
             .get("ApproximateReceiveCount")
             .and_then(|count| count.parse().ok())
             .unwrap_or(NonZeroU32::MIN),
-        sent: milliseconds(system.get("SentTimestamp")),
+        sent,
+        kept_since: sent,
         first_received: milliseconds(system.get("ApproximateFirstReceiveTimestamp")),
         received: Instant::now(),
         sender: system.remove("SenderId"),
         group: system.remove("MessageGroupId"),
         deduplication_id: system.remove("MessageDeduplicationId"),
         trace_header: system.remove("AWSTraceHeader"),
+        envelope: None,
     })
 }
 

@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use crate::decider::Decider;
+use crate::hold::{self, HoldMode};
 use crate::queue::{Connections, Requests};
 use apply::Handled;
 use recursion::Recursion;
@@ -51,6 +52,8 @@ pub struct Options {
     pub dead_letter_queue: Option<String>,
     /// Which functions may be invoked.
     pub functions: Allowed,
+    /// How messages are held until their event is due.
+    pub hold: HoldMode,
     /// The part of an invocation's time that is reserved: no message is started in it.
     pub margin: Duration,
 }
@@ -227,7 +230,9 @@ impl RetryHandler {
                     );
                     return;
                 }
-                match message::message(given, queue.queue.now()) {
+                match message::message(given, queue.queue.now())
+                    .map(|message| hold::open(message, queue.queue.now()))
+                {
                     Some(message) => handler.settle(&queue, &message, &handled, end).await,
                     None => tracing::warn!(
                         "a message has no id, receipt handle or body: it is delivered again"

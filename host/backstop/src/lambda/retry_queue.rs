@@ -13,6 +13,7 @@ use super::Options;
 use super::lookup::Lookup;
 use crate::dead_letter::DeadLetterQueue;
 use crate::failure::{Milliseconds, Timestamp};
+use crate::hold::{HoldMode, Holds};
 use crate::queue::{
     BATCH_BYTES, Batched, Connections, Description, Message, Queue, QueueError, Requests,
     VisibilityTimeout, short_name,
@@ -45,6 +46,7 @@ pub(super) struct RetryQueue {
     pub(super) description: Description,
     /// Deletes and changes of visibility.
     pub(super) requests: Batched,
+    pub(super) holds: Holds,
     connections: Arc<Connections>,
     dead_letter_queue: Option<String>,
     counts: Arc<Requests>,
@@ -89,7 +91,7 @@ impl RetryQueue {
     pub(super) fn expires(&self, message: &Message) -> Timestamp {
         let retention = self.description.retention.as_duration();
         message
-            .sent
+            .kept_since
             .plus(retention - RETENTION_MARGIN.min(retention / 10))
     }
 }
@@ -97,6 +99,7 @@ impl RetryQueue {
 /// The retry queues by the ARN of their mapping.
 pub(super) struct RetryQueues {
     connections: Arc<Connections>,
+    hold: HoldMode,
     retry_queue: Option<String>,
     dead_letter_queue: Option<String>,
     requests: Arc<Requests>,
@@ -111,6 +114,7 @@ impl RetryQueues {
     ) -> Self {
         Self {
             connections,
+            hold: options.hold,
             retry_queue: options.retry_queue.clone(),
             dead_letter_queue: options.dead_letter_queue.clone(),
             requests,
@@ -157,6 +161,14 @@ impl RetryQueues {
         let description = described(queue.as_ref(), arn).await?;
         Ok(RetryQueue {
             requests: Batched::start(&queue, LINGER, &self.requests),
+            holds: Holds::start(
+                self.hold,
+                short_name(arn),
+                &queue,
+                &description,
+                LINGER,
+                &self.requests,
+            ),
             queue,
             description,
             connections: Arc::clone(&self.connections),

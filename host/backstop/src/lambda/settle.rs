@@ -14,10 +14,11 @@ use super::retry_queue::RetryQueue;
 use super::{RetryHandler, invoke};
 use crate::config::UNHINDERED_ATTEMPTS;
 use crate::dead_letter::{Cause, is_redriven};
-use crate::decider::Decided;
-use crate::decision::{Action, Verdict};
+use crate::decider::{Decided, Journey};
+use crate::decision::{Action, Hold, Verdict};
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::function_name::unqualified;
+use crate::hold;
 use crate::policy::Payload;
 use crate::queue::{BATCH_BYTES, Message, VisibilityTimeout};
 use backstop_aws::is_configuration_error;
@@ -41,6 +42,12 @@ impl RetryHandler {
         end: Instant,
     ) {
         let delivered = Delivered::new(queue, message, handled, end);
+        if let Some(envelope) = &message.envelope
+            && let Some(left) = envelope.early_by(queue.queue.now())
+        {
+            tracing::info!(hops = envelope.hops, left = %Milliseconds::from_duration(left), "hop");
+            return delivered.resend(&envelope.hopped()).await;
+        }
         let event = match record(message) {
             Ok(record) => Event::of(record),
             Err(reason) => {
@@ -83,11 +90,13 @@ impl RetryHandler {
         }
         let failure = event.failure(message);
         let payload = Arc::new(Payload::new(event.payload()));
-        let max_delay = event.max_delay(queue.expires(message));
-        let decided = self
-            .decider
-            .decide(failure.clone(), payload, max_delay)
-            .await;
+        let by_visibility = event.max_delay(queue.expires(message));
+        let reach = queue.holds.reach(message, by_visibility, queue.queue.now());
+        let journey = Journey {
+            hops: message.envelope.as_ref().map_or(0, |it| it.hops),
+            ..Journey::direct(reach)
+        };
+        let decided = self.decider.decide(failure.clone(), payload, journey).await;
         let cause = Some((&failure, &decided));
         let (error, class) = (&failure.error.code, &decided.decision.class);
         let verdict = decided.decision.action.verdict();
@@ -109,7 +118,13 @@ impl RetryHandler {
                 let (now, due) = (queue.queue.now(), event.due(*delay));
                 if now < due {
                     let wait = due.since(now);
-                    tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, %delay, left = %Milliseconds::from_duration(wait), "hold");
+                    let hold = decided.decision.hold;
+                    tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, %delay, left = %Milliseconds::from_duration(wait), by = hold.as_str(), "hold");
+                    if hold == Hold::Resend {
+                        let envelope = hold::after(message, &failure, *delay, &decided.policy);
+                        return delivered.resend(&envelope).await;
+                    }
+                    queue.holds.hidden();
                     delivered
                         .postpone(VisibilityTimeout::rounded_up(wait.min(STEP)))
                         .await;
@@ -182,7 +197,7 @@ impl RetryHandler {
             }
             Err(error) => error,
         };
-        let tries = delivered.message.receive_count.get();
+        let tries = delivered.receives();
         let now = delivered.queue.queue.now();
         let wait = match invoke::refused(&error, tries, rand::random()) {
             Refused::Transient(wait) => wait,

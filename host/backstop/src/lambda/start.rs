@@ -115,6 +115,7 @@ pub async fn start(
         functions: allowed,
         retry_queue: lambda.retry_queue.clone(),
         dead_letter_queue: lambda.dead_letter_queue.clone(),
+        hold: lambda.hold,
         margin: lambda.margin,
     };
     let handler = Arc::new(RetryHandler::new(connections, decider, functions, options));

@@ -1,5 +1,7 @@
 //! The limits of SQS, from its API model (2026) and its documentation.
 
+use std::time::Duration;
+
 /// The most entries of one batch request.
 pub const BATCH_ENTRIES: usize = 10;
 
@@ -8,6 +10,9 @@ pub const BATCH_BYTES: usize = 1 << 20;
 
 /// The most attributes of one message.
 pub(crate) const MAX_ATTRIBUTES: usize = 10;
+
+/// The longest delay of a message that is sent (`DelaySeconds`): 15 minutes.
+pub(crate) const LONGEST_SEND_DELAY: Duration = Duration::from_secs(900);
 
 /// Whether a message may contain the character. SQS allows the characters of XML 1.0.
 pub(crate) fn is_allowed(character: char) -> bool {

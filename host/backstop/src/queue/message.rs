@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::time::Instant;
 
+use super::Envelope;
 use crate::failure::{Milliseconds, Timestamp};
 
 /// The part of SQS's 12 hours that is reserved for the requests.
@@ -122,6 +123,8 @@ pub struct Message {
     pub receive_count: NonZeroU32,
     /// When it was sent.
     pub sent: Timestamp,
+    /// Since when its queue has kept it: later than `sent` if the host has sent it again.
+    pub kept_since: Timestamp,
     /// When it was first received.
     pub first_received: Timestamp,
     /// When it was received this time, on a monotonic clock: the rest of its 12 hours must not change when the system clock is set.
@@ -134,6 +137,8 @@ pub struct Message {
     pub deduplication_id: Option<String>,
     /// The trace that it belongs to (`AWSTraceHeader`).
     pub trace_header: Option<String>,
+    /// What it carried along if the host has sent it again.
+    pub envelope: Option<Box<Envelope>>,
 }
 
 impl Message {
@@ -172,6 +177,8 @@ pub struct Outgoing {
     pub deduplication_id: Option<String>,
     /// The trace that it belongs to; not counted in its size.
     pub trace_header: Option<String>,
+    /// How long it is invisible at first: 15 minutes at most, rounded up to whole seconds. A FIFO queue does not allow it.
+    pub delay: Duration,
 }
 
 impl Outgoing {

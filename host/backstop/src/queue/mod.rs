@@ -31,6 +31,7 @@
 pub(crate) mod batched;
 mod batcher;
 mod connections;
+mod envelope;
 mod error;
 pub(crate) mod limits;
 mod local;
@@ -45,8 +46,11 @@ use async_trait::async_trait;
 pub(crate) use batched::{Batched, BatchedSends, Count, Requests};
 pub(crate) use batcher::SubmitError;
 pub use connections::Connections;
+pub use envelope::Envelope;
 pub use error::{EntryError, QueueError};
-pub(crate) use limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
+pub(crate) use limits::{
+    BATCH_BYTES, BATCH_ENTRIES, LONGEST_SEND_DELAY, MAX_ATTRIBUTES, is_allowed,
+};
 pub use local::{LocalQueue, LocalQueues, LocalSettings};
 pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
 pub(crate) use sqs::Sqs;

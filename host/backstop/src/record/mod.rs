@@ -46,7 +46,7 @@ pub struct DecisionRecord {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub payload: BTreeMap<String, Option<String>>,
     /// How many reads of the payload are missing here because the record would have become too large.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub payload_left_out: u64,
     /// The decision.
     #[serde(flatten)]
@@ -54,6 +54,12 @@ pub struct DecisionRecord {
     /// The policy's log lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LogLine>,
+    /// How often the message was sent again without an attempt since its last one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hops: u32,
+    /// Whether another copy of the message made this attempt already.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub duplicate: bool,
     /// The fuel that all parts consumed.
     pub fuel: u64,
     /// How long the evaluation took, in microseconds.
@@ -80,12 +86,8 @@ impl DecisionRecord {
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde requires this signature"
-)]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Receives every decision. Must not block for long, because it runs where messages are handled.

@@ -115,6 +115,7 @@ mod tests {
             class,
             action,
             decided_by: DecidedBy::Policy,
+            hold: Default::default(),
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::decision::Bounds;
-use crate::failure::{Failure, Milliseconds};
+use crate::decision::{Bounds, Reach};
+use crate::failure::Failure;
 use crate::policy::Payload;
 use crate::record::{DecisionRecord, Observer};
 
@@ -25,7 +25,7 @@ pub(crate) struct Case {
     pub(super) record: DecisionRecord,
     pub(super) payload: Arc<Payload>,
     pub(super) bounds: Bounds,
-    pub(super) max_delay: Milliseconds,
+    pub(super) reach: Reach,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     since: Instant,
 }
@@ -35,7 +35,7 @@ pub(super) struct Input {
     pub(super) failure: Failure,
     pub(super) payload: Arc<Payload>,
     pub(super) bounds: Bounds,
-    pub(super) max_delay: Milliseconds,
+    pub(super) reach: Reach,
 }
 
 impl Case {
@@ -44,14 +44,14 @@ impl Case {
         record: DecisionRecord,
         payload: &Arc<Payload>,
         bounds: Bounds,
-        max_delay: Milliseconds,
+        reach: Reach,
         observers: Vec<Arc<dyn Observer>>,
     ) -> Self {
         Self {
             record,
             payload: Arc::clone(payload),
             bounds,
-            max_delay,
+            reach,
             observers,
             since: clock::instant(),
         }
@@ -67,7 +67,7 @@ impl Case {
             failure: self.record.failure.clone(),
             payload: Arc::clone(&self.payload),
             bounds: self.bounds,
-            max_delay: self.max_delay,
+            reach: self.reach,
         }
     }
 }
@@ -215,6 +215,7 @@ mod tests {
 
     use super::*;
     use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
+    use crate::failure::Milliseconds;
     use crate::failure::{Error, Timestamp};
 
     fn case(bytes: usize) -> Case {
@@ -242,15 +243,18 @@ mod tests {
                     delay: Milliseconds(1),
                 },
                 decided_by: DecidedBy::Policy,
+                hold: Default::default(),
             },
             log: Vec::new(),
             fuel: 0,
+            hops: 0,
+            duplicate: false,
             took_us: 0,
             shadow: None,
         };
         let payload = Arc::new(Payload::new("x".repeat(bytes)));
-        let max_delay = Milliseconds(u32::MAX);
-        Case::new(record, &payload, Bounds::default(), max_delay, Vec::new())
+        let reach = Reach::visibility(Milliseconds(u32::MAX), Milliseconds(0));
+        Case::new(record, &payload, Bounds::default(), reach, Vec::new())
     }
 
     #[test]

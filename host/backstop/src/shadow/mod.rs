@@ -234,10 +234,10 @@ fn outcome(live: &Decision, input: &Input, evaluation: Evaluation) -> ShadowOutc
             let Input {
                 failure,
                 bounds,
-                max_delay,
+                reach,
                 ..
             } = input;
-            let decision = decide(failure, Ok(answer), bounds, *max_delay);
+            let decision = decide(failure, Ok(answer), bounds, *reach);
             ShadowOutcome::compared(live, decision, took_us)
         }
         Err(error) => ShadowOutcome::Broken {

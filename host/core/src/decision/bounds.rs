@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use super::answer::{Action, Answer};
 use super::decided_by::{DecidedBy, Decision};
+use super::hold::{Hold, Reach};
 use crate::failure::{Failure, Milliseconds};
 
 /// The bound that dead-letters a message which the policy wants to discard.
@@ -46,7 +47,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Applies the bounds to `answer`. `max_delay` is the longest delay that the queue allows for this message now.
+    /// Applies the bounds to `answer`. `reach` is how long the message can be held now.
     ///
     /// A retry may become a shorter retry or a dead letter, and a discard may become a dead letter. A message that the policy gives up is never retried.
     pub(super) fn enforce(
@@ -54,7 +55,7 @@ impl Bounds {
         failure: &Failure,
         answer: Answer,
         decided_by: DecidedBy,
-        max_delay: Milliseconds,
+        reach: Reach,
     ) -> Decision {
         let Answer { class, action } = answer;
         let wanted = match action {
@@ -66,6 +67,7 @@ impl Bounds {
                         reason: format!("{NO_DISCARD}: {reason}"),
                     },
                     decided_by: DecidedBy::Bound(NO_DISCARD.to_owned()),
+                    hold: Hold::default(),
                 };
             }
             Action::DeadLetter { .. } | Action::Discard { .. } => {
@@ -73,16 +75,29 @@ impl Bounds {
                     class,
                     action,
                     decided_by,
+                    hold: Hold::default(),
                 };
             }
         };
-        let delay = wanted.min(max_delay);
-        if let Some(bound) = self.crossed_by(failure, delay) {
+        let (hold, delay) = reach.hold(wanted, |delay| self.is_kept(reach.kept, delay));
+        let bound = self.crossed_by(failure, delay);
+        let bound = bound.or_else(|| match hold {
+            Hold::Visibility if !self.is_kept(reach.kept, delay) => {
+                self.retention.map(|retention| {
+                    format!(
+                        "the next attempt would come after the queue's retention of {retention}"
+                    )
+                })
+            }
+            Hold::Visibility | Hold::Resend => None,
+        });
+        if let Some(bound) = bound {
             let reason = format!("{bound}: {}", failure.error.code);
             return Decision {
                 class,
                 action: Action::DeadLetter { reason },
                 decided_by: DecidedBy::Bound(bound),
+                hold: Hold::default(),
             };
         }
         let decided_by = match decided_by {
@@ -96,6 +111,7 @@ impl Bounds {
             class,
             action: Action::Retry { delay },
             decided_by,
+            hold,
         }
     }
 
@@ -111,14 +127,14 @@ impl Bounds {
         {
             return Some(format!("the queue's max-age of {oldest} reached"));
         }
-        if let Some(retention) = self.retention
-            && next >= retention.0.saturating_sub(retention_margin(retention))
-        {
-            return Some(format!(
-                "the next attempt would come after the queue's retention of {retention}"
-            ));
-        }
         None
+    }
+
+    /// Whether the queue, which has kept a message for `kept`, keeps it for `delay` more.
+    fn is_kept(&self, kept: Milliseconds, delay: Milliseconds) -> bool {
+        let next = kept.0.saturating_add(delay.0);
+        self.retention
+            .is_none_or(|retention| next < retention.0.saturating_sub(retention_margin(retention)))
     }
 }
 
@@ -196,7 +212,7 @@ mod tests {
                 &failure(attempt, age),
                 retry(wanted),
                 DecidedBy::Policy,
-                max_delay,
+                Reach::visibility(max_delay, Milliseconds(age)),
             );
             let (action, decided_by) = match expected {
                 Ok((delay, by)) => (
@@ -217,7 +233,8 @@ mod tests {
                 Decision {
                     class: ErrorClass::Transient,
                     action,
-                    decided_by
+                    decided_by,
+                    hold: Hold::Visibility,
                 }
             );
         }
@@ -236,7 +253,8 @@ mod tests {
                 allow_discard,
                 ..Bounds::default()
             };
-            bounds.enforce(&failure(1, 0), answer, DecidedBy::Policy, Milliseconds(0))
+            let reach = Reach::visibility(Milliseconds(0), Milliseconds(0));
+            bounds.enforce(&failure(1, 0), answer, DecidedBy::Policy, reach)
         };
         let allowed = discard(true);
         assert!(matches!(allowed.action, Action::Discard { .. }));
@@ -260,8 +278,41 @@ mod tests {
             &failure(1, 0),
             dead_letter("because"),
             DecidedBy::Policy,
-            Milliseconds(0),
+            Reach::visibility(Milliseconds(0), Milliseconds(0)),
         );
         assert_eq!(decision.action, dead_letter("because").action);
+    }
+
+    #[test]
+    fn a_message_that_can_be_sent_again_waits_for_any_time() {
+        use crate::decision::Resend;
+        const DAY: u32 = 86_400_000;
+        let bounds = Bounds {
+            retention: Some(Milliseconds(DAY)),
+            ..Bounds::default()
+        };
+        for (resend, kept, wanted, hold, delay) in [
+            (Resend::IfNeeded, 0, 1_000, Hold::Visibility, 1_000),
+            // Longer than its visibility timeout may be.
+            (Resend::IfNeeded, 0, DAY / 2, Hold::Resend, DAY / 2),
+            // Longer than the queue keeps it.
+            (Resend::IfNeeded, DAY - 10_000, 1_000, Hold::Resend, 1_000),
+            (Resend::Always, 0, 1_000, Hold::Resend, 1_000),
+            (Resend::Always, 0, 3 * DAY, Hold::Resend, 3 * DAY),
+            (Resend::Always, 0, u32::MAX, Hold::Resend, 14 * DAY),
+        ] {
+            let reach = Reach {
+                visibility: Milliseconds(DAY / 3),
+                kept: Milliseconds(kept),
+                resend,
+            };
+            // Its age since it was first sent is no limit of the queue's.
+            let failure = failure(1, 5 * DAY);
+            let decision = bounds.enforce(&failure, retry(wanted), DecidedBy::Policy, reach);
+            let action = Action::Retry {
+                delay: Milliseconds(delay),
+            };
+            assert_eq!((decision.hold, decision.action), (hold, action), "{wanted}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Action, ErrorClass};
+use super::hold::Hold;
 use crate::failure::Milliseconds;
 
 /// What the host does about one failure.
@@ -18,6 +19,9 @@ pub struct Decision {
     /// Who decided.
     #[serde(flatten)]
     pub decided_by: DecidedBy,
+    /// How a message that is retried is held until then.
+    #[serde(default, skip_serializing_if = "Hold::is_visibility")]
+    pub hold: Hold,
 }
 
 /// Who decided.

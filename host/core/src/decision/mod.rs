@@ -21,31 +21,33 @@ mod answer;
 mod bounds;
 mod decided_by;
 pub mod fallback;
+mod hold;
 
-use crate::failure::{Failure, Milliseconds};
+use crate::failure::Failure;
 
 pub use answer::{
     Action, Answer, CLASS_BYTES, ErrorClass, InvalidAnswer, LONGEST_DELAY, REASON_BYTES, Verdict,
 };
 pub use bounds::Bounds;
 pub use decided_by::{DecidedBy, Decision, FallbackCause, FallbackKind};
+pub use hold::{Hold, Reach, Resend};
 
 /// The decision on a failure: the policy's answer, or the fallback's for a broken policy, within the bounds.
 ///
-/// `max_delay` is the longest delay that the queue allows for this message now. This is the only place where a delay is cut to it.
+/// `reach` is how long the message can be held now.
 pub fn decide(
     failure: &Failure,
     answer: Result<Answer, FallbackCause>,
     bounds: &Bounds,
-    max_delay: Milliseconds,
+    reach: Reach,
 ) -> Decision {
     match answer {
-        Ok(answer) => bounds.enforce(failure, answer, DecidedBy::Policy, max_delay),
+        Ok(answer) => bounds.enforce(failure, answer, DecidedBy::Policy, reach),
         Err(cause) => bounds.enforce(
             failure,
             fallback::decide(failure),
             DecidedBy::Fallback(cause),
-            max_delay,
+            reach,
         ),
     }
 }
@@ -53,6 +55,8 @@ pub fn decide(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::failure::Milliseconds;
 
     fn retry(delay: u32) -> Answer {
         Answer {
@@ -98,6 +102,7 @@ mod tests {
                         class: class.clone(),
                         action: action.clone(),
                         decided_by: decided_by.clone(),
+                        hold: Hold::Resend,
                     })
                     .unwrap();
                     assert_eq!(record["verdict"], action.verdict().to_string());
@@ -120,7 +125,7 @@ mod tests {
             &failure,
             Err(cause.clone()),
             &Bounds::default(),
-            LONGEST_DELAY,
+            Reach::visibility(LONGEST_DELAY, failure.age),
         );
         assert_eq!(decision.decided_by, DecidedBy::Fallback(cause));
         assert_eq!(decision.action.verdict(), Verdict::Retry);

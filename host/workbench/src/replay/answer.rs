@@ -55,6 +55,7 @@ impl RecordedAnswer {
             class,
             action,
             decided_by,
+            hold: _,
         } = decision;
         match (decided_by, action) {
             (DecidedBy::Fallback(FallbackCause { kind, text }), _) => Self::Broken {
@@ -200,6 +201,7 @@ mod tests {
                 class: class(),
                 action,
                 decided_by,
+                hold: Default::default(),
             });
             assert_eq!(found, expected);
         }

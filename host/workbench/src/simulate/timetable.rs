@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::evaluator::{Evaluation, Evaluator, instance_kind};
 use super::spread::Percentiles;
 use crate::threads;
-use backstop_core::decision::{Action, Bounds, LONGEST_DELAY, decide};
+use backstop_core::decision::{Action, Bounds, LONGEST_DELAY, Reach, decide};
 use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop_engine::{Payload, Policy};
 
@@ -160,7 +160,8 @@ impl Plan {
                 history.broken.push(error.to_string());
                 error.cause()
             });
-            let decision = decide(&failure, answer, &self.bounds, LONGEST_DELAY);
+            let reach = Reach::visibility(LONGEST_DELAY, failure.age);
+            let decision = decide(&failure, answer, &self.bounds, reach);
             let verdict = decision.action.verdict().as_str();
             let reason = match decision.action {
                 Action::Retry { delay } => {

@@ -72,6 +72,14 @@ pub enum Fault {
         /// The queue's URL.
         url: String,
     },
+    /// A FIFO queue cannot hold its messages by sending them again.
+    #[error(
+        "hold = \"resend\" is impossible on the FIFO queue {url}: a message that is sent again would go behind its group. Use hold = \"auto\" or \"visibility\" (--hold)"
+    )]
+    FifoResend {
+        /// The queue's URL.
+        url: String,
+    },
     /// SQS moves messages to the dead-letter queue before max-attempts is reached.
     #[error(
         "SQS moves a message of {queue} to the dead-letter queue after {most} receives, before max-attempts of {max_attempts} is reached: raise the queue's maxReceiveCount to at least {max_attempts} (receives without an attempt count too), or lower max-attempts to {most}"

@@ -15,6 +15,7 @@ use crate::decider::Decider;
 use crate::decision::Bounds;
 use crate::failure::Error;
 use crate::handler::Handler;
+use crate::hold::HoldMode;
 use crate::queue::{Connections, Description, Queue, QueueError, short_name};
 
 pub(crate) use fault::fault;
@@ -58,6 +59,7 @@ pub async fn check(
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     ready: Option<Ready>,
+    hold: HoldMode,
     faults: Vec<Fault>,
     warnings: Vec<Warning>,
 }
@@ -76,6 +78,14 @@ impl Checked {
         if let Some(handler) = handler {
             checked.handler(handler, url).await;
         }
+        if options.hold == HoldMode::Resend
+            && checked.ready.as_ref().is_some_and(|it| it.description.fifo)
+        {
+            checked.faults.push(Fault::FifoResend {
+                url: url.to_owned(),
+            });
+        }
+        checked.hold = options.hold;
         let ready = checked.ready.as_ref();
         let found = ready.map(|ready| compatibility::queues(ready, options, short_name(url)));
         checked.warnings.extend(found.into_iter().flatten());
@@ -94,8 +104,11 @@ impl Checked {
             Some(Ok(warning)) => self.warnings.push(warning),
             None => {}
         }
-        self.warnings
-            .extend(compatibility::ages(queue, decider, bounds, name));
+        // A message that is sent again has a new retention.
+        if self.hold.of(queue) == HoldMode::Visibility {
+            self.warnings
+                .extend(compatibility::ages(queue, decider, bounds, name));
+        }
     }
 
     /// The queue if it can be used, the faults, and the warnings.

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
+use super::limits::{BATCH_BYTES, BATCH_ENTRIES, LONGEST_SEND_DELAY, MAX_ATTRIBUTES, is_allowed};
 use super::{
     BatchResult, Description, EntryError, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     Redrive, VisibilityTimeout,
@@ -31,6 +31,8 @@ pub struct LocalSettings {
     pub retention: Duration,
     /// The memory for its messages, in bytes; 1 GiB by default. Further messages are rejected.
     pub max_bytes: usize,
+    /// The number of messages in flight from which no more are delivered; 120,000 by default, as on SQS.
+    pub max_in_flight: usize,
     /// The dead-letter queue, and the number of receives after which a message is moved there; none by default.
     pub redrive: Option<(Arc<LocalQueue>, NonZeroU32)>,
 }
@@ -41,6 +43,7 @@ impl Default for LocalSettings {
             visibility_timeout: VisibilityTimeout::rounded_up(Duration::from_secs(30)),
             retention: Duration::from_secs(4 * 86_400),
             max_bytes: 1 << 30,
+            max_in_flight: 120_000,
             redrive: None,
         }
     }
@@ -122,7 +125,12 @@ impl LocalQueue {
         let most = self.settings.redrive.as_ref().map(|(_, most)| *most);
         let mut shelf = self.shelf();
         shelf.drop_expired(now, self.settings.retention);
-        let taken = shelf.take(max, visibility, most, now, self.fifo);
+        shelf.wake();
+        let left = self
+            .settings
+            .max_in_flight
+            .saturating_sub(shelf.in_flight());
+        let taken = shelf.take(max.min(left), visibility, most, now, self.fifo);
         let next = shelf.next_visible();
         drop(shelf);
         if let Some((dead_letters, _)) = &self.settings.redrive {
@@ -161,6 +169,12 @@ impl LocalQueue {
             return invalid(format!(
                 "Number of message attributes [{}] exceeds the allowed maximum [{MAX_ATTRIBUTES}].",
                 message.attributes.len()
+            ));
+        }
+        if message.delay > LONGEST_SEND_DELAY || (self.fifo && !message.delay.is_zero()) {
+            return invalid(format!(
+                "Value {} for parameter DelaySeconds is invalid. Reason: Must be between 0 and 900, and 0 on a FIFO queue.",
+                message.delay.as_secs()
             ));
         }
         if self.fifo && message.group.is_none() {
@@ -207,13 +221,18 @@ impl Queue for LocalQueue {
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {
+        let in_flight = {
+            let mut shelf = self.shelf();
+            shelf.wake();
+            shelf.in_flight()
+        };
         Ok(Description {
             arn: self.url.clone(),
             fifo: self.fifo,
             visibility_timeout: self.settings.visibility_timeout,
             retention: Milliseconds::from_duration(self.settings.retention),
             max_message_bytes: BATCH_BYTES,
-            in_flight: None,
+            in_flight: Some(in_flight),
             redrive: self.settings.redrive.as_ref().map(|(queue, most)| Redrive {
                 dead_letter_arn: queue.url.clone(),
                 max_receive_count: *most,
@@ -241,6 +260,14 @@ impl Queue for LocalQueue {
         loop {
             let changed = self.changed.notified();
             let (messages, next) = self.take(max, visibility);
+            let is_full = || self.shelf().in_flight() >= self.settings.max_in_flight;
+            if messages.is_empty() && wait.is_zero() && is_full() {
+                return Err(QueueError::new(
+                    "ReceiveMessage",
+                    "OverLimit",
+                    "Too many messages in flight",
+                ));
+            }
             if !messages.is_empty() || Instant::now() >= end {
                 return Ok(messages);
             }

@@ -55,11 +55,19 @@ pub(super) struct Taken {
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     messages: BTreeMap<u64, Stored>,
+    visible: BTreeSet<u64>,
+    /// With the time from which each is visible.
+    invisible: BTreeSet<(Instant, u64)>,
+    /// With the time when each was sent.
+    by_age: BTreeSet<(Timestamp, u64)>,
     /// The bytes of all messages.
     bytes: usize,
     next: u64,
     /// The current handle of each message that was received.
     handles: HashMap<ReceiptHandle, u64>,
+    /// How many received messages are invisible, in all and by group.
+    in_flight: usize,
+    in_flight_by_group: HashMap<String, usize>,
     deduplicated: HashMap<String, Timestamp>,
 }
 
@@ -89,11 +97,11 @@ impl Shelf {
         }
         let stored = Stored {
             id: uuid::Uuid::new_v4().to_string(),
+            visible_from: Instant::now() + message.delay,
             message,
             sent: now,
             first_received: None,
             receive_count: 0,
-            visible_from: Instant::now(),
             receipt: None,
         };
         self.add(stored);
@@ -110,19 +118,58 @@ impl Shelf {
 
     fn add(&mut self, stored: Stored) {
         self.bytes += stored.bytes();
+        self.by_age.insert((stored.sent, self.next));
+        if stored.is_visible() {
+            self.visible.insert(self.next);
+        } else {
+            self.invisible.insert((stored.visible_from, self.next));
+        }
         self.messages.insert(self.next, stored);
         self.next += 1;
     }
 
     pub(super) fn drop_expired(&mut self, now: Timestamp, retention: Duration) {
-        let expired: Vec<_> = self
-            .messages
-            .iter()
-            .filter(|(_, stored)| now.since(stored.sent) >= retention)
-            .map(|(index, _)| *index)
-            .collect();
-        for index in expired {
+        while let Some((sent, index)) = self.by_age.first().copied()
+            && now.since(sent) >= retention
+        {
             self.remove(index);
+        }
+    }
+
+    /// Makes messages visible whose time has come.
+    pub(super) fn wake(&mut self) {
+        let now = Instant::now();
+        while let Some((visible_from, index)) = self.invisible.first().copied()
+            && visible_from <= now
+        {
+            self.invisible.remove(&(visible_from, index));
+            self.visible.insert(index);
+            self.count_in_flight(index, false);
+        }
+    }
+
+    /// How many received messages are invisible.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Counts an invisible message as in flight, or no longer, if it was received.
+    fn count_in_flight(&mut self, index: u64, more: bool) {
+        let stored = self.messages.get(&index);
+        let Some(stored) = stored.filter(|stored| stored.receipt.is_some()) else {
+            return;
+        };
+        let group = stored.message.group.clone().unwrap_or_default();
+        let by_group = self.in_flight_by_group.entry(group.clone()).or_default();
+        if more {
+            self.in_flight += 1;
+            *by_group += 1;
+        } else {
+            self.in_flight -= 1;
+            *by_group -= 1;
+        }
+        if *by_group == 0 {
+            self.in_flight_by_group.remove(&group);
         }
     }
 
@@ -135,40 +182,27 @@ impl Shelf {
         now: Timestamp,
         fifo: bool,
     ) -> Taken {
-        let mut blocked: BTreeSet<String> = BTreeSet::new();
-        if fifo {
-            let in_flight = self
-                .messages
-                .values()
-                .filter(|stored| stored.is_in_flight());
-            blocked.extend(in_flight.filter_map(|stored| stored.message.group.clone()));
-        }
         let mut taken = Taken::default();
-        let mut redriven = Vec::new();
-        for (index, stored) in &mut self.messages {
-            if taken.messages.len() == max {
+        let (mut received, mut redriven) = (Vec::new(), Vec::new());
+        for index in &self.visible {
+            if received.len() == max {
                 break;
             }
-            let group = stored.message.group.clone().unwrap_or_default();
-            if !stored.is_visible() || (fifo && blocked.contains(&group)) {
-                // Later messages of the group must not overtake it.
-                blocked.insert(group);
+            let Some(stored) = self.messages.get(index) else {
+                continue;
+            };
+            let group = stored.message.group.as_deref().unwrap_or_default();
+            if fifo && self.in_flight_by_group.contains_key(group) {
                 continue;
             }
             if max_receive_count.is_some_and(|most| stored.receive_count >= most.get()) {
                 redriven.push(*index);
-                continue;
+            } else {
+                received.push(*index);
             }
-            if let Some((old, _)) = stored.receipt.take() {
-                self.handles.remove(&old);
-            }
-            let handle = ReceiptHandle(uuid::Uuid::new_v4().to_string());
-            self.handles.insert(handle.clone(), *index);
-            stored.receipt = Some((handle.clone(), Instant::now()));
-            stored.receive_count += 1;
-            stored.first_received.get_or_insert(now);
-            stored.visible_from = Instant::now() + visibility.as_duration();
-            taken.messages.push(received(stored, handle, now));
+        }
+        for index in received {
+            taken.messages.extend(self.receive(index, visibility, now));
         }
         taken.redriven = redriven
             .iter()
@@ -177,10 +211,34 @@ impl Shelf {
         taken
     }
 
+    fn receive(
+        &mut self,
+        index: u64,
+        visibility: VisibilityTimeout,
+        now: Timestamp,
+    ) -> Option<Message> {
+        let stored = self.messages.get_mut(&index)?;
+        if let Some((old, _)) = stored.receipt.take() {
+            self.handles.remove(&old);
+        }
+        let handle = ReceiptHandle(uuid::Uuid::new_v4().to_string());
+        self.handles.insert(handle.clone(), index);
+        stored.receipt = Some((handle.clone(), Instant::now()));
+        stored.receive_count += 1;
+        stored.first_received.get_or_insert(now);
+        stored.visible_from = Instant::now() + visibility.as_duration();
+        let message = received(stored, handle, now);
+        self.visible.remove(&index);
+        self.invisible.insert((stored.visible_from, index));
+        self.count_in_flight(index, true);
+        Some(message)
+    }
+
     /// When the next invisible message becomes visible.
     pub(super) fn next_visible(&self) -> Option<Instant> {
-        let invisible = self.messages.values().filter(|stored| !stored.is_visible());
-        invisible.map(|stored| stored.visible_from).min()
+        self.invisible
+            .first()
+            .map(|(visible_from, _)| *visible_from)
     }
 
     /// Deletes a message by its current handle. As on SQS, an outdated handle succeeds without effect.
@@ -198,14 +256,12 @@ impl Shelf {
         timeout: VisibilityTimeout,
     ) -> Result<(), EntryError> {
         check(handle)?;
-        let stored = self
-            .handles
-            .get(handle)
-            .and_then(|index| self.messages.get_mut(index));
-        let Some((stored, received)) = stored.and_then(|stored| {
+        let index = self.handles.get(handle).copied();
+        let stored = index.and_then(|index| Some((index, self.messages.get_mut(&index)?)));
+        let Some((index, stored, received)) = stored.and_then(|(index, stored)| {
             let (_, received) = stored.receipt.as_ref()?;
             let received = *received;
-            stored.is_in_flight().then_some((stored, received))
+            stored.is_in_flight().then_some((index, stored, received))
         }) else {
             let text = format!(
                 "Value {} for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.",
@@ -221,12 +277,20 @@ impl Shelf {
             );
             return Err(EntryError::new("InvalidParameterValue", text, true));
         }
+        self.invisible.remove(&(stored.visible_from, index));
+        self.invisible.insert((until, index));
         stored.visible_from = until;
         Ok(())
     }
 
     fn remove(&mut self, index: u64) -> Option<Stored> {
+        if !self.visible.remove(&index) {
+            let visible_from = self.messages.get(&index)?.visible_from;
+            self.invisible.remove(&(visible_from, index));
+            self.count_in_flight(index, false);
+        }
         let stored = self.messages.remove(&index)?;
+        self.by_age.remove(&(stored.sent, index));
         self.bytes -= stored.bytes();
         if let Some((handle, _)) = &stored.receipt {
             self.handles.remove(handle);
@@ -255,11 +319,13 @@ fn received(stored: &Stored, receipt_handle: ReceiptHandle, now: Timestamp) -> M
         attributes: message.attributes.clone(),
         receive_count: NonZeroU32::new(stored.receive_count).unwrap_or(NonZeroU32::MIN),
         sent: stored.sent,
+        kept_since: stored.sent,
         first_received: stored.first_received.unwrap_or(now),
         received: Instant::now(),
         sender: None,
         group: message.group.clone(),
         deduplication_id: message.deduplication_id.clone(),
         trace_header: message.trace_header.clone(),
+        envelope: None,
     }
 }

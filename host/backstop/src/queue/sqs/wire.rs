@@ -56,6 +56,10 @@ pub(super) fn outgoing(
         .set_message_attributes(Some(attributes))
         .set_message_group_id(message.group.clone())
         .set_message_deduplication_id(message.deduplication_id.clone());
+    if !message.delay.is_zero() {
+        let seconds = VisibilityTimeout::rounded_up(message.delay).seconds();
+        entry = entry.delay_seconds(i32::try_from(seconds).unwrap_or(i32::MAX));
+    }
     if let Some(trace) = &message.trace_header {
         let trace = api::MessageSystemAttributeValue::builder()
             .data_type("String")
@@ -104,6 +108,7 @@ pub(super) fn incoming(
             .and_then(|count| count.parse().ok())
             .unwrap_or(NonZeroU32::MIN),
         sent,
+        kept_since: sent,
         first_received: milliseconds(system.get(&System::ApproximateFirstReceiveTimestamp))
             .unwrap_or(now),
         received,
@@ -111,6 +116,7 @@ pub(super) fn incoming(
         group: system.remove(&System::MessageGroupId),
         deduplication_id: system.remove(&System::MessageDeduplicationId),
         trace_header: system.remove(&System::AwsTraceHeader),
+        envelope: None,
     })
 }
 

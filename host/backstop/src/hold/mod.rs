@@ -1,0 +1,172 @@
+//! How the messages of a queue wait for their next attempt: invisible in their queue, or sent to it again.
+//!
+//! By visibility a message waits for 12 hours at most, and SQS stops a queue with 120,000 invisible messages. A message that is sent again has neither limit: SQS delays it for 15 minutes at most, so it makes hop after hop until it is due. Its [`Envelope`] keeps it the same message.
+
+mod envelope;
+mod in_flight;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use metrics::Counter;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::decision::{Hold, Reach, Resend};
+use crate::failure::{Milliseconds, Timestamp};
+use crate::queue::{
+    BatchedSends, Description, Envelope, LONGEST_SEND_DELAY, Message, Queue, QueueError, Requests,
+    SubmitError, short_name,
+};
+use crate::telemetry;
+use in_flight::InFlight;
+
+pub use envelope::ENVELOPE;
+pub(crate) use envelope::{after, open};
+
+/// How the failed messages of a queue are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HoldMode {
+    /// Invisible in their queue.
+    Visibility,
+    /// Sent to their queue again.
+    Resend,
+    /// By visibility, as long as that is possible; else sent again.
+    #[default]
+    Auto,
+}
+
+impl FromStr for HoldMode {
+    type Err = UnknownHold;
+
+    fn from_str(text: &str) -> Result<Self, UnknownHold> {
+        match text.trim() {
+            "visibility" => Ok(Self::Visibility),
+            "resend" => Ok(Self::Resend),
+            "auto" => Ok(Self::Auto),
+            _ => Err(UnknownHold(text.to_owned())),
+        }
+    }
+}
+
+/// A text that names no [`HoldMode`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no way to hold a message: expected visibility, resend or auto")]
+pub struct UnknownHold(String);
+
+impl HoldMode {
+    /// The mode of a queue: a message of a FIFO queue that is sent again would go behind its group.
+    pub(crate) fn of(self, queue: &Description) -> Self {
+        if queue.fifo { Self::Visibility } else { self }
+    }
+}
+
+/// Holds the messages of one queue.
+pub(crate) struct Holds {
+    mode: HoldMode,
+    name: String,
+    max_message_bytes: usize,
+    longest_hop: Duration,
+    in_flight: Arc<InFlight>,
+    sends: BatchedSends,
+    has_warned: AtomicBool,
+    by_visibility: Counter,
+    by_resend: Counter,
+    hops: Counter,
+}
+
+impl Holds {
+    /// Holds the messages of this queue. A send waits for at most `linger` to share a request with others.
+    pub(crate) fn start(
+        mode: HoldMode,
+        name: &str,
+        queue: &Arc<dyn Queue>,
+        description: &Description,
+        linger: Duration,
+        requests: &Arc<Requests>,
+    ) -> Self {
+        let metrics = telemetry::Queue::named(name);
+        Self {
+            mode: mode.of(description),
+            name: short_name(queue.url()).to_owned(),
+            max_message_bytes: description.max_message_bytes,
+            // The queue must not drop a message before it becomes visible.
+            longest_hop: LONGEST_SEND_DELAY.min(description.retention.as_duration() / 2),
+            in_flight: InFlight::of(queue, description),
+            sends: BatchedSends::start(queue, linger, requests),
+            has_warned: AtomicBool::new(false),
+            by_visibility: metrics.holds(Hold::Visibility),
+            by_resend: metrics.holds(Hold::Resend),
+            hops: metrics.hops(),
+        }
+    }
+
+    /// How long a message can be held now, `visibility` by visibility.
+    pub(crate) fn reach(
+        &self,
+        message: &Message,
+        visibility: Milliseconds,
+        now: Timestamp,
+    ) -> Reach {
+        Reach {
+            visibility,
+            kept: Milliseconds::from_duration(now.since(message.kept_since)),
+            resend: self.resend(message),
+        }
+    }
+
+    fn resend(&self, message: &Message) -> Resend {
+        let wanted = match self.mode {
+            HoldMode::Visibility => return Resend::Never,
+            HoldMode::Resend => Resend::Always,
+            HoldMode::Auto if self.in_flight.is_high() => Resend::Always,
+            HoldMode::Auto => Resend::IfNeeded,
+        };
+        if envelope::has_room(message, self.max_message_bytes) {
+            return wanted;
+        }
+        if wanted == Resend::Always && !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                queue = self.name,
+                "a message has no room for the attribute {ENVELOPE} (SQS allows 10 attributes, and this queue messages of {} bytes): such messages are held by visibility, for at most 12 hours",
+                self.max_message_bytes
+            );
+        }
+        Resend::Never
+    }
+
+    /// Notes that a message is held by visibility.
+    pub(crate) fn hidden(&self) {
+        self.by_visibility.increment(1);
+        self.in_flight.add();
+    }
+
+    /// Notes a failed request: SQS reports that too many messages are in flight.
+    pub(crate) fn failed(&self, error: &QueueError) {
+        if error.code.ends_with("OverLimit") {
+            self.in_flight.over_limit();
+        }
+    }
+
+    /// Sends a message again that waits until its envelope's due time. It may be deleted once this succeeds.
+    pub(crate) async fn send_again(
+        &self,
+        message: &Message,
+        envelope: &Envelope,
+        now: Timestamp,
+        until: Instant,
+    ) -> Result<(), SubmitError> {
+        let left = envelope.due.since(now).min(self.longest_hop);
+        self.sends
+            .send(envelope::seal(envelope, message, left), until)
+            .await?;
+        self.by_resend.increment(1);
+        if envelope.hops > 0 {
+            self.hops.increment(1);
+        }
+        Ok(())
+    }
+}

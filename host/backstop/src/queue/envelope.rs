@@ -1,0 +1,53 @@
+//! What a message that was sent again carries along.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Milliseconds, Timestamp};
+
+/// How much earlier than its due time a message may come: the clocks of SQS and of this machine differ.
+const EARLY: Duration = Duration::from_secs(1);
+
+/// What a message that was sent again carries along.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Envelope {
+    /// The id of the message when it was first sent.
+    pub id: String,
+    /// When it was first sent.
+    pub sent: Timestamp,
+    /// When it was first received.
+    pub first_received: Timestamp,
+    /// Who sent it first, if SQS reported that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+    /// Its failed attempts.
+    pub attempts: u32,
+    /// The delay before its next attempt.
+    pub delay: Milliseconds,
+    /// When its next attempt is due.
+    pub due: Timestamp,
+    /// How often it was sent again without an attempt in between, because SQS delays a message for 15 minutes at most.
+    #[serde(default)]
+    pub hops: u32,
+    /// The digests of the policy that decided about its last failure, separated by commas.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub policy: String,
+}
+
+impl Envelope {
+    /// How long it is until the next attempt is due. `None` if it is due.
+    pub(crate) fn early_by(&self, now: Timestamp) -> Option<Duration> {
+        let left = self.due.since(now);
+        (left > EARLY).then_some(left)
+    }
+
+    /// The envelope of a message that came before it was due.
+    pub(crate) fn hopped(&self) -> Self {
+        Self {
+            hops: self.hops.saturating_add(1),
+            ..self.clone()
+        }
+    }
+}

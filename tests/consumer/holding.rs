@@ -1,0 +1,441 @@
+//! How messages wait for their next attempt, by visibility and sent again: on a local queue with the clock paused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use backstop::decision::{Action, Bounds, Hold};
+use backstop::failure::Error;
+use backstop::handler::{Handler, function};
+use backstop::internal::consumer::{self, Consumer, Options};
+use backstop::internal::decider::Decider;
+use backstop::internal::hold::ENVELOPE;
+use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
+use backstop::internal::record::Observer;
+use backstop::queue::{
+    Attribute, Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
+};
+use backstop::record::DecisionRecord;
+use backstop::{HoldMode, Summary};
+use backstop_engine::{Limits, Sandbox};
+use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const HOUR: u64 = 3_600;
+
+/// A queue, a policy, and what its hosts saw and decided.
+struct World {
+    connections: Connections,
+    queue: Arc<LocalQueue>,
+    policy: &'static str,
+    settings: Vec<(&'static str, &'static str)>,
+    options: Options,
+    started: Instant,
+    /// The attempts of all hosts: when, and the message as the handler saw it.
+    attempts: Arc<Mutex<Vec<(Duration, Message)>>>,
+    decisions: Arc<Decisions>,
+}
+
+#[derive(Default)]
+struct Decisions(Mutex<Vec<DecisionRecord>>);
+
+impl Observer for Decisions {
+    fn decided(&self, record: &DecisionRecord) {
+        self.0.lock().unwrap().push(record.clone());
+    }
+}
+
+/// A running host of the queue.
+struct Host {
+    stop: CancellationToken,
+    run: JoinHandle<Summary>,
+}
+
+impl Host {
+    async fn stopped(self) -> Summary {
+        self.stop.cancel();
+        self.run.await.unwrap()
+    }
+}
+
+impl World {
+    fn new(settings: &[(&'static str, &'static str)], hold: HoldMode) -> Self {
+        let connections = Connections::default();
+        Self {
+            queue: connections.local.set_up("orders", LocalSettings::default()),
+            connections,
+            policy: "linear",
+            settings: settings.to_vec(),
+            options: Options {
+                hold,
+                ..Options::default()
+            },
+            started: Instant::now(),
+            attempts: Arc::default(),
+            decisions: Arc::default(),
+        }
+    }
+
+    async fn send(&self, messages: impl IntoIterator<Item = Outgoing>) {
+        let messages: Vec<_> = messages.into_iter().collect();
+        for batch in messages.chunks(BATCH_ENTRIES) {
+            for sent in self.queue.send(batch).await.unwrap() {
+                sent.unwrap();
+            }
+        }
+    }
+
+    /// Starts a host whose handler fails the first `failures` attempts of each message, by the receive count.
+    async fn host(&self, failures: u32) -> Host {
+        let (attempts, started) = (Arc::clone(&self.attempts), self.started);
+        let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
+            let seen = (started.elapsed(), (*message).clone());
+            attempts.lock().unwrap().push(seen);
+            async move {
+                if message.receive_count.get() <= failures {
+                    return Err(Error {
+                        status: Some(503),
+                        ..Error::new("HTTP 503", "busy")
+                    });
+                }
+                Ok(())
+            }
+        }));
+        let sandbox = Sandbox::new(Limits::default()).unwrap();
+        let part = PartSpec {
+            source: Source::builtin(self.policy),
+            settings: self.settings.iter().copied().collect(),
+        };
+        let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();
+        let bounds = Bounds::default();
+        let decisions = Arc::clone(&self.decisions) as Arc<dyn Observer>;
+        let decider = Decider::new("orders", policy, bounds).observed_by(decisions);
+        let checked = consumer::check(
+            &self.connections,
+            self.queue.url(),
+            None,
+            handler.as_ref(),
+            &decider,
+            &bounds,
+            &self.options,
+        );
+        let (ready, _) = checked.await.unwrap();
+        let consumer = Consumer::new("orders", ready, handler, decider, self.options.clone());
+        let stop = CancellationToken::new();
+        let run = tokio::spawn(consumer.run(stop.clone()));
+        Host { stop, run }
+    }
+
+    /// Runs one host until the queue is empty.
+    async fn run(&self, failures: u32) -> Summary {
+        let host = self.host(failures).await;
+        self.queue.emptied().await;
+        host.stopped().await
+    }
+
+    fn times(&self) -> Vec<u64> {
+        let attempts = self.attempts.lock().unwrap();
+        attempts.iter().map(|(when, _)| when.as_secs()).collect()
+    }
+
+    fn seen(&self) -> Vec<Message> {
+        let attempts = self.attempts.lock().unwrap();
+        attempts
+            .iter()
+            .map(|(_, message)| message.clone())
+            .collect()
+    }
+
+    fn holds(&self) -> Vec<Hold> {
+        let decisions = self.decisions.0.lock().unwrap();
+        decisions
+            .iter()
+            .map(|record| record.decision.hold)
+            .collect()
+    }
+}
+
+/// A message with everything that a sender can set.
+fn full() -> Outgoing {
+    Outgoing {
+        attributes: [
+            ("tenant".to_owned(), Attribute::string("t-1")),
+            ("count".to_owned(), Attribute::number(7)),
+        ]
+        .into(),
+        group: Some("fair".to_owned()),
+        trace_header: Some("Root=1-2-3".to_owned()),
+        ..Outgoing::new("{\"order\": 1}")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_of_hours_and_of_days_ends_to_the_second_and_costs_no_attempt() {
+    for (base, hours, hold) in [
+        ("11h", 11, Hold::Visibility),
+        ("13h", 13, Hold::Resend),
+        ("3d", 72, Hold::Resend),
+    ] {
+        let world = World::new(&[("base", base), ("cap", "14d")], HoldMode::Auto);
+        world.send([full()]).await;
+        let summary = world.run(1).await;
+        let [first, second] = world.times()[..] else {
+            panic!("{base}: {:?}", world.times());
+        };
+        let due = first + hours * HOUR;
+        assert!(
+            (due..=due + 2).contains(&second),
+            "{base}: {second} and not {due}"
+        );
+        assert_eq!(world.holds(), [hold], "{base}");
+        assert_eq!((summary.retried, summary.succeeded), (1, 1));
+        let hops = if hold == Hold::Resend { hours * 4 } else { 0 };
+        assert!(
+            (hops..=hops + 1).contains(&summary.sent_again),
+            "{base}: {summary:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_handler_sees_a_message_that_was_sent_again_as_it_was() {
+    let world = World::new(&[("base", "40m")], HoldMode::Resend);
+    world.send([full()]).await;
+    world.run(3).await;
+    let seen = world.seen();
+    assert_eq!(seen.len(), 4);
+    for (attempt, message) in (1..).zip(&seen) {
+        let expected = Message {
+            receive_count: NonZeroU32::new(attempt).unwrap(),
+            receipt_handle: message.receipt_handle.clone(),
+            received: message.received,
+            kept_since: message.kept_since,
+            envelope: message.envelope.clone(),
+            ..seen[0].clone()
+        };
+        assert_eq!(*message, expected);
+        assert!(!message.attributes.contains_key(ENVELOPE));
+    }
+    let decisions = world.decisions.0.lock().unwrap();
+    let history: Vec<_> = decisions
+        .iter()
+        .map(|record| {
+            let failure = &record.failure;
+            let previous = failure.previous_delay.map(|delay| delay.0 / 60_000);
+            (
+                failure.attempt.get(),
+                previous,
+                record.hops,
+                record.duplicate,
+            )
+        })
+        .collect();
+    // Hops of 15 minutes: 40 are 3, 80 are 6.
+    assert_eq!(
+        history,
+        [
+            (1, None, 0, false),
+            (2, Some(40), 2, false),
+            (3, Some(80), 5, false)
+        ]
+    );
+    assert!(decisions[2].failure.age.0 >= 120 * 60_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_hosts_decide_as_one() {
+    for policy in [
+        "full-jitter",
+        "equal-jitter",
+        "linear",
+        "decorrelated-jitter",
+    ] {
+        let decided = async |hosts: usize| {
+            let mut world = World::new(&[("base", "10m"), ("cap", "2h")], HoldMode::Resend);
+            world.policy = policy;
+            world
+                .send((0..20).map(|number| Outgoing::new(number.to_string())))
+                .await;
+            let mut running = Vec::new();
+            for _ in 0..hosts {
+                running.push(world.host(5).await);
+            }
+            world.queue.emptied().await;
+            for host in running {
+                host.stopped().await;
+            }
+            let decisions = world.decisions.0.lock().unwrap();
+            // The ids differ from run to run, and with them the random numbers: by the numbers of the failure, then.
+            decisions
+                .iter()
+                .map(|record| {
+                    let failure = &record.failure;
+                    assert_eq!(
+                        failure.random,
+                        backstop::failure::random(&failure.message_id, failure.attempt)
+                    );
+                    (failure.attempt.get(), failure.previous_delay.is_some())
+                })
+                .fold(BTreeMap::new(), |mut counts, key| {
+                    *counts.entry(key).or_insert(0) += 1;
+                    counts
+                })
+        };
+        let one = decided(1).await;
+        assert_eq!(one, decided(3).await, "{policy}");
+        assert_eq!(one.values().sum::<i32>(), 100);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_without_room_for_the_envelope_is_held_by_visibility() {
+    let many = Outgoing {
+        attributes: (0..10)
+            .map(|number| (format!("a{number}"), Attribute::number(number)))
+            .collect(),
+        ..Outgoing::new("ten attributes")
+    };
+    let large = Outgoing::new("x".repeat(BATCH_BYTES));
+    for message in [many, large] {
+        let world = World::new(&[("base", "13h"), ("cap", "14d")], HoldMode::Resend);
+        world.send([message.clone()]).await;
+        let summary = world.run(1).await;
+        assert_eq!(world.holds(), [Hold::Visibility]);
+        assert_eq!((summary.sent_again, summary.succeeded), (0, 1));
+        let seen = world.seen();
+        assert_eq!(
+            (&seen[1].attributes, &seen[1].body),
+            (&message.attributes, &message.body)
+        );
+        // Cut to what SQS allows.
+        assert!(world.times()[1] < 12 * HOUR);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fifo_queue_holds_by_visibility() {
+    let mut world = World::new(&[("base", "1h")], HoldMode::Auto);
+    world.queue = world.connections.local.named("orders.fifo");
+    world
+        .send([Outgoing {
+            deduplication_id: Some("1".to_owned()),
+            ..full()
+        }])
+        .await;
+    let summary = world.run(1).await;
+    assert_eq!(
+        (world.holds(), summary.sent_again),
+        (vec![Hold::Visibility], 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fifo_queue_that_is_to_send_its_messages_again_is_a_fault() {
+    let connections = Connections::default();
+    let options = Options {
+        hold: HoldMode::Resend,
+        ..Options::default()
+    };
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let part = PartSpec {
+        source: Source::builtin("linear"),
+        settings: Default::default(),
+    };
+    let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();
+    let bounds = Bounds::default();
+    let decider = Decider::new("orders", policy, bounds);
+    let handler = function(|_| async { Ok(()) });
+    let url = "local:orders.fifo";
+    let checked = consumer::check(
+        &connections,
+        url,
+        None,
+        &handler,
+        &decider,
+        &bounds,
+        &options,
+    );
+    let fault = checked.await.unwrap_err().to_string();
+    assert!(fault.contains("would go behind its group"), "{fault}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_past_the_retention_of_their_queue_wait_by_being_sent_again() {
+    let mut world = World::new(&[("base", "30m")], HoldMode::Auto);
+    let settings = LocalSettings {
+        retention: Duration::from_secs(HOUR),
+        ..LocalSettings::default()
+    };
+    world
+        .connections
+        .local
+        .set_up("orders-dead-letters", settings.clone());
+    world.queue = world.connections.local.set_up("orders", settings);
+    world.send([full()]).await;
+    let summary = world.run(4).await;
+    assert_eq!(
+        (summary.retried, summary.dead_lettered, summary.succeeded),
+        (4, 0, 1)
+    );
+    let decisions = world.decisions.0.lock().unwrap();
+    assert_eq!(decisions[0].decision.hold, Hold::Visibility);
+    let Action::Retry { delay } = decisions[3].decision.action else {
+        panic!("{:?}", decisions[3].decision);
+    };
+    // Held for longer than the queue keeps any message.
+    assert_eq!(
+        (decisions[3].decision.hold, delay.0),
+        (Hold::Resend, 2 * 3_600_000)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_envelope_is_no_envelope() {
+    let world = World::new(&[("base", "1m")], HoldMode::Auto);
+    let mut forged = full();
+    forged
+        .attributes
+        .insert(ENVELOPE.to_owned(), Attribute::string("{\"id\": 1}"));
+    world.send([forged.clone()]).await;
+    let summary = world.run(1).await;
+    assert_eq!(summary.succeeded, 1);
+    assert_eq!(world.seen()[0].attributes, forged.attributes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_queue_delivers_no_more_than_its_limit_of_messages_in_flight() {
+    let connections = Connections::default();
+    let settings = LocalSettings {
+        max_in_flight: 15,
+        ..LocalSettings::default()
+    };
+    let queue = connections.local.set_up("orders", settings);
+    for number in 0..20 {
+        queue
+            .send(&[Outgoing::new(number.to_string())])
+            .await
+            .unwrap();
+    }
+    let take = async |wait| {
+        queue
+            .receive(10, wait, VisibilityTimeout::from_seconds(30))
+            .await
+    };
+    assert_eq!(take(Duration::ZERO).await.unwrap().len(), 10);
+    assert_eq!(take(Duration::ZERO).await.unwrap().len(), 5);
+    assert_eq!(queue.describe().await.unwrap().in_flight, Some(15));
+    // A short poll fails; a long poll waits until there is room.
+    assert_eq!(take(Duration::ZERO).await.unwrap_err().code, "OverLimit");
+    let began = Instant::now();
+    assert_eq!(take(Duration::from_secs(20)).await.unwrap().len(), 0);
+    assert_eq!(take(Duration::from_secs(20)).await.unwrap().len(), 10);
+    assert_eq!(began.elapsed().as_secs(), 30);
+}
