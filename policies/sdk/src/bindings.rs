@@ -15,7 +15,7 @@ pub mod backstop {
             #[used]
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
-            /// How much a line matters.
+            /// The level of a line.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Level {
@@ -53,7 +53,7 @@ pub mod backstop {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// One line. The host keeps at most 4 KiB and 256 lines for each decision and drops the rest.
+            /// Writes one line. The host keeps at most 4 KiB and 256 lines for each decision and drops the rest.
             #[allow(async_fn_in_trait)]
             pub fn log(level: Level, message: &str) -> () {
                 unsafe {
@@ -74,7 +74,7 @@ pub mod backstop {
                 }
             }
         }
-        /// Looks into the message that failed.
+        /// Reads the body of the message that failed.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod payload {
             #[used]
@@ -82,9 +82,9 @@ pub mod backstop {
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             #[allow(unused_unsafe, clippy::all)]
-            /// The JSON text at an RFC 6901 pointer, as it stands in the message: digits, escapes and spaces within it are the sender's. None where the payload is not JSON, is nested deeper than 127 levels, or has nothing there. Of several members by the same name, the last one counts.
+            /// The JSON text at an RFC 6901 pointer, unchanged, with the sender's digits, escapes and spaces. None if the body is not JSON, is nested deeper than 127 levels, or has no value there. Of several members with the same name, the last one counts.
             ///
-            /// A policy that asks too often (some 15,000 times), for too much (16 MiB) or for too deep a way (64 MiB looked through) in one decision is stopped.
+            /// A policy is stopped if one decision makes too many calls (about 15,000), reads too much (16 MiB) or makes the host parse too much (64 MiB).
             #[allow(async_fn_in_trait)]
             pub fn get(pointer: &str) -> ::core::option::Option<_rt::String> {
                 unsafe {
@@ -141,31 +141,31 @@ pub mod backstop {
                 }
             }
         }
-        /// The values that pass between the host and a policy.
+        /// The types that the host and a policy exchange.
         ///
-        /// A policy is a pure function of its settings, the failure and the payload: the same input gives the same decision in every process, so that every decision can be replayed.
+        /// A policy is a pure function of its settings, the failure and the payload: the same input gives the same decision in every process, so every decision can be replayed.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod types {
             #[used]
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// A span of time in whole milliseconds, up to 49 days. Not u64: some JavaScript engines round 64-bit integers.
+            /// A duration in whole milliseconds, up to 49 days. Not u64, because some JavaScript engines round 64-bit integers.
             pub type Milliseconds = u32;
-            /// A point in time: milliseconds since 1970-01-01T00:00:00Z, a whole number. Not u64, for the same reason; exact for the next 285,000 years.
+            /// A point in time: milliseconds since 1970-01-01T00:00:00Z, a whole number. Not u64, for the same reason; f64 is exact for the next 285,000 years.
             pub type Timestamp = f64;
-            /// What went wrong in one attempt.
+            /// The error of one attempt.
             #[derive(Clone, PartialEq)]
             pub struct Error {
-                /// The error's type or code as its source reports it: `ThrottlingException`, `Sandbox.Timedout`, `ECONNRESET`, `HTTP 503`, `exit 3`. Cut at 4 KiB by the host.
+                /// The error's type or code as its source reports it, for example `ThrottlingException`, `Sandbox.Timedout`, `ECONNRESET`, `HTTP 503`, `exit 3`. The host cuts it at 4 KiB.
                 pub code: _rt::String,
-                /// The error's text, cut at 4 KiB by the host.
+                /// The error's message. The host cuts it at 4 KiB.
                 pub message: _rt::String,
-                /// The HTTP status, where the source has one.
+                /// The HTTP status, if the source has one.
                 pub status: ::core::option::Option<u16>,
-                /// How long the failing service asked to be left alone (`Retry-After`, `x-amz-retry-after`).
+                /// The delay that the failing service asked for (`Retry-After`, `x-amz-retry-after`).
                 pub retry_after: ::core::option::Option<Milliseconds>,
-                /// What else the source reports, by name: the headers of an HTTP answer (names in lower case), the `requestId` of a function. At most 4 KiB in all, and at most 100 of them: the host leaves the largest out.
+                /// Other details from the source, by name: the headers of an HTTP response (names in lower case), the `requestId` of a function. At most 4 KiB in total and at most 100 entries; the host omits the largest.
                 pub details: _rt::Vec<(_rt::String, _rt::String)>,
             }
             impl ::core::fmt::Debug for Error {
@@ -182,16 +182,16 @@ pub mod backstop {
                         .finish()
                 }
             }
-            /// What kind of failure an error is.
+            /// The class of an error.
             #[derive(Clone, PartialEq)]
             pub enum ErrorClass {
-                /// Likely to pass by itself.
+                /// A retry is likely to succeed.
                 Transient,
-                /// The other side asks for less load.
+                /// The failing service asks for less load.
                 Throttled,
-                /// Will fail again however often it is tried.
+                /// Every retry will fail.
                 Permanent,
-                /// A class of the policy's own, by a name of 1 to 128 bytes.
+                /// A class of the policy's own, with a name of 1 to 128 bytes.
                 Other(_rt::String),
             }
             impl ::core::fmt::Debug for ErrorClass {
@@ -218,23 +218,23 @@ pub mod backstop {
             /// One failed attempt of one message.
             #[derive(Clone, PartialEq)]
             pub struct Failure {
-                /// Identifies the message through all of its attempts. At most 128 bytes: the host gives a longer id as `sha256:` and its SHA-256 digest in hexadecimal digits.
+                /// Identifies the message in all its attempts. At most 128 bytes: the host replaces a longer id with `sha256:` and its SHA-256 digest in hexadecimal digits.
                 pub message_id: _rt::String,
-                /// The ARN of the queue or the function that the message belongs to; `local:NAME` for a queue in the host's own memory. Cut at 256 bytes.
+                /// The ARN of the message's queue or function, or `local:NAME` for a queue in the host's memory. The host cuts it at 256 bytes.
                 pub source: _rt::String,
-                /// How many attempts have been made, the one that failed included: 1 after the first.
+                /// The number of attempts so far, including the one that failed: 1 after the first.
                 pub attempt: u32,
-                /// From when the message was first sent to when this attempt failed.
+                /// The time from when the message was first sent to this failure.
                 pub age: Milliseconds,
-                /// When this attempt failed. With `age`, the only time that a policy knows.
+                /// When this attempt failed. A policy has no clock: this and `age` are the only times that it gets.
                 pub failed_at: Timestamp,
-                /// The delay before the attempt that failed: none after the first, and none where the host does not know it (a consumer that restarted in between).
+                /// The delay before the attempt that failed. None after the first attempt, and if the host does not know it because it restarted in between.
                 pub previous_delay: ::core::option::Option<Milliseconds>,
-                /// Why it failed.
+                /// The error.
                 pub error: Error,
-                /// The message's attributes, as text (a binary one in base64), in no order that means anything. At most 16 KiB in all, names and values, and at most 100 of them: the host leaves the largest out whole, and of equal ones the last by name, until the others fit.
+                /// The message's attributes as text (binary ones in base64), in no particular order. At most 16 KiB of names and values, and at most 100 attributes: the host omits the largest, of equal ones the last by name, until the others fit.
                 pub attributes: _rt::Vec<(_rt::String, _rt::String)>,
-                /// A uniformly random number in [0, 1): the same whenever this failure is decided again, independent for every other. The only randomness that a policy has.
+                /// A uniformly distributed random number in [0, 1). It is the same in every evaluation of this failure and independent of those of other failures. A policy has no other source of randomness.
                 pub random: f64,
             }
             impl ::core::fmt::Debug for Failure {
@@ -255,14 +255,14 @@ pub mod backstop {
                         .finish()
                 }
             }
-            /// What becomes of the message.
+            /// What to do with the message.
             #[derive(Clone, PartialEq)]
             pub enum Verdict {
-                /// Tried again, after the delay.
+                /// Retry it after the delay.
                 Retry,
-                /// Moved to the dead-letter queue, with this reason (not empty).
+                /// Move it to the dead-letter queue, with this reason (not empty).
                 DeadLetter(_rt::String),
-                /// Dropped, with this reason (not empty).
+                /// Delete it, with this reason (not empty).
                 Discard(_rt::String),
             }
             impl ::core::fmt::Debug for Verdict {
@@ -282,7 +282,7 @@ pub mod backstop {
                 }
             }
         }
-        /// The classification that the host has for whoever writes none: for the errors that a policy has nothing of its own to say about.
+        /// The host's default classification, for errors that a policy has no rule for.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod default_classifier {
             #[used]
@@ -292,7 +292,7 @@ pub mod backstop {
             pub type Error = super::super::super::backstop::policy::types::Error;
             pub type ErrorClass = super::super::super::backstop::policy::types::ErrorClass;
             #[allow(unused_unsafe, clippy::all)]
-            /// The class by the table in `policies/backoff/src/classify.rs`, which knows the codes of AWS and of networks: by the code, then by the HTTP status. A later host may know more codes.
+            /// The class from the table in `policies/backoff/src/classify.rs`, which has the codes of AWS and of networks: by the code, then by the HTTP status. Later hosts may know more codes.
             #[allow(async_fn_in_trait)]
             pub fn classify(error: &Error) -> ErrorClass {
                 unsafe {
@@ -447,7 +447,7 @@ pub mod backstop {
 pub mod exports {
     pub mod backstop {
         pub mod policy {
-            /// Takes the settings that the operator gives a policy. Default: any setting is refused.
+            /// Receives the operator's settings. Default: rejects any setting.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod settings {
                 #[used]
@@ -545,7 +545,7 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// Called once, before anything else, in every instance. An error refuses the settings: the policy is not put to work with them.
+                    /// Called once in every instance, before any other function. An error rejects the settings, and the policy is not activated with them.
                     #[allow(async_fn_in_trait)]
                     fn configure(
                         settings: _rt::Vec<(_rt::String, _rt::String)>,
@@ -580,7 +580,7 @@ pub mod exports {
                         * ::core::mem::size_of::<*const u8>()],
                 );
             }
-            /// Says what kind of failure an error is. Default: the table in `policies/backoff/src/classify.rs`.
+            /// Classifies an error. Default: the table in `policies/backoff/src/classify.rs`.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod classifier {
                 #[used]
@@ -729,7 +729,7 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// The first question asked about a failure.
+                    /// Called first for each failure.
                     #[allow(async_fn_in_trait)]
                     fn classify(error: Error) -> ErrorClass;
                 }
@@ -764,7 +764,7 @@ pub mod exports {
                         * ::core::mem::size_of::<*const u8>()],
                 );
             }
-            /// Says how long to wait before the next attempt. Default: exponential with full jitter, base 1 s, cap 12 h; at least `retry-after`, beyond the cap too, up to 14 days.
+            /// Computes the delay before the next attempt. Default: exponential with full jitter, base 1 s, cap 12 h; at least `retry-after`, even beyond the cap, up to 14 days.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod backoff {
                 #[used]
@@ -1031,7 +1031,7 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// Asked only when the verdict is `retry`. The host cuts an answer to what the queue allows (12 h on SQS); one over 14 days is taken for a fault of the policy.
+                    /// Called only if the verdict is `retry`. The host shortens the delay to what the queue allows (12 h on SQS). A delay over 14 days is an invalid answer.
                     #[allow(async_fn_in_trait)]
                     fn delay(failure: Failure, class: ErrorClass) -> Milliseconds;
                 }
@@ -1048,7 +1048,7 @@ pub mod exports {
                 #[doc(hidden)]
                 pub use __export_backstop_policy_backoff_0_1_0_cabi;
             }
-            /// Says whether there is a next attempt. Default: dead-letter what is permanent, retry the rest.
+            /// Decides whether there is a next attempt. Default: dead-letters permanent errors and retries others.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod dead_lettering {
                 #[used]
@@ -1376,7 +1376,7 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// Asked after `classify`, before `delay`.
+                    /// Called after `classify` and before `delay`.
                     #[allow(async_fn_in_trait)]
                     fn judge(failure: Failure, class: ErrorClass) -> Verdict;
                 }
