@@ -1,4 +1,4 @@
-//! What the consumer costs: API requests for each message, throughput compared with a bare loop of the SDK, memory at rest.
+//! What the consumer costs: API requests for each message, memory at rest.
 //!
 //! `make bench` runs it, against fauxqs on the loopback address, and prints a table.
 #![allow(
@@ -8,7 +8,7 @@
 )]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backstop::Summary;
 use backstop::decision::Bounds;
@@ -16,9 +16,7 @@ use backstop::failure::Error;
 use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{self, Consumer, Options};
 use backstop::internal::decider::Decider;
-use backstop::internal::queue::{BATCH_ENTRIES, Sqs};
-use backstop::queue::{Connections, Message, Queue, VisibilityTimeout};
-use backstop_core::clock;
+use backstop::queue::{Connections, Message};
 use backstop_engine::{Limits, Sandbox};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::backstop::Running;
@@ -28,9 +26,6 @@ use tokio_util::sync::CancellationToken;
 
 const MESSAGES: usize = 10_000;
 
-/// Rounds of each side of the comparison of throughput, in turns; the best of each counts.
-const ROUNDS: usize = 5;
-
 #[tokio::main]
 async fn main() {
     needs_credentials();
@@ -38,7 +33,7 @@ async fn main() {
     let fine = consume(MESSAGES, |_| async { Ok(()) }).await;
     row(
         "all succeed",
-        format!("{:.3}", fine.summary.requests_per_message),
+        format!("{:.3}", fine.requests_per_message),
         "goal: 0.22 or less",
     );
     let flaky = consume(MESSAGES, |message: Arc<Message>| async move {
@@ -50,28 +45,8 @@ async fn main() {
     .await;
     row(
         "each fails once",
-        format!("{:.3}", flaky.summary.requests_per_message),
+        format!("{:.3}", flaky.requests_per_message),
         "goal: 0.45 or less",
-    );
-
-    println!("\nthroughput, {MESSAGES} messages, the best of {ROUNDS} rounds in turns");
-    let (mut bare, mut ours) = (0.0_f64, 0.0_f64);
-    for _ in 0..ROUNDS {
-        bare = bare.max(rate(bare_loop(MESSAGES).await));
-        ours = ours.max(rate(consume(MESSAGES, |_| async { Ok(()) }).await.took));
-    }
-    row(
-        "a bare loop of receive and delete",
-        format!("{bare:.0}/s"),
-        "",
-    );
-    row(
-        "the consumer",
-        format!("{ours:.0}/s"),
-        &format!(
-            "{:.0} % of the bare loop; goal: 90 % or more",
-            100.0 * ours / bare
-        ),
     );
 
     println!("\nmemory at rest, one queue, full-jitter");
@@ -97,11 +72,6 @@ fn row(what: &str, figure: String, remark: &str) {
     println!("  {what:<36} {figure:>10}   {remark}");
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-fn rate(took: Duration) -> f64 {
-    MESSAGES as f64 / took.as_secs_f64()
-}
-
 async fn filled(count: usize) -> Queues {
     let queues = Queues::standard(&fauxqs().endpoint, &[]).await;
     queues
@@ -110,13 +80,8 @@ async fn filled(count: usize) -> Queues {
     queues
 }
 
-struct Consumed {
-    summary: Summary,
-    took: Duration,
-}
-
-/// Runs a consumer over this many messages, from its start to the last delete.
-async fn consume<F, W>(count: usize, work: F) -> Consumed
+/// Runs a consumer over this many messages, until the last is deleted.
+async fn consume<F, W>(count: usize, work: F) -> Summary
 where
     F: Fn(Arc<Message>) -> W + Send + Sync + 'static,
     W: Future<Output = Result<(), Error>> + Send + 'static,
@@ -149,51 +114,12 @@ where
     let consumer = Consumer::new("orders", ready, handler, decider, options);
     let stats = consumer.stats();
     let stop = CancellationToken::new();
-    let started = clock::instant();
     let run = tokio::spawn(consumer.run(stop.clone()));
-    let took = until(started, || {
-        stats.succeeded.get() >= u64::try_from(count).unwrap()
-    })
-    .await;
-    stop.cancel();
-    Consumed {
-        summary: run.await.unwrap(),
-        took,
-    }
-}
-
-async fn until(started: Instant, done: impl Fn() -> bool) -> Duration {
-    while !done() {
+    while stats.succeeded.get() < u64::try_from(count).unwrap() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    started.elapsed()
-}
-
-/// The simplest loop: receive ten, delete ten, with the same SDK.
-async fn bare_loop(count: usize) -> Duration {
-    let queues = filled(count).await;
-    let queue = Sqs::new(&aws::config(&queues.endpoint).await).queue(&queues.url);
-    let visibility = VisibilityTimeout::rounded_up(Duration::from_secs(30));
-    let started = clock::instant();
-    let mut deleted = 0;
-    while deleted < count {
-        let messages = queue
-            .receive(BATCH_ENTRIES, Duration::from_secs(20), visibility)
-            .await
-            .unwrap();
-        let handles: Vec<_> = messages
-            .into_iter()
-            .map(|message| message.receipt_handle)
-            .collect();
-        deleted += queue
-            .delete(&handles)
-            .await
-            .unwrap()
-            .iter()
-            .filter(|result| result.is_ok())
-            .count();
-    }
-    started.elapsed()
+    stop.cancel();
+    run.await.unwrap()
 }
 
 /// The resident memory of `backstop run` three seconds after it is ready, in MiB.

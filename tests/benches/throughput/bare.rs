@@ -1,0 +1,93 @@
+//! Loops of receive and delete, as many as are asked for, with the SDK as it is. With failures, a loop also hides the failed messages of a batch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
+};
+use backstop_tests::aws;
+use tokio::sync::Notify;
+
+use crate::Work;
+use crate::run::Clock;
+
+/// How long a failed message is hidden, in seconds: longer than a run.
+const HIDDEN: i32 = 60;
+
+/// Consumes the messages, and ends with the process.
+pub(crate) async fn run(work: Work) {
+    let client = Client::new(&aws::config(&work.endpoint).await);
+    let work = Arc::new(work);
+    let left = Arc::new(AtomicUsize::new(work.messages));
+    let done = Arc::new(Notify::new());
+    let clock = Clock::start();
+    for _ in 0..work.polls {
+        let (client, work) = (client.clone(), Arc::clone(&work));
+        let (left, done) = (Arc::clone(&left), Arc::clone(&done));
+        tokio::spawn(async move {
+            loop {
+                let settled = turn(&client, &work).await;
+                if left.fetch_sub(settled, Ordering::Relaxed) == settled {
+                    done.notify_one();
+                }
+            }
+        });
+    }
+    done.notified().await;
+    clock.end();
+}
+
+/// Receives ten messages and settles them. Returns how many there were.
+async fn turn(client: &Client, work: &Work) -> usize {
+    let received = client
+        .receive_message()
+        .queue_url(&work.url)
+        .max_number_of_messages(10)
+        .wait_time_seconds(20)
+        .send()
+        .await
+        .unwrap();
+    let messages = received.messages.unwrap_or_default();
+    let count = messages.len();
+    let fails = |message: &Message| work.fails(message.body().unwrap());
+    let (failed, succeeded): (Vec<_>, Vec<_>) = messages.into_iter().partition(fails);
+    tokio::join!(delete(client, work, succeeded), hide(client, work, failed));
+    count
+}
+
+async fn delete(client: &Client, work: &Work, messages: Vec<Message>) {
+    if messages.is_empty() {
+        return;
+    }
+    let entries = messages.into_iter().enumerate().map(|(id, message)| {
+        let entry = DeleteMessageBatchRequestEntry::builder().id(id.to_string());
+        entry
+            .set_receipt_handle(message.receipt_handle)
+            .build()
+            .unwrap()
+    });
+    let request = client.delete_message_batch().queue_url(&work.url);
+    let answer = request.set_entries(Some(entries.collect())).send().await;
+    assert!(answer.unwrap().failed.is_empty());
+}
+
+async fn hide(client: &Client, work: &Work, messages: Vec<Message>) {
+    if messages.is_empty() {
+        return;
+    }
+    let entries = messages.into_iter().enumerate().map(|(id, message)| {
+        let entry = ChangeMessageVisibilityBatchRequestEntry::builder().id(id.to_string());
+        let entry = entry.visibility_timeout(HIDDEN);
+        entry
+            .set_receipt_handle(message.receipt_handle)
+            .build()
+            .unwrap()
+    });
+    let request = client
+        .change_message_visibility_batch()
+        .queue_url(&work.url);
+    let answer = request.set_entries(Some(entries.collect())).send().await;
+    assert!(answer.unwrap().failed.is_empty());
+}

@@ -1,0 +1,88 @@
+//! Backstop's library with a Rust function as the handler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::decision::Bounds;
+use backstop::failure::Error;
+use backstop::handler::{Handler, function};
+use backstop::internal::consumer::{self, Consumer, Options, Stats};
+use backstop::internal::decider::Decider;
+use backstop::queue::{Connections, Message};
+use backstop_engine::{Limits, Sandbox};
+use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::Work;
+use crate::run::Clock;
+
+/// How long an idle consumer is watched: three polls of 20 s have ended or are under way.
+const WATCHED: Duration = Duration::from_secs(59);
+
+/// Consumes the messages, and ends with the process.
+pub(crate) async fn run(work: Work) {
+    let messages = u64::try_from(work.messages).unwrap();
+    let consumer = start(work).await;
+    let stats = consumer.stats();
+    let clock = Clock::start();
+    tokio::spawn(consumer.run(CancellationToken::new()));
+    while settled(&stats) < messages {
+        sleep(Duration::from_millis(2)).await;
+    }
+    clock.end();
+}
+
+fn settled(stats: &Stats) -> u64 {
+    assert_eq!(stats.unsettled.get() + stats.fallbacks.get(), 0);
+    stats.succeeded.get() + stats.retried.get()
+}
+
+/// Serves an empty queue, and prints the number of its receives.
+pub(crate) async fn idle(work: Work) {
+    let consumer = start(work).await;
+    let stats = consumer.stats();
+    tokio::spawn(consumer.run(CancellationToken::new()));
+    sleep(WATCHED).await;
+    let (seconds, receives) = (WATCHED.as_secs(), stats.receive_requests.get());
+    println!("{receives} requests in {seconds} s   goal: one in 20 s or fewer");
+}
+
+/// A consumer whose policy hides failed messages for longer than a run.
+async fn start(work: Work) -> Consumer {
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let policy = PartSpec {
+        source: Source::builtin("linear"),
+        settings: [("base", "1m")].into(),
+    };
+    let policy = LivePolicy::load(&sandbox, PolicySpec::Single(policy)).unwrap();
+    let decider = Decider::new("orders", policy, Bounds::default());
+    let options = Options {
+        max_polls: work.polls,
+        max_in_flight: work.in_flight,
+        ..Options::default()
+    };
+    let connections = Connections::new(Some(work.endpoint.clone()));
+    let (url, dead_letters) = (work.url.clone(), work.dead_letters.clone());
+    let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
+        let fails = work.fails(&message.body);
+        async move {
+            match fails {
+                true => Err(Error::new("ECONNRESET", "connection reset by peer")),
+                false => Ok(()),
+            }
+        }
+    }));
+    let bounds = Bounds::default();
+    let checked = consumer::check(
+        &connections,
+        &url,
+        Some(&dead_letters),
+        handler.as_ref(),
+        &decider,
+        &bounds,
+        &options,
+    );
+    let (ready, _) = checked.await.unwrap();
+    Consumer::new("orders", ready, handler, decider, options)
+}

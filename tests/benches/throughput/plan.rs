@@ -1,0 +1,157 @@
+//! Which sides run in which settings.
+
+/// Rounds of the main comparison.
+pub(crate) const ROUNDS: usize = 3;
+
+/// The network between a side and the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Latency {
+    None,
+    TenMilliseconds,
+}
+
+impl Latency {
+    /// How the tables call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "no added latency",
+            Self::TenMilliseconds => "10 ms added to each request",
+        }
+    }
+}
+
+/// Who consumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Loops of receive and delete, with the Rust SDK.
+    Bare,
+    /// Backstop's library with a Rust function.
+    Backstop { in_flight: usize },
+    /// `sqs-consumer` of npm.
+    SqsConsumer,
+    /// Loops of receive and delete in threads, with boto3.
+    Boto3,
+}
+
+/// One side in one setting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) side: Side,
+    /// Loops, consumers or threads; the most polls of Backstop.
+    pub(crate) polls: usize,
+    pub(crate) latency: Latency,
+    /// How many of a hundred messages fail.
+    pub(crate) failing: usize,
+    pub(crate) fifo: bool,
+}
+
+impl Case {
+    const fn new(side: Side, polls: usize) -> Self {
+        Self {
+            side,
+            polls,
+            latency: Latency::None,
+            failing: 0,
+            fifo: false,
+        }
+    }
+
+    const fn failing(self, failing: usize) -> Self {
+        Self { failing, ..self }
+    }
+
+    const fn fifo(self) -> Self {
+        Self { fifo: true, ..self }
+    }
+
+    const fn behind_latency(self) -> Self {
+        let latency = Latency::TenMilliseconds;
+        Self { latency, ..self }
+    }
+
+    /// What the table calls the side.
+    pub(crate) fn name(&self) -> String {
+        let polls = self.polls;
+        match self.side {
+            Side::Bare => format!("bare loop, {polls} pollers"),
+            Side::Backstop { in_flight } => format!("Backstop, max-in-flight {in_flight}"),
+            Side::SqsConsumer => format!("sqs-consumer, {polls} consumers"),
+            Side::Boto3 => format!("boto3, {polls} threads"),
+        }
+    }
+
+    /// The side and its setting.
+    pub(crate) fn title(&self) -> String {
+        let (queue, latency) = (self.queue(), self.latency.name());
+        format!(
+            "{}: {queue}, {latency}, {} % failing",
+            self.name(),
+            self.failing
+        )
+    }
+
+    /// The kind of queue.
+    pub(crate) fn queue(&self) -> &'static str {
+        if self.fifo {
+            "FIFO queue"
+        } else {
+            "standard queue"
+        }
+    }
+
+    /// Enough for a run of some seconds.
+    pub(crate) fn messages(&self) -> usize {
+        match (self.side, self.latency) {
+            (Side::Bare | Side::Backstop { .. }, Latency::None) => 20_000,
+            (Side::Bare | Side::Backstop { .. }, Latency::TenMilliseconds) => 1_000 * self.polls,
+            (Side::SqsConsumer | Side::Boto3, _) => (1_000 * self.polls).min(6_000),
+        }
+    }
+
+    /// The sides that the goals compare run more often.
+    pub(crate) fn rounds(&self) -> usize {
+        match (self.side, self.failing, self.fifo) {
+            (Side::Bare | Side::Backstop { .. }, 0, false) => ROUNDS,
+            _ => ROUNDS - 1,
+        }
+    }
+}
+
+const BARE: Case = Case::new(Side::Bare, 16);
+const AS_MANY: Case = Case::new(Side::Backstop { in_flight: 160 }, 16);
+const MORE: Case = Case::new(Side::Backstop { in_flight: 1_000 }, 16);
+const NODE: Case = Case::new(Side::SqsConsumer, 16);
+const PYTHON: Case = Case::new(Side::Boto3, 16);
+
+/// All cases without latency.
+const DIRECT: [Case; 17] = [
+    Case::new(Side::Bare, 1),
+    Case::new(Side::Bare, 4),
+    BARE,
+    AS_MANY,
+    MORE,
+    Case::new(Side::SqsConsumer, 4),
+    NODE,
+    PYTHON,
+    BARE.failing(10),
+    AS_MANY.failing(10),
+    NODE.failing(10),
+    PYTHON.failing(10),
+    BARE.failing(50),
+    AS_MANY.failing(50),
+    NODE.failing(50),
+    BARE.fifo(),
+    AS_MANY.fifo(),
+];
+
+/// All cases, in turns.
+pub(crate) const PLAN: [Case; 2 * DIRECT.len()] = {
+    let mut cases = [BARE; 2 * DIRECT.len()];
+    let mut index = 0;
+    while index < DIRECT.len() {
+        cases[2 * index] = DIRECT[index];
+        cases[2 * index + 1] = DIRECT[index].behind_latency();
+        index += 1;
+    }
+    cases
+};
