@@ -37,6 +37,20 @@ pub fn decorrelated(
     uniform(base, longest, random).min(cap)
 }
 
+/// The mean delay of decorrelated jitter before attempt `n`: `min(cap, base * (2 * 1.5^(n-1) - 1))`, which is `base` for the first. In place of `previous` if that is unknown: the delays then grow as they would have.
+pub fn mean_decorrelated(base: Milliseconds, cap: Milliseconds, attempt: u32) -> Milliseconds {
+    let mut mean = base.min(cap);
+    // From 1 ms, 64 attempts reach any cap.
+    for _ in 1..attempt.min(64) {
+        // The mean of U(base, 3 * mean).
+        let next = (3 * u64::from(mean) + u64::from(base)).div_ceil(2);
+        mean = Milliseconds::try_from(next)
+            .unwrap_or(Milliseconds::MAX)
+            .min(cap);
+    }
+    mean
+}
+
 /// A whole number from `low` to `high`, both included, for a `random` in [0, 1). A `random` outside this range is clamped.
 #[expect(
     clippy::cast_possible_truncation,
@@ -55,6 +69,16 @@ mod tests {
     use proptest::prelude::*;
 
     const JUST_BELOW_ONE: f64 = 1.0 - f64::EPSILON / 2.0;
+
+    #[test]
+    fn the_mean_of_decorrelated_jitter_grows_by_half_and_ends_at_the_cap() {
+        let means = (1..=6).map(|attempt| mean_decorrelated(100, 1_000, attempt));
+        assert_eq!(means.collect::<Vec<_>>(), [100, 200, 350, 575, 913, 1_000]);
+        // It ends, whatever the attempt.
+        assert_eq!(mean_decorrelated(1, u32::MAX, u32::MAX), u32::MAX);
+        assert_eq!(mean_decorrelated(0, u32::MAX, u32::MAX), 0);
+        assert_eq!(mean_decorrelated(500, 100, 9), 100);
+    }
 
     #[test]
     fn exponential_doubles_from_the_base_to_the_cap() {

@@ -1,10 +1,11 @@
-//! Decorrelated jitter: a random delay from the base to three times the previous delay. It grows with the delays, not with the attempts.
+//! Decorrelated jitter: a random delay from the base to three times the previous delay.
 
 use backstop_policy::{Failure, Milliseconds, Settings, jitter};
 
-/// `max(floor, min(cap, U(base, 3 * previous)))`. `previous` is `base` at first, and if the host does not know it.
+/// `max(floor, min(cap, U(base, 3 * previous)))`. `previous` is `base` at first. If the host does not know it, it is the mean delay before this attempt: after a restart the delays go on growing.
 pub fn delay(settings: &Settings, failure: &Failure) -> Milliseconds {
-    let previous = failure.previous_delay.unwrap_or(settings.base);
+    let mean = || jitter::mean_decorrelated(settings.base, settings.cap, failure.attempt);
+    let previous = failure.previous_delay.unwrap_or_else(mean);
     jitter::decorrelated(settings.base, settings.cap, previous, failure.random).max(settings.floor)
 }
 
@@ -24,15 +25,17 @@ mod tests {
             floor: 120,
             ..Settings::default()
         };
-        for (previous_delay, random, expected) in [
-            (None, 0.0, 120),
-            (None, 0.5, 200),
-            (Some(200), 0.5, 350),
-            (Some(200), 0.999_999, 600),
-            (Some(900), 0.999_999, 1_000),
+        for (attempt, previous_delay, random, expected) in [
+            (1, None, 0.0, 120),
+            (1, None, 0.5, 200),
+            (5, Some(200), 0.5, 350),
+            (5, Some(200), 0.999_999, 600),
+            (5, Some(900), 0.999_999, 1_000),
+            // Unknown: the mean before the third attempt is 350.
+            (3, None, 0.5, 575),
         ] {
             let failure = Failure {
-                attempt: 5,
+                attempt,
                 previous_delay,
                 random,
                 ..failure("HTTP 503")
