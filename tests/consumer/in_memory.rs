@@ -314,6 +314,33 @@ async fn a_heartbeat_never_undoes_the_outcome_of_its_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_heartbeat_keeps_the_unfinished_messages_of_a_receive_and_no_others() {
+    let trial = Trial::new("orders").set("base", "100s");
+    trial.send(&["fails", "long"]).await;
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let (noted, started) = (Arc::clone(&times), Instant::now());
+    trial
+        .run(move |message| {
+            let attempt = (message.body.to_string(), started.elapsed().as_secs());
+            noted.lock().unwrap().push(attempt);
+            async move {
+                match (message.body.as_ref(), message.receive_count.get()) {
+                    ("fails", 1) => return Err(unavailable()),
+                    ("fails", _) => {}
+                    _ => tokio::time::sleep(Duration::from_secs(200)).await,
+                }
+                Ok(())
+            }
+        })
+        .await;
+    let expected = [("fails", 0), ("long", 0), ("fails", 100)];
+    let expected = expected.map(|(body, seconds)| (body.to_owned(), seconds));
+    let mut times = times.lock().unwrap();
+    times.sort_by_key(|(body, seconds)| (*seconds, body.clone()));
+    assert_eq!(*times, expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn receives_without_an_attempt_are_not_counted_as_attempts() {
     let trial = Trial::new("orders.fifo")
         .set("base", "1s")
