@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the release archives: target/dist/backstop-VERSION-TARGET.tar.gz for x86-64 and arm64 Linux, an SBOM (SPDX) for each program, and SHA256SUMS.
+# Builds the release archives: target/archives/backstop-VERSION-TARGET.tar.gz for x86-64 and arm64 Linux, an SBOM (SPDX) for each program, and SHA256SUMS.
 #
 #   ARCHITECTURES="x86-64"  builds for one of the two only
 #   PROFILE=dev             builds faster and larger, to try this script
@@ -7,7 +7,7 @@
 # The programs are static: they need nothing of the machine. If root runs this, the archive for this machine's processor is tried in an empty root folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-output=${CARGO_TARGET_DIR:-$PWD/target}/dist
+output=${CARGO_TARGET_DIR:-$PWD/target}/archives
 tools=$PWD/.services/dist
 profile=${PROFILE:-dist}
 version=$(cargo metadata --locked --no-deps --format-version 1 |

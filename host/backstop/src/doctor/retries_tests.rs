@@ -115,7 +115,7 @@ fn each_mistake_is_found_with_what_to_change() {
             "another's mapping",
             |it| it.mappings.as_mut().unwrap()[0].function = function("other").name,
             Wrong,
-            "to other, not to handler",
+            "invokes other, not handler",
         ),
         (
             "a short timeout",

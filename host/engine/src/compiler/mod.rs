@@ -30,11 +30,7 @@ impl Compiler {
         if !child::is_own_compiler() {
             return Self::InProcess;
         }
-        if cfg!(target_os = "linux") {
-            // The running program, even if an upgrade has replaced its file.
-            return Self::Child(PathBuf::from("/proc/self/exe"));
-        }
-        std::env::current_exe().map_or(Self::InProcess, Self::Child)
+        Self::Child(own_program())
     }
 
     /// The machine code of a file. Blocks; a child process is killed when its code is no longer `wanted`.
@@ -48,4 +44,20 @@ impl Compiler {
             Self::Child(program) => process::code(program, job, wanted),
         }
     }
+}
+
+/// The path of the running program.
+fn own_program() -> PathBuf {
+    // This is the running program even if an upgrade has replaced its file.
+    let running = PathBuf::from("/proc/self/exe");
+    if running.exists() {
+        return running;
+    }
+    // An empty root folder has no /proc: the path with which the program was started, if it was one.
+    let named = std::env::args_os().next().map(PathBuf::from);
+    let named = named.filter(|path| path.components().count() > 1);
+    std::env::current_exe()
+        .ok()
+        .or_else(|| named?.canonicalize().ok())
+        .unwrap_or(running)
 }
