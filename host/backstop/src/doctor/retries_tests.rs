@@ -147,7 +147,7 @@ fn each_mistake_is_found_with_what_to_change() {
             "in flight",
             |it| it.retry_queue.in_flight = Some(110_000),
             Warning,
-            "hides 110000 records now",
+            "has 110000 invisible records now",
         ),
         (
             "no redrive",
@@ -165,7 +165,7 @@ fn each_mistake_is_found_with_what_to_change() {
             "no dead letters",
             |it| it.dead_letters = None,
             Wrong,
-            "there is none: name one",
+            "there is none: configure one",
         ),
         (
             "itself",
@@ -184,7 +184,7 @@ fn each_mistake_is_found_with_what_to_change() {
                     .retention = Milliseconds(1)
             },
             Warning,
-            "the most that SQS allows",
+            "the maximum of SQS",
         ),
         (
             "small dead letters",
@@ -203,7 +203,7 @@ fn each_mistake_is_found_with_what_to_change() {
             "no mapping",
             |it| it.mappings = Ok(Vec::new()),
             Wrong,
-            "nothing takes records",
+            "nothing receives records",
         ),
         (
             "two mappings",
@@ -212,7 +212,7 @@ fn each_mistake_is_found_with_what_to_change() {
                 it.mappings.as_mut().unwrap().extend(one);
             },
             Wrong,
-            "2 mappings take records",
+            "2 mappings receive records",
         ),
         (
             "no partial responses",
