@@ -170,6 +170,8 @@ async fn one_queue_is_checked_with_the_flags_of_run_and_all_problems_are_found_a
         "3",
         "--set",
         "max-age=10d",
+        "--hold",
+        "visibility",
         "--decisions",
         "-",
     ];

@@ -119,6 +119,9 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
     let rare = [
         "attributes",
         "broken",
+        "duplicate",
+        "hold",
+        "hops",
         "kind",
         "log",
         "payload",

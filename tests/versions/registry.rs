@@ -551,7 +551,7 @@ async fn nothing_that_a_registry_sends_to_a_push_is_read_without_a_limit() {
         (format!("{address}/endless/manifest:1"), "HTTP 403"),
         (
             format!("{address}/endless/page:1"),
-            "HTTP 200 in place of 201",
+            "HTTP 200 instead of 201",
         ),
         (
             format!("{with_token}/endless/token:1"),
