@@ -18,7 +18,7 @@ demo: toolchain
 	@$${CARGO_TARGET_DIR:-target}/debug/backstop demo
 
 test: build services
-	cargo test --locked --workspace
+	cargo test --locked --workspace --no-fail-fast
 
 # All of the workspace: tests run each program of it.
 build: toolchain
