@@ -7,175 +7,23 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstop::HoldMode;
 use backstop::decision::{Action, Bounds, Hold};
-use backstop::failure::Error;
-use backstop::handler::{Handler, function};
-use backstop::internal::consumer::{self, Consumer, Options};
+use backstop::handler::function;
+use backstop::internal::consumer::{self, Options};
 use backstop::internal::decider::Decider;
 use backstop::internal::hold::ENVELOPE;
-use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
-use backstop::internal::record::Observer;
+use backstop::internal::queue::BATCH_BYTES;
 use backstop::queue::{
-    Attribute, Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
+    Attribute, Connections, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
-use backstop::record::DecisionRecord;
-use backstop::{HoldMode, Summary};
 use backstop_engine::{Limits, Sandbox};
 use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-const HOUR: u64 = 3_600;
-
-/// A queue, a policy, and what its hosts saw and decided.
-struct World {
-    connections: Connections,
-    queue: Arc<LocalQueue>,
-    policy: &'static str,
-    settings: Vec<(&'static str, &'static str)>,
-    options: Options,
-    started: Instant,
-    /// The attempts of all hosts: when, and the message as the handler saw it.
-    attempts: Arc<Mutex<Vec<(Duration, Message)>>>,
-    decisions: Arc<Decisions>,
-}
-
-#[derive(Default)]
-struct Decisions(Mutex<Vec<DecisionRecord>>);
-
-impl Observer for Decisions {
-    fn decided(&self, record: &DecisionRecord) {
-        self.0.lock().unwrap().push(record.clone());
-    }
-}
-
-/// A running host of the queue.
-struct Host {
-    stop: CancellationToken,
-    run: JoinHandle<Summary>,
-}
-
-impl Host {
-    async fn stopped(self) -> Summary {
-        self.stop.cancel();
-        self.run.await.unwrap()
-    }
-}
-
-impl World {
-    fn new(settings: &[(&'static str, &'static str)], hold: HoldMode) -> Self {
-        let connections = Connections::default();
-        Self {
-            queue: connections.local.set_up("orders", LocalSettings::default()),
-            connections,
-            policy: "linear",
-            settings: settings.to_vec(),
-            options: Options {
-                hold,
-                ..Options::default()
-            },
-            started: Instant::now(),
-            attempts: Arc::default(),
-            decisions: Arc::default(),
-        }
-    }
-
-    async fn send(&self, messages: impl IntoIterator<Item = Outgoing>) {
-        let messages: Vec<_> = messages.into_iter().collect();
-        for batch in messages.chunks(BATCH_ENTRIES) {
-            for sent in self.queue.send(batch).await.unwrap() {
-                sent.unwrap();
-            }
-        }
-    }
-
-    /// Starts a host whose handler fails the first `failures` attempts of each message, by the receive count.
-    async fn host(&self, failures: u32) -> Host {
-        let (attempts, started) = (Arc::clone(&self.attempts), self.started);
-        let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
-            let seen = (started.elapsed(), (*message).clone());
-            attempts.lock().unwrap().push(seen);
-            async move {
-                if message.receive_count.get() <= failures {
-                    return Err(Error {
-                        status: Some(503),
-                        ..Error::new("HTTP 503", "busy")
-                    });
-                }
-                Ok(())
-            }
-        }));
-        let sandbox = Sandbox::new(Limits::default()).unwrap();
-        let part = PartSpec {
-            source: Source::builtin(self.policy),
-            settings: self.settings.iter().copied().collect(),
-        };
-        let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();
-        let bounds = Bounds::default();
-        let decisions = Arc::clone(&self.decisions) as Arc<dyn Observer>;
-        let decider = Decider::new("orders", policy, bounds).observed_by(decisions);
-        let checked = consumer::check(
-            &self.connections,
-            self.queue.url(),
-            None,
-            handler.as_ref(),
-            &decider,
-            &bounds,
-            &self.options,
-        );
-        let (ready, _) = checked.await.unwrap();
-        let consumer = Consumer::new("orders", ready, handler, decider, self.options.clone());
-        let stop = CancellationToken::new();
-        let run = tokio::spawn(consumer.run(stop.clone()));
-        Host { stop, run }
-    }
-
-    /// Runs one host until the queue is empty.
-    async fn run(&self, failures: u32) -> Summary {
-        let host = self.host(failures).await;
-        self.queue.emptied().await;
-        host.stopped().await
-    }
-
-    fn times(&self) -> Vec<u64> {
-        let attempts = self.attempts.lock().unwrap();
-        attempts.iter().map(|(when, _)| when.as_secs()).collect()
-    }
-
-    fn seen(&self) -> Vec<Message> {
-        let attempts = self.attempts.lock().unwrap();
-        attempts
-            .iter()
-            .map(|(_, message)| message.clone())
-            .collect()
-    }
-
-    fn holds(&self) -> Vec<Hold> {
-        let decisions = self.decisions.0.lock().unwrap();
-        decisions
-            .iter()
-            .map(|record| record.decision.hold)
-            .collect()
-    }
-}
-
-/// A message with everything that a sender can set.
-fn full() -> Outgoing {
-    Outgoing {
-        attributes: [
-            ("tenant".to_owned(), Attribute::string("t-1")),
-            ("count".to_owned(), Attribute::number(7)),
-        ]
-        .into(),
-        group: Some("fair".to_owned()),
-        trace_header: Some("Root=1-2-3".to_owned()),
-        ..Outgoing::new("{\"order\": 1}")
-    }
-}
+use crate::hold_world::{HOUR, World, full, numbered};
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_of_hours_and_of_days_ends_to_the_second_and_costs_no_attempt() {
@@ -261,9 +109,7 @@ async fn three_hosts_decide_as_one() {
         let decided = async |hosts: usize| {
             let mut world = World::new(&[("base", "10m"), ("cap", "2h")], HoldMode::Resend);
             world.policy = policy;
-            world
-                .send((0..20).map(|number| Outgoing::new(number.to_string())))
-                .await;
+            world.send(numbered(20)).await;
             let mut running = Vec::new();
             for _ in 0..hosts {
                 running.push(world.host(5).await);

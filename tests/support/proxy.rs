@@ -23,6 +23,8 @@ pub enum Fault {
     Throttled,
     /// `AccessDeniedException`; not carried out.
     Denied,
+    /// `OverLimit`, as SQS answers a receive while 120,000 messages are in flight; not carried out.
+    OverLimit,
     /// HTTP 500; not carried out.
     ServerError,
     /// HTTP 500 after it was carried out.
@@ -123,6 +125,7 @@ async fn forward(
     match (shared.plan)(&operation, number) {
         Fault::Throttled => error(400, "RequestThrottled"),
         Fault::Denied => error(403, "AccessDeniedException"),
+        Fault::OverLimit => error(403, "OverLimit"),
         Fault::Hanging => std::future::pending().await,
         Fault::ServerError => error(500, "InternalFailure"),
         Fault::None => to.carry_out(&headers, body).await,

@@ -68,7 +68,9 @@ impl Applier {
                 match decided.decision.hold {
                     Hold::Visibility => {
                         heartbeat.release(message).await;
-                        self.retry(shared, message, *delay).await;
+                        if self.hide(shared, message, *delay).await {
+                            self.stats.retried.add(1);
+                        }
                         false
                     }
                     Hold::Resend => {
@@ -122,9 +124,12 @@ impl Applier {
         if let Err(error) = sent {
             tracing::warn!(%error, "a message could not be sent again: it is held by visibility");
             heartbeat.release(message).await;
-            let left = Milliseconds::from_duration(envelope.due.since(now));
-            self.retry(shared, message, left.min(message.max_delay()))
-                .await;
+            // The send may have been retried for a while.
+            let left = Milliseconds::from_duration(envelope.due.since(shared.queue.now()));
+            let left = left.min(message.max_delay());
+            if self.hide(shared, message, left).await && envelope.hops == 0 {
+                self.stats.retried.add(1);
+            }
             return false;
         }
         shared.history.sent_again(message, envelope);
@@ -135,15 +140,16 @@ impl Applier {
         self.delete(message).await
     }
 
-    /// Delays a message until its next attempt.
-    async fn retry(&self, shared: &Shared, message: &Message, delay: Milliseconds) {
+    /// Delays a message until its next attempt. Returns whether that succeeded.
+    async fn hide(&self, shared: &Shared, message: &Message, delay: Milliseconds) -> bool {
         shared.holds.hidden();
         let timeout = VisibilityTimeout::rounded_up(delay.as_duration());
         match self.change_visibility(message, timeout).await {
-            Ok(()) => self.stats.retried.add(1),
+            Ok(()) => true,
             Err(error) => {
                 self.stats.unsettled.add(1);
                 tracing::warn!(%error, "a delay could not be set: the message is delivered again when its visibility timeout ends");
+                false
             }
         }
     }

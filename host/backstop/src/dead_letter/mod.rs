@@ -3,7 +3,6 @@
 mod queue;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::decider::Decided;
 use crate::failure::{Failure, Timestamp};
@@ -83,7 +82,7 @@ pub(crate) fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Descript
             .or_else(|| queue.fifo.then(|| message.id.clone())),
         deduplication_id: queue.fifo.then(|| message.id.clone()),
         trace_header: message.trace_header.clone(),
-        delay: Duration::ZERO,
+        delay: None,
     };
     for (name, value) in ATTRIBUTES.into_iter().zip(values) {
         let Some(value) = value else { continue };

@@ -90,7 +90,8 @@ pub(crate) fn seal(envelope: &Envelope, message: &Message, delay: Duration) -> O
         group: message.group.clone(),
         deduplication_id: None,
         trace_header: message.trace_header.clone(),
-        delay,
+        // Also if it is zero: the queue's own delay would make the message late.
+        delay: Some(delay),
     }
 }
 

@@ -106,7 +106,8 @@ impl<'a> Delivered<'a> {
                 );
             }
         }
-        let left = envelope.due.since(now).min(STEP);
+        // The send may have been retried for a while.
+        let left = envelope.due.since(self.queue.queue.now()).min(STEP);
         self.postpone(VisibilityTimeout::rounded_up(left)).await;
     }
 

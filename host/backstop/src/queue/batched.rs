@@ -81,9 +81,12 @@ impl Entry for (ReceiptHandle, VisibilityTimeout) {
     }
 }
 
-impl Entry for Outgoing {
+/// A message to send, and when its delay began.
+type Submitted = (Outgoing, Instant);
+
+impl Entry for Submitted {
     fn size(&self) -> usize {
-        Outgoing::size(self)
+        self.0.size()
     }
 }
 
@@ -143,7 +146,7 @@ impl Batched {
 }
 
 /// Batches the sends to one queue.
-pub(crate) struct BatchedSends(Batcher<Outgoing>);
+pub(crate) struct BatchedSends(Batcher<Submitted>);
 
 impl BatchedSends {
     /// Starts the batcher. A message waits for at most `linger` for others to share its batch.
@@ -158,9 +161,9 @@ impl BatchedSends {
         ))
     }
 
-    /// Sends a message, with retries until `until`.
+    /// Sends a message, with retries until `until`. Its delay counts from now, however long the requests take.
     pub(crate) async fn send(&self, message: Outgoing, until: Instant) -> Result<(), SubmitError> {
-        self.0.submit(message, until).await
+        self.0.submit((message, Instant::now()), until).await
     }
 }
 
@@ -183,10 +186,15 @@ fn changes(
     })
 }
 
-fn sends(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<Outgoing> {
-    Arc::new(move |messages| {
+fn sends(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<Submitted> {
+    Arc::new(move |submitted| {
         let queue = Arc::clone(&queue);
         requests.sends.add(1);
+        let left = |(message, since): Submitted| Outgoing {
+            delay: message.delay.map(|it| it.saturating_sub(since.elapsed())),
+            ..message
+        };
+        let messages: Vec<_> = submitted.into_iter().map(left).collect();
         Box::pin(async move { queue.send(&messages).await })
     })
 }

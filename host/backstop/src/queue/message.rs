@@ -177,8 +177,8 @@ pub struct Outgoing {
     pub deduplication_id: Option<String>,
     /// The trace that it belongs to; not counted in its size.
     pub trace_header: Option<String>,
-    /// How long it is invisible at first: 15 minutes at most, rounded up to whole seconds. A FIFO queue does not allow it.
-    pub delay: Duration,
+    /// How long it is invisible at first: 15 minutes at most, rounded up to whole seconds. `None` for the queue's own delay, which is the only one that a FIFO queue allows.
+    pub delay: Option<Duration>,
 }
 
 impl Outgoing {

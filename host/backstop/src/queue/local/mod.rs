@@ -171,10 +171,11 @@ impl LocalQueue {
                 message.attributes.len()
             ));
         }
-        if message.delay > LONGEST_SEND_DELAY || (self.fifo && !message.delay.is_zero()) {
+        let delay = message.delay.unwrap_or_default();
+        if delay > LONGEST_SEND_DELAY || (self.fifo && !delay.is_zero()) {
             return invalid(format!(
                 "Value {} for parameter DelaySeconds is invalid. Reason: Must be between 0 and 900, and 0 on a FIFO queue.",
-                message.delay.as_secs()
+                delay.as_secs()
             ));
         }
         if self.fifo && message.group.is_none() {

@@ -97,7 +97,7 @@ impl Shelf {
         }
         let stored = Stored {
             id: uuid::Uuid::new_v4().to_string(),
-            visible_from: Instant::now() + message.delay,
+            visible_from: Instant::now() + message.delay.unwrap_or_default(),
             message,
             sent: now,
             first_received: None,

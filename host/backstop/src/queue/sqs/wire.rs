@@ -56,8 +56,8 @@ pub(super) fn outgoing(
         .set_message_attributes(Some(attributes))
         .set_message_group_id(message.group.clone())
         .set_message_deduplication_id(message.deduplication_id.clone());
-    if !message.delay.is_zero() {
-        let seconds = VisibilityTimeout::rounded_up(message.delay).seconds();
+    if let Some(delay) = message.delay {
+        let seconds = VisibilityTimeout::rounded_up(delay).seconds();
         entry = entry.delay_seconds(i32::try_from(seconds).unwrap_or(i32::MAX));
     }
     if let Some(trace) = &message.trace_header {

@@ -1,0 +1,323 @@
+//! A local queue with the clock paused, its hosts, and what they saw and decided. A host reaches the queue through a [`Wire`], which a test can break.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use backstop::decision::{Action, Bounds, Hold};
+use backstop::failure::{Error, Timestamp};
+use backstop::handler::{Handler, function};
+use backstop::internal::consumer::{self, Consumer, Options, Ready};
+use backstop::internal::decider::Decider;
+use backstop::internal::queue::BATCH_ENTRIES;
+use backstop::internal::record::Observer;
+use backstop::queue::{
+    Attribute, BatchResult, Connections, Description, LocalQueue, LocalSettings, Message, Outgoing,
+    Queue, QueueError, ReceiptHandle, VisibilityTimeout,
+};
+use backstop::record::DecisionRecord;
+use backstop::{HoldMode, Summary};
+use backstop_engine::{Limits, Sandbox};
+use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const HOUR: u64 = 3_600;
+
+/// A queue, a policy, and what its hosts saw and decided.
+pub(crate) struct World {
+    pub(crate) connections: Connections,
+    pub(crate) queue: Arc<LocalQueue>,
+    pub(crate) policy: &'static str,
+    pub(crate) settings: Vec<(&'static str, &'static str)>,
+    pub(crate) bounds: Bounds,
+    pub(crate) options: Options,
+    pub(crate) started: Instant,
+    /// The attempts of all hosts: when, and the message as the handler saw it.
+    pub(crate) attempts: Arc<Mutex<Vec<(Duration, Message)>>>,
+    pub(crate) decisions: Arc<Decisions>,
+}
+
+#[derive(Default)]
+pub(crate) struct Decisions(pub(crate) Mutex<Vec<DecisionRecord>>);
+
+impl Observer for Decisions {
+    fn decided(&self, record: &DecisionRecord) {
+        self.0.lock().unwrap().push(record.clone());
+    }
+}
+
+/// A running host of the queue.
+pub(crate) struct Host {
+    pub(crate) wire: Arc<Wire>,
+    stop: CancellationToken,
+    run: JoinHandle<Summary>,
+}
+
+impl Host {
+    pub(crate) async fn stopped(self) -> Summary {
+        self.stop.cancel();
+        self.run.await.unwrap()
+    }
+
+    /// Kills the host: from now on none of its requests reaches the queue.
+    pub(crate) fn killed(self) {
+        self.wire.is_cut.store(true, SeqCst);
+        self.run.abort();
+    }
+}
+
+/// A host's connection to its queue.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    queue: Arc<LocalQueue>,
+    /// No request gets through, and none is answered.
+    pub(crate) is_cut: AtomicBool,
+    /// The connection is cut once messages were sent, before the host knows.
+    pub(crate) cut_after_send: AtomicBool,
+    /// The error of each send from now on.
+    pub(crate) send_error: Mutex<Option<QueueError>>,
+    /// The error of each delete from now on.
+    pub(crate) delete_error: Mutex<Option<QueueError>>,
+}
+
+impl Wire {
+    fn to(queue: &Arc<LocalQueue>) -> Arc<Self> {
+        Arc::new(Self {
+            queue: Arc::clone(queue),
+            is_cut: AtomicBool::new(false),
+            cut_after_send: AtomicBool::new(false),
+            send_error: Mutex::default(),
+            delete_error: Mutex::default(),
+        })
+    }
+
+    async fn answer<T>(&self, answer: T) -> T {
+        if self.is_cut.load(SeqCst) {
+            std::future::pending().await
+        }
+        answer
+    }
+}
+
+#[async_trait::async_trait]
+impl Queue for Wire {
+    fn url(&self) -> &str {
+        self.queue.url()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.queue.now()
+    }
+
+    async fn describe(&self) -> Result<Description, QueueError> {
+        self.answer(()).await;
+        self.queue.describe().await
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        wait: Duration,
+        visibility: VisibilityTimeout,
+    ) -> Result<Vec<Message>, QueueError> {
+        self.answer(()).await;
+        let received = self.queue.receive(max, wait, visibility).await;
+        self.answer(received).await
+    }
+
+    fn receive_is_cancel_safe(&self) -> bool {
+        true
+    }
+
+    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
+        self.answer(()).await;
+        let error = self.delete_error.lock().unwrap().clone();
+        match error {
+            Some(error) => Err(error),
+            None => self.queue.delete(handles).await,
+        }
+    }
+
+    async fn change_visibility(
+        &self,
+        changes: &[(ReceiptHandle, VisibilityTimeout)],
+    ) -> BatchResult {
+        self.answer(()).await;
+        self.queue.change_visibility(changes).await
+    }
+
+    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        self.answer(()).await;
+        let error = self.send_error.lock().unwrap().clone();
+        if let Some(error) = error {
+            return Err(error);
+        }
+        let sent = self.queue.send(messages).await;
+        if self.cut_after_send.load(SeqCst) {
+            self.is_cut.store(true, SeqCst);
+        }
+        self.answer(sent).await
+    }
+}
+
+impl World {
+    pub(crate) fn new(settings: &[(&'static str, &'static str)], hold: HoldMode) -> Self {
+        let connections = Connections::default();
+        Self {
+            queue: connections.local.set_up("orders", LocalSettings::default()),
+            connections,
+            policy: "linear",
+            settings: settings.to_vec(),
+            bounds: Bounds::default(),
+            options: Options {
+                hold,
+                ..Options::default()
+            },
+            started: Instant::now(),
+            attempts: Arc::default(),
+            decisions: Arc::default(),
+        }
+    }
+
+    pub(crate) async fn send(&self, messages: impl IntoIterator<Item = Outgoing>) {
+        let messages: Vec<_> = messages.into_iter().collect();
+        for batch in messages.chunks(BATCH_ENTRIES) {
+            for sent in self.queue.send(batch).await.unwrap() {
+                sent.unwrap();
+            }
+        }
+    }
+
+    /// Starts a host whose handler fails the first `failures` attempts of each message, by the receive count.
+    pub(crate) async fn host(&self, failures: u32) -> Host {
+        let (attempts, started) = (Arc::clone(&self.attempts), self.started);
+        let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
+            let seen = (started.elapsed(), (*message).clone());
+            attempts.lock().unwrap().push(seen);
+            async move {
+                if message.receive_count.get() <= failures {
+                    return Err(Error {
+                        status: Some(503),
+                        ..Error::new("HTTP 503", "busy")
+                    });
+                }
+                Ok(())
+            }
+        }));
+        let sandbox = Sandbox::new(Limits::default()).unwrap();
+        let part = PartSpec {
+            source: Source::builtin(self.policy),
+            settings: self.settings.iter().copied().collect(),
+        };
+        let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();
+        let decisions = Arc::clone(&self.decisions) as Arc<dyn Observer>;
+        let decider = Decider::new("orders", policy, self.bounds).observed_by(decisions);
+        let checked = consumer::check(
+            &self.connections,
+            self.queue.url(),
+            None,
+            handler.as_ref(),
+            &decider,
+            &self.bounds,
+            &self.options,
+        );
+        let wire = Wire::to(&self.queue);
+        let ready = Ready {
+            queue: Arc::clone(&wire) as Arc<dyn Queue>,
+            ..checked.await.unwrap().0
+        };
+        let consumer = Consumer::new("orders", ready, handler, decider, self.options.clone());
+        let stop = CancellationToken::new();
+        let run = tokio::spawn(consumer.run(stop.clone()));
+        Host { wire, stop, run }
+    }
+
+    /// Runs one host until the queue is empty.
+    pub(crate) async fn run(&self, failures: u32) -> Summary {
+        let host = self.host(failures).await;
+        self.queue.emptied().await;
+        host.stopped().await
+    }
+
+    pub(crate) fn times(&self) -> Vec<u64> {
+        let attempts = self.attempts.lock().unwrap();
+        attempts.iter().map(|(when, _)| when.as_secs()).collect()
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Message> {
+        let attempts = self.attempts.lock().unwrap();
+        attempts
+            .iter()
+            .map(|(_, message)| message.clone())
+            .collect()
+    }
+
+    /// The attempts of each message by its body, in their order: its id and its receive count.
+    pub(crate) fn by_body(&self) -> BTreeMap<String, Vec<(String, u32)>> {
+        let mut attempts: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for message in self.seen() {
+            let attempt = (message.id.clone(), message.receive_count.get());
+            attempts
+                .entry(message.body.to_string())
+                .or_default()
+                .push(attempt);
+        }
+        attempts
+    }
+
+    pub(crate) fn holds(&self) -> Vec<Hold> {
+        let decisions = self.decisions.0.lock().unwrap();
+        decisions
+            .iter()
+            .map(|record| record.decision.hold)
+            .collect()
+    }
+
+    /// How late each attempt after a retry was, in seconds. Messages without copies only: it goes by the message's id and the number of the attempt.
+    pub(crate) fn lateness(&self) -> Vec<f64> {
+        let attempts = self.attempts.lock().unwrap();
+        let decisions = self.decisions.0.lock().unwrap();
+        let began = self.queue.now().0 - millis(self.started.elapsed());
+        let made: BTreeMap<_, _> = attempts
+            .iter()
+            .map(|(when, message)| ((&message.id, message.receive_count), began + millis(*when)))
+            .collect();
+        let late = decisions.iter().filter_map(|record| {
+            let Action::Retry { delay } = record.decision.action else {
+                return None;
+            };
+            let failure = &record.failure;
+            let due = failure.failed_at.plus(delay.as_duration()).0;
+            let next = made[&(&failure.message_id, failure.attempt.saturating_add(1))];
+            #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+            Some((next as f64 - due as f64) / 1_000.0)
+        });
+        late.collect()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap()
+}
+
+/// A message with everything that a sender can set.
+pub(crate) fn full() -> Outgoing {
+    Outgoing {
+        attributes: [
+            ("tenant".to_owned(), Attribute::string("t-1")),
+            ("count".to_owned(), Attribute::number(7)),
+        ]
+        .into(),
+        group: Some("fair".to_owned()),
+        trace_header: Some("Root=1-2-3".to_owned()),
+        ..Outgoing::new("{\"order\": 1}")
+    }
+}
+
+/// This many messages, each with its number as its body.
+pub(crate) fn numbered(count: usize) -> impl Iterator<Item = Outgoing> {
+    (0..count).map(|number| Outgoing::new(number.to_string()))
+}
