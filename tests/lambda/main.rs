@@ -2,5 +2,6 @@
 
 mod deployment;
 mod functions;
+mod hold_in_memory;
 mod retries;
 mod retries_in_memory;

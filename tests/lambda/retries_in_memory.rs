@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use backstop::HoldMode;
 use backstop::decision::Bounds;
 use backstop::failure::{Error, Milliseconds};
 use backstop::internal::lambda::BatchError;
@@ -108,6 +109,7 @@ async fn a_delay_of_days_is_held_in_steps_and_never_shortened() {
     let world = Plan {
         settings: vec![("base", "30h"), ("cap", "14d")],
         outcome: fails_until(4),
+        hold: HoldMode::Visibility,
         ..Plan::default()
     }
     .build();
@@ -250,6 +252,7 @@ async fn a_retry_comes_before_the_queue_would_drop_it() {
     let world = Plan {
         settings: vec![("base", "3d"), ("cap", "14d")],
         retention: Duration::from_secs(86_400),
+        hold: HoldMode::Visibility,
         ..Plan::default()
     }
     .build();
@@ -377,6 +380,7 @@ async fn an_event_that_stays_throttled_is_dead_lettered_before_the_retention_end
     let world = Plan {
         retention: Duration::from_secs(2 * 3_600),
         refusal: Box::new(move |_| Err(throttled())),
+        hold: HoldMode::Visibility,
         ..Plan::default()
     }
     .build();

@@ -127,6 +127,10 @@ pub struct Plan {
     pub bounds: Bounds,
     /// The retry queue's retention.
     pub retention: Duration,
+    /// How messages are held.
+    pub hold: HoldMode,
+    /// The bytes that the retry queue's messages may take.
+    pub max_bytes: usize,
     /// The dead-letter queue's URL, if not that of the redrive policy.
     pub dead_letter_queue: Option<String>,
     /// The functions that may be invoked; any where there are none.
@@ -157,6 +161,8 @@ impl Default for Plan {
                 ..Bounds::default()
             },
             retention: Duration::from_secs(14 * 86_400),
+            hold: HoldMode::Auto,
+            max_bytes: 1 << 30,
             dead_letter_queue: None,
             functions: vec![],
             detects_recursion: false,
@@ -177,6 +183,7 @@ impl Plan {
         let dead_letters = connections.local.named("dead");
         let settings = LocalSettings {
             retention: self.retention,
+            max_bytes: self.max_bytes,
             visibility_timeout: VisibilityTimeout::rounded_up(VISIBILITY),
             redrive: Some((Arc::clone(&dead_letters), 1_000.try_into().unwrap())),
             ..LocalSettings::default()
@@ -211,7 +218,7 @@ impl Plan {
             retry_queue: None,
             dead_letter_queue: self.dead_letter_queue,
             functions: Allowed::of(&self.functions),
-            hold: HoldMode::Auto,
+            hold: self.hold,
             margin: Duration::from_secs(5),
         };
         let invoked: Arc<dyn Functions> = Arc::clone(&functions) as _;

@@ -1,0 +1,131 @@
+//! How the Lambda retry handler holds messages: by visibility, and sent to their retry queue again. With the clock paused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::time::Duration;
+
+use backstop::HoldMode;
+use backstop::internal::hold::ENVELOPE;
+use backstop::queue::Queue;
+use backstop_tests::retry_world::{Invocation, Plan, World};
+use serde_json::{Value, json};
+
+const MINUTE: u64 = 60_000;
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Runs an event that fails three more times, and returns when it was invoked, in minutes, and with what.
+async fn run(plan: Plan) -> (World, Vec<u64>, Vec<Invocation>) {
+    let world = Plan {
+        outcome: Box::new(|it| match it.attempt() < 4 {
+            true => Err("Upstream"),
+            false => Ok(()),
+        }),
+        ..plan
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!({"order": 1}), "Upstream").await;
+    world.run().await;
+    let invocations = world.invocations();
+    let minutes = invocations
+        .iter()
+        .map(|it| (it.at.since(start).as_secs() + 2) / 60)
+        .collect();
+    assert!(world.dead_letters.is_empty());
+    (world, minutes, invocations)
+}
+
+/// What of an event does not depend on the time of its first failure.
+fn timeless(invocation: &Invocation) -> Value {
+    let mut event = invocation.event.clone();
+    let metadata = event["_retry_metadata"].as_object_mut().unwrap();
+    metadata.remove("initial_timestamp");
+    event
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_beyond_the_retention_is_kept_by_hops() {
+    let (_, minutes, invocations) = run(Plan {
+        settings: vec![("base", "2d"), ("cap", "14d")],
+        retention: DAY,
+        hold: HoldMode::Auto,
+        ..Plan::default()
+    })
+    .await;
+    // After 2, 4 and 6 days, each of them longer than the queue keeps a message.
+    assert_eq!(minutes, [2, 6, 12].map(|days| days * 24 * 60));
+    let last = &invocations[2];
+    assert_eq!(last.event["_original_payload"], json!({"order": 1}));
+    let metadata = &last.event["_retry_metadata"];
+    assert_eq!(metadata["id"], "r-0");
+    assert_eq!(metadata["previous_delay_ms"], 6 * 24 * 60 * MINUTE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_holds_invoke_the_same_events_at_the_same_times() {
+    let plan = |hold| Plan {
+        settings: vec![("base", "100m")],
+        hold,
+        ..Plan::default()
+    };
+    let (_, minutes, hidden) = run(plan(HoldMode::Visibility)).await;
+    assert_eq!(minutes, [100, 300, 600]);
+    let (_, again, sent) = run(plan(HoldMode::Resend)).await;
+    assert_eq!(minutes, again);
+    let events = |invocations: &[Invocation]| invocations.iter().map(timeless).collect::<Vec<_>>();
+    assert_eq!(events(&hidden), events(&sent));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_waits_with_its_envelope_and_comes_in_hops() {
+    let world = Plan {
+        hold: HoldMode::Resend,
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    let first = world.receive().await;
+    // The handler deletes the message, so the mapping has nothing to report.
+    assert!(world.hand_over(&first).await.is_empty());
+    for hops in 0..3 {
+        let mut messages = Vec::new();
+        while messages.is_empty() {
+            messages = world.receive().await;
+        }
+        let envelope = messages[0].attributes[ENVELOPE].to_text();
+        let envelope: Value = serde_json::from_str(&envelope).unwrap();
+        assert_eq!(envelope["id"], Value::from(first[0].id.clone()));
+        assert_eq!(
+            (&envelope["hops"], &envelope["attempts"]),
+            (&json!(hops), &json!(1))
+        );
+        assert_eq!(messages[0].body, first[0].body);
+        assert!(world.hand_over(&messages).await.is_empty());
+        assert_eq!(world.queue.len(), 1);
+    }
+    world.run().await;
+    assert_eq!((world.tries(), world.invocations().len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_can_t_be_sent_again_is_hidden_until_its_time() {
+    // The queue has room for the message, but not for another copy.
+    let world = Plan {
+        hold: HoldMode::Resend,
+        max_bytes: 2_500,
+        ..Plan::default()
+    }
+    .build();
+    let start = world.queue.now();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    let messages = world.receive().await;
+    assert_eq!(world.hand_over(&messages).await, [messages[0].id.clone()]);
+    world.run().await;
+    let invocations = world.invocations();
+    assert_eq!((world.tries(), invocations.len()), (1, 1));
+    let waited = invocations[0].at.since(start).as_secs();
+    assert!((3_600..3_603).contains(&waited), "{waited}");
+}
