@@ -313,7 +313,7 @@ async fn a_send_that_succeeds_late_keeps_the_due_time() {
 #[tokio::test(start_paused = true)]
 async fn messages_beyond_the_limit_in_flight_wait_all_at_once_and_come_at_their_time() {
     const MESSAGES: usize = 150_000;
-    let mut world = World::new(&[("base", "1h")], HoldMode::Auto);
+    let mut world = World::new(&[("base", "15m")], HoldMode::Auto);
     world.options = Options {
         hold: HoldMode::Auto,
         max_in_flight: 2_000,
