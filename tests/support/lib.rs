@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use ::backstop::decision::Reach;
 use ::backstop::failure::{Error, Failure, Milliseconds, Timestamp};
-use ::backstop::internal::decider::Journey;
+use ::backstop::internal::hold::Journey;
 use tokio::time::{Instant, sleep};
 
 /// Waits until `condition` holds; fails after 60 s with its description.

@@ -9,7 +9,8 @@ use backstop::decision::{Bounds, Reach};
 use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop::internal::assembly::Assembly;
 use backstop::internal::config::Config;
-use backstop::internal::decider::{Decider, Journey};
+use backstop::internal::decider::Decider;
+use backstop::internal::hold::Journey;
 use backstop::internal::record::Recorder;
 use backstop_engine::Payload;
 

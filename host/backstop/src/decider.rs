@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::decision::{Answer, Bounds, Decision, FallbackCause, FallbackKind, Reach, decide};
 use crate::failure::{Failure, Milliseconds};
+use crate::hold::Journey;
 use crate::observers::{Observed, Observers};
 use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
 use crate::record::Observer;
@@ -18,28 +19,6 @@ pub struct Decider {
     policy: Arc<LivePolicy>,
     bounds: Bounds,
     observers: Observers,
-}
-
-/// How a failed message came to this host, and how it can be held next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Journey {
-    /// How long it can be held.
-    pub reach: Reach,
-    /// How often it was sent again without an attempt since its last one.
-    pub hops: u32,
-    /// Whether another copy of it made this attempt already.
-    pub is_duplicate: bool,
-}
-
-impl Journey {
-    /// A message that was received once and can be held for this long.
-    pub const fn direct(reach: Reach) -> Self {
-        Self {
-            reach,
-            hops: 0,
-            is_duplicate: false,
-        }
-    }
 }
 
 /// A decision, and the version of the policy that it is based on.

@@ -27,7 +27,7 @@ pub mod dead_letter {
 }
 
 pub mod decider {
-    pub use crate::decider::{Decided, Decider, Journey};
+    pub use crate::decider::{Decided, Decider};
 }
 
 pub mod doctor {
@@ -39,7 +39,7 @@ pub mod handler {
 }
 
 pub mod hold {
-    pub use crate::hold::ENVELOPE;
+    pub use crate::hold::{ENVELOPE, Journey};
 }
 
 pub mod lambda {

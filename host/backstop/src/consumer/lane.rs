@@ -11,9 +11,9 @@ use tracing::Instrument;
 use super::Shared;
 use super::attempt::{self, Outcome};
 use super::heartbeat::Heartbeat;
-use crate::decider::Journey;
 use crate::decision::{Action, Decision};
 use crate::failure::{Error, Failure, Milliseconds, random};
+use crate::hold::Journey;
 use crate::policy::Payload;
 use crate::queue::{Message, VisibilityTimeout};
 

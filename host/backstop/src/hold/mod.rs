@@ -4,6 +4,7 @@
 
 mod envelope;
 mod in_flight;
+mod journey;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use in_flight::InFlight;
 
 pub use envelope::ENVELOPE;
 pub(crate) use envelope::{after, open};
+pub use journey::Journey;
 
 /// How the failed messages of a queue are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
