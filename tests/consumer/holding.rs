@@ -21,7 +21,7 @@ use backstop::queue::{
 };
 use backstop_engine::{Limits, Sandbox};
 use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::hold_world::{HOUR, World, full, numbered};
 
@@ -284,4 +284,33 @@ async fn a_local_queue_delivers_no_more_than_its_limit_of_messages_in_flight() {
     assert_eq!(take(Duration::from_secs(20)).await.unwrap().len(), 0);
     assert_eq!(take(Duration::from_secs(20)).await.unwrap().len(), 10);
     assert_eq!(began.elapsed().as_secs(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_envelope_with_another_message_s_id_harms_no_other_message() {
+    let world = World::new(&[("base", "1m")], HoldMode::Resend);
+    world.send([Outgoing::new("victim")]).await;
+    let ids = world.host(1).await;
+    while world.times().is_empty() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let victim = world.seen()[0].id.clone();
+    let mut forged = full();
+    let envelope = format!(
+        r#"{{"id": "{victim}", "sent": 0, "first-received": 0, "attempts": 999, "delay": 1, "due": 0}}"#
+    );
+    forged
+        .attributes
+        .insert(ENVELOPE.to_owned(), Attribute::string(envelope));
+    world.send([forged]).await;
+    world.queue.emptied().await;
+    ids.stopped().await;
+    let attempts = world
+        .seen()
+        .into_iter()
+        .filter(|message| &*message.body == "victim");
+    let attempts: Vec<_> = attempts
+        .map(|message| message.receive_count.get())
+        .collect();
+    assert_eq!(attempts, [1, 2]);
 }

@@ -2,6 +2,7 @@
 //!
 //! In memory and bounded. After a restart the previous delay is unknown, and on a FIFO queue the number of earlier attempts too.
 
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,8 +11,8 @@ use lru::LruCache;
 use crate::failure::Milliseconds;
 use crate::queue::{Envelope, Message};
 
-/// The most messages that SQS has in flight.
-const MESSAGES: NonZeroUsize = NonZeroUsize::new(120_000).expect("not zero");
+/// The most messages that SQS has in flight, each with a key for itself and one for its copies.
+const MESSAGES: NonZeroUsize = NonZeroUsize::new(240_000).expect("not zero");
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Remembered {
@@ -26,11 +27,12 @@ struct Remembered {
     sent_again: u32,
 }
 
-/// What is remembered, by message id.
+/// What is remembered, by message id. The id in an envelope counts together with a hash of the message only: a sender can forge an envelope with the id of another message, and must not change what is remembered of that one.
 #[derive(Debug)]
 pub(super) struct History {
     fifo: bool,
     messages: Mutex<LruCache<String, Remembered>>,
+    hashes: RandomState,
 }
 
 impl History {
@@ -40,6 +42,7 @@ impl History {
             fifo,
             // A bounded cache would allocate all of its memory at once.
             messages: Mutex::new(LruCache::unbounded()),
+            hashes: RandomState::new(),
         }
     }
 
@@ -73,7 +76,7 @@ impl History {
 
     /// This attempt failed.
     pub(super) fn failed(&self, message: &Message, attempt: NonZeroU32) {
-        self.change(message, |remembered| {
+        self.change_all(message, |remembered| {
             remembered.failed += 1;
             remembered.last = attempt.get();
             remembered.delay = None;
@@ -82,12 +85,12 @@ impl History {
 
     /// The message is delayed for this long before its next attempt.
     pub(super) fn waits(&self, message: &Message, delay: Milliseconds) {
-        self.change(message, |remembered| remembered.delay = Some(delay));
+        self.change_all(message, |remembered| remembered.delay = Some(delay));
     }
 
     /// The message was sent again with this envelope.
     pub(super) fn sent_again(&self, message: &Message, envelope: &Envelope) {
-        self.change(message, |remembered| {
+        self.change_all(message, |remembered| {
             remembered.sent_again = envelope.attempts;
             remembered.unattempted = 0;
         });
@@ -105,7 +108,10 @@ impl History {
 
     /// The message has left the queue.
     pub(super) fn forget(&self, message: &Message) {
-        self.lock().pop(&message.id);
+        // Only a message that has failed is remembered.
+        if self.lock().pop(&self.key(message)).is_some() && message.envelope.is_none() {
+            self.lock().pop(&self.key_of_copies(message));
+        }
     }
 
     /// The delay before this attempt, if it is known: from this process, or from the envelope. If another process made the last attempt, what this one remembers is out of date.
@@ -122,15 +128,46 @@ impl History {
     }
 
     fn remembered(&self, message: &Message) -> Remembered {
-        self.lock().peek(&message.id).copied().unwrap_or_default()
+        let key = self.key(message);
+        self.lock().peek(&key).copied().unwrap_or_default()
     }
 
-    fn change(&self, message: &Message, change: impl FnOnce(&mut Remembered)) {
+    /// Changes what is remembered of this copy of a message.
+    fn change(&self, message: &Message, change: impl Fn(&mut Remembered)) {
+        self.change_key(self.key(message), change);
+    }
+
+    /// Changes what is remembered of all copies of a message.
+    fn change_all(&self, message: &Message, change: impl Fn(&mut Remembered)) {
+        if message.envelope.is_none() {
+            self.change(message, &change);
+        }
+        self.change_key(self.key_of_copies(message), change);
+    }
+
+    fn change_key(&self, key: String, change: impl Fn(&mut Remembered)) {
         let mut messages = self.lock();
-        change(messages.get_or_insert_mut(message.id.clone(), Remembered::default));
+        change(messages.get_or_insert_mut(key, Remembered::default));
         if messages.len() > MESSAGES.get() {
             messages.pop_lru();
         }
+    }
+
+    fn key(&self, message: &Message) -> String {
+        match message.envelope {
+            None => message.id.clone(),
+            Some(_) => self.key_of_copies(message),
+        }
+    }
+
+    /// The key of the copies of a message that are sent again.
+    fn key_of_copies(&self, message: &Message) -> String {
+        let mut hasher = self.hashes.build_hasher();
+        message.body.hash(&mut hasher);
+        for (name, value) in &message.attributes {
+            (name, value.to_text()).hash(&mut hasher);
+        }
+        format!("{}/{:x}", message.id, hasher.finish())
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<String, Remembered>> {
