@@ -142,7 +142,9 @@ async fn the_queues_of_a_consumer_are_checked_as_at_its_start() {
         texts(&found, "warning")[0].contains("Set max-attempts to at most 3"),
         "{found:?}"
     );
-    assert_eq!((texts(&found, "good").len(), code), (1, Some(6)));
+    let good = texts(&found, "good");
+    assert_eq!((good.len(), code), (2, Some(6)));
+    assert!(good[1].contains("auto holds all by visibility"), "{good:?}");
 }
 
 #[tokio::test]
@@ -208,6 +210,115 @@ async fn one_queue_is_checked_with_the_flags_of_run_and_all_problems_are_found_a
         assert!(printed.contains(part), "{part:?} is not in:\n{printed}");
     }
     assert_eq!(code, Some(6));
+}
+
+/// The only finding with numbers about how the messages of a local queue wait, with `linear`, whose delays are the base times the attempt.
+async fn forecast(queue: &str, base: &str, more: &[&str]) -> (Value, Option<i32>) {
+    let (url, base) = (format!("local:{queue}"), format!("base={base}"));
+    let arguments = ["--queue-url", &url, "--exec", "cat", "--policy", "linear"];
+    let settings = [
+        "--set",
+        &base,
+        "--set",
+        "cap=13h",
+        "--set",
+        "max-attempts=4",
+    ];
+    let (found, code) = findings(&[&arguments, &settings, more].concat()).await;
+    let mut found = found.into_iter().filter(|it| it["hold"].is_object());
+    let forecast = found.next().unwrap();
+    assert!(found.next().is_none());
+    (forecast, code)
+}
+
+#[tokio::test]
+async fn the_number_of_waiting_messages_is_the_rate_times_their_delays() {
+    // 10 s + 20 s + 30 s = 60 s.
+    let (found, code) = forecast("orders", "10s", &["--rate", "200/s"]).await;
+    let hold = &found["hold"];
+    let expected = serde_json::json!({
+        "mode": "auto", "hold": "visibility", "visibility-suffices": true, "simulated": 400,
+        "longest-delay": 30_000, "mean-wait": 60_000, "longest-wait": 60_000,
+        "rate": "200/s", "waiting": 12_000, "visibility-up-to": "1666/s",
+    });
+    assert_eq!((hold, code), (&expected, Some(0)));
+    assert_eq!(found["verdict"], "good");
+    for (rate, waiting, hold) in [
+        ("30/m", 30, "visibility"),
+        ("60/h", 1, "visibility"),
+        ("1667/s", 100_020, "resend"),
+    ] {
+        let (found, _) = forecast("orders", "10s", &["--rate", rate]).await;
+        assert_eq!(found["hold"]["waiting"], waiting, "{rate}");
+        assert_eq!(found["hold"]["hold"], hold, "{rate}");
+    }
+}
+
+#[tokio::test]
+async fn a_hold_that_does_not_suffice_is_reported_with_what_to_change() {
+    // 5 h + 10 h + 13 h = 28 h, with a cap.
+    let visibility = ["--hold", "visibility"];
+    let (found, code) = forecast("orders", "5h", &visibility).await;
+    let printed = found["text"].as_str().unwrap();
+    assert_eq!((&found["verdict"], code), (&"warning".into(), Some(0)));
+    for part in [
+        "1d4h in all",
+        "up to 13h",
+        "invisible for 12h",
+        "Set hold = \"auto\"",
+    ] {
+        assert!(printed.contains(part), "{part:?}: {printed}");
+    }
+    let strict = [&visibility[..], &["--strict"]].concat();
+    assert_eq!(forecast("orders", "5h", &strict).await.1, Some(6));
+
+    // What `auto` and `resend` send again needs a permission.
+    for mode in ["auto", "resend"] {
+        let flags = ["--hold", mode, "--strict"];
+        let (found, code) = forecast("orders", "5h", &flags).await;
+        let printed = found["text"].as_str().unwrap();
+        assert!(printed.contains("sqs:SendMessage"), "{printed}");
+        assert_eq!((&found["verdict"], code), (&"unknown".into(), Some(0)));
+        assert_eq!(found["hold"]["hold"], "resend");
+    }
+
+    // A FIFO queue has visibility only, and waits for 60 s.
+    let (found, _) = forecast("orders.fifo", "10s", &["--rate", "1999/s"]).await;
+    assert_eq!(found["hold"]["mode"], "visibility");
+    assert_eq!(
+        (&found["verdict"], &found["hold"]["waiting"]),
+        (&"good".into(), &119_940.into())
+    );
+    let (found, _) = forecast("orders.fifo", "10s", &["--rate", "2000/s"]).await;
+    assert_eq!(found["verdict"], "warning");
+    assert!(
+        found["text"]
+            .as_str()
+            .unwrap()
+            .contains("use a standard queue")
+    );
+}
+
+#[tokio::test]
+async fn the_retry_queue_of_a_lambda_handler_has_a_forecast_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backstop.toml");
+    let lambda = "[lambda]\npolicy = \"linear\"\nsettings = { base = \"10s\" }\nmax-attempts = 4\n";
+    std::fs::write(&path, lambda).unwrap();
+    let (found, _) = findings(&["--config", path.to_str().unwrap(), "--rate", "6/m"]).await;
+    let found = found.iter().find(|it| it["hold"].is_object()).unwrap();
+    assert_eq!(found["subject"], "retry queue");
+    assert_eq!(found["hold"]["waiting"], 6);
+}
+
+#[tokio::test]
+async fn an_invalid_rate_is_rejected_with_examples() {
+    for rate in ["200", "0/s", "1.5/s", "5/d"] {
+        let output = run(&["doctor", "--config", "none.toml", "--rate", rate]).await;
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{printed}");
+        assert!(printed.contains("such as 200/s, 50/m or 10/h"), "{printed}");
+    }
 }
 
 #[tokio::test]

@@ -157,6 +157,18 @@ async fn the_commands_of_a_replay_print_the_output_in_the_document() {
     compare_block(name, &shown[1], written[1].replay(), lasting);
 }
 
+#[tokio::test]
+async fn the_doctor_prints_the_forecast_in_the_document() {
+    let name = "host/docs/holding.md";
+    let written = commands_of(name).await;
+    assert_eq!(written.len(), 1);
+    let forecast = written[0].stdout.lines();
+    let forecast = forecast.filter(|line| line.contains("wait at once"));
+    let shown = blocks(&document(name), "text");
+    let printed = forecast.collect::<Vec<_>>().join("\n");
+    compare_block(name, &shown[0], &printed, str::to_owned);
+}
+
 /// The lines of an output from the one with this start to the next test.
 fn of_test<'a>(output: &'a str, beginning: &str) -> &'a str {
     let start = output

@@ -31,7 +31,10 @@ pub mod decider {
 }
 
 pub mod doctor {
-    pub use crate::doctor::{Finding, Verdict, examine};
+    pub use crate::doctor::{
+        Finding, HoldForecast, InvalidRate, Rate, Scope, Simulate, Verdict, Waits, Workload,
+        examine,
+    };
 }
 
 pub mod handler {

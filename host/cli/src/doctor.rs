@@ -7,11 +7,12 @@ use clap::Parser;
 use clap::builder::Resettable;
 
 use backstop::internal::config::{Config, LambdaFlags};
-use backstop::internal::doctor::{Finding, Verdict, examine};
+use backstop::internal::doctor::{Finding, Rate, Verdict, Workload, examine};
 use backstop::queue::Connections;
 use backstop_core::text::one_line;
 
 use crate::error::{CommandError, Result};
+use crate::forecast;
 use crate::output::println;
 use crate::run::{Args as RunArgs, config_of};
 
@@ -27,6 +28,11 @@ Examples:
   Check a Lambda retry handler, from its queue to the functions that it retries:
     backstop doctor --retry-queue https://sqs.eu-west-1.amazonaws.com/123456789012/retries \\
       --function orders --function invoices
+
+  See how many messages wait at once while 200 fail in each second, and how they are held:
+    backstop doctor --config backstop.toml --rate 200/s
+
+For each queue, the policy is simulated as by `backstop policy simulate`, with messages that fail with HTTP 503 until they are given up. The rate times the mean of all delays of a message is the number that waits at once. host/docs/holding.md explains how messages wait.
 
 It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings, lambda:GetFunction, lambda:GetFunctionEventInvokeConfig and lambda:GetFunctionRecursionConfig; and for the queues of a consumer, the permissions of `backstop run`. It connects to HTTP handlers, but sends them nothing.
 
@@ -91,6 +97,10 @@ pub(super) struct Args {
     )]
     functions: Vec<String>,
 
+    /// How many messages fail and keep failing, for each queue, such as 200/s, 50/m or 10/h: shows how many wait at once, and whether `hold` suffices
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+
     /// Exit with 6 for warnings too
     #[arg(long)]
     strict: bool,
@@ -98,9 +108,13 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<()> {
     let (json, strict) = (args.run.json, args.strict);
+    let workload = Workload {
+        rate: args.rate,
+        simulate: forecast::waits,
+    };
     let config = config(args)?;
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
-    let findings = examine(&config, &connections).await;
+    let findings = examine(&config, &connections, workload).await;
     for finding in &findings {
         if json {
             println!("{}", serde_json::to_string(finding)?);

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod error;
 mod exit;
+mod forecast;
 mod log;
 mod messages;
 mod orphans;

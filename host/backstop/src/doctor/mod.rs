@@ -2,7 +2,9 @@
 //!
 //! The queues of a consumer are checked as `backstop run` checks them at its start. For a Lambda retry handler, `observed` collects the deployment's settings from AWS, and `retries` compares them with the known mistakes.
 
+mod holds;
 mod observed;
+mod rate;
 mod retries;
 
 use std::fmt;
@@ -13,10 +15,14 @@ use serde::Serialize;
 use crate::assembly::{Assembly, LoadError};
 use crate::config::{Config, DeciderConfig, LambdaConfig, QueueConfig};
 use crate::consumer;
-use crate::policy::{Location, PolicySpec};
+use crate::policy::{LivePolicy, Location, PolicySpec};
 use crate::queue::{Connections, short_name};
-use crate::service::{self, QueueFault};
+use crate::service::{self, Examined, QueueFault};
 use crate::text::chain;
+use holds::Waiting;
+
+pub use holds::{HoldForecast, Scope, Simulate, Waits, Workload};
+pub use rate::{InvalidRate, Rate};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -41,6 +47,9 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What was found and, unless it is good, what to change.
     pub text: String,
+    /// The numbers of a finding about how messages wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Box<HoldForecast>>,
 }
 
 impl fmt::Display for Finding {
@@ -68,6 +77,7 @@ impl Findings {
             subject: self.subject.clone(),
             verdict,
             text: text.into(),
+            hold: None,
         });
     }
 
@@ -81,8 +91,12 @@ impl Findings {
     }
 }
 
-/// Checks everything that the configuration names. Changes nothing.
-pub async fn examine(config: &Config, connections: &Arc<Connections>) -> Vec<Finding> {
+/// Checks everything that the configuration names, for this load. Changes nothing.
+pub async fn examine(
+    config: &Config,
+    connections: &Arc<Connections>,
+    workload: Workload,
+) -> Vec<Finding> {
     let assembly = match Assembly::for_check(config) {
         Ok(assembly) => assembly,
         Err(error) => {
@@ -93,10 +107,10 @@ pub async fn examine(config: &Config, connections: &Arc<Connections>) -> Vec<Fin
     };
     let mut found = Vec::new();
     for queue in &config.queues {
-        found.extend(examine_queue(queue, &assembly, connections).await);
+        found.extend(examine_queue(queue, &assembly, connections, workload).await);
     }
     if let Some(lambda) = &config.lambda {
-        found.extend(examine_lambda(lambda, &assembly, connections).await);
+        found.extend(examine_lambda(lambda, &assembly, connections, workload).await);
     }
     found
 }
@@ -105,9 +119,15 @@ async fn examine_queue(
     queue: &QueueConfig,
     assembly: &Assembly,
     connections: &Connections,
+    workload: Workload,
 ) -> Vec<Finding> {
     let mut findings = Findings::about(format!("queue {}", queue.name));
-    let (faults, warnings) = service::examine(queue, assembly, connections).await;
+    let Examined {
+        faults,
+        warnings,
+        policy,
+        description,
+    } = service::examine(queue, assembly, connections).await;
     // Nothing is known about the decisions of a policy that can't be loaded.
     let has_policy = !faults.iter().any(is_policy);
     if faults.is_empty() {
@@ -126,7 +146,27 @@ async fn examine_queue(
     if has_policy {
         discards(&mut findings, &queue.decider);
     }
+    if let Some((policy, description)) = policy.zip(description) {
+        let waiting = Waiting::in_queue(queue.options.hold, &description);
+        forecast(&mut findings, &waiting, &queue.decider, policy, workload).await;
+    }
     findings.found
+}
+
+/// Simulates messages that always fail, and reports how they wait.
+async fn forecast(
+    findings: &mut Findings,
+    waiting: &Waiting,
+    decider: &DeciderConfig,
+    policy: Arc<LivePolicy>,
+    workload: Workload,
+) {
+    let scope = waiting.scope(&decider.bounds);
+    let simulation = move || (workload.simulate)(&policy.current(), &scope);
+    match tokio::task::spawn_blocking(simulation).await {
+        Ok(waits) => waiting.report(findings, waits, workload.rate),
+        Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+    }
 }
 
 /// Whether the fault is in the policy itself, and not in its scenarios.
@@ -141,13 +181,16 @@ async fn examine_lambda(
     lambda: &LambdaConfig,
     assembly: &Assembly,
     connections: &Connections,
+    workload: Workload,
 ) -> Vec<Finding> {
     let mut findings = Findings::about("policy");
+    let mut valid = None;
     match assembly.policy(&lambda.decider).await {
         Ok(policy) => {
             let title = policy.current().title();
             findings.add(Verdict::Good, format!("{title} {VALID}"));
             discards(&mut findings, &lambda.decider);
+            valid = Some(policy);
         }
         Err(error @ LoadError::Scenarios(_)) => findings.add(Verdict::Wrong, chain(&error)),
         Err(error @ LoadError::Policy(_)) => findings.add(
@@ -165,11 +208,25 @@ async fn examine_lambda(
             Verdict::Unknown,
             "not configured: set retry-queue in [lambda] (--retry-queue) to check the whole path of a failed event",
         );
+        if let Some(policy) = valid {
+            let waiting = Waiting::in_retry_queue(lambda.hold, None);
+            forecast(&mut findings, &waiting, &lambda.decider, policy, workload).await;
+        }
         found.extend(findings.found);
         return found;
     };
     match observed::observe(lambda, url, connections).await {
-        Ok(observed) => found.extend(retries::check(&observed, lambda)),
+        Ok(observed) => {
+            found.extend(retries::check(&observed, lambda));
+            if let Some(policy) = valid {
+                let queue = &observed.retry_queue;
+                let mut findings =
+                    Findings::about(format!("retry queue {}", short_name(&queue.arn)));
+                let waiting = Waiting::in_retry_queue(lambda.hold, Some(queue));
+                forecast(&mut findings, &waiting, &lambda.decider, policy, workload).await;
+                found.extend(findings.found);
+            }
+        }
         Err(error) => {
             let mut findings = Findings::about(format!("retry queue {}", short_name(url)));
             let fault = consumer::fault("retry queue", url, "sqs:GetQueueAttributes", error);

@@ -9,10 +9,10 @@ use tokio::time::{Instant, timeout};
 use crate::queue::{Description, Queue};
 
 /// From this number on, no more messages are held by visibility.
-const HIGH: usize = 100_000;
+pub(crate) const HIGH: usize = 100_000;
 
 /// The number at which SQS delivers no more messages.
-const LIMIT: usize = 120_000;
+pub(crate) const LIMIT: usize = 120_000;
 
 /// How often the queue's attribute is read at most, while messages fail.
 const INTERVAL: Duration = Duration::from_secs(60);

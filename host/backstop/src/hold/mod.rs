@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics::Counter;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::decision::{Hold, Reach, Resend};
@@ -26,10 +26,11 @@ use in_flight::InFlight;
 
 pub use envelope::ENVELOPE;
 pub(crate) use envelope::{after, open};
+pub(crate) use in_flight::{HIGH, LIMIT};
 pub use journey::Journey;
 
 /// How the failed messages of a queue are held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HoldMode {
     /// Invisible in their queue.

@@ -38,6 +38,7 @@ pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResp
 pub use invoke::Functions;
 pub(crate) use invoke::LambdaApi;
 pub use refresh::Refresh;
+pub(crate) use retry_queue::longest_hold;
 pub(crate) use settle::STEP;
 
 /// Messages handled at the same time.

@@ -89,11 +89,16 @@ impl RetryQueue {
 
     /// When the queue drops a message at the earliest, less a margin to receive it in.
     pub(super) fn expires(&self, message: &Message) -> Timestamp {
-        let retention = self.description.retention.as_duration();
         message
             .kept_since
-            .plus(retention - RETENTION_MARGIN.min(retention / 10))
+            .plus(longest_hold(self.description.retention))
     }
+}
+
+/// How long a queue with this retention can hold a record by visibility.
+pub(crate) fn longest_hold(retention: Milliseconds) -> Duration {
+    let retention = retention.as_duration();
+    retention - RETENTION_MARGIN.min(retention / 10)
 }
 
 /// The retry queues by the ARN of their mapping.

@@ -15,6 +15,10 @@ use crate::failure::{Milliseconds, Timestamp};
 /// The part of SQS's 12 hours that is reserved for the requests.
 const MAX_DELAY_MARGIN: Milliseconds = Milliseconds(60_000);
 
+/// The longest delay by visibility, right after a receive.
+pub(crate) const LONGEST_VISIBILITY: Milliseconds =
+    Milliseconds(VisibilityTimeout::MAX.seconds() * 1_000 - MAX_DELAY_MARGIN.0);
+
 /// Identifies one receive of a message, to delete the message or to change its visibility. Each receive has a new one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReceiptHandle(pub String);
@@ -45,7 +49,7 @@ impl VisibilityTimeout {
     }
 
     /// In seconds.
-    pub fn seconds(self) -> u32 {
+    pub const fn seconds(self) -> u32 {
         self.0
     }
 
@@ -145,9 +149,7 @@ impl Message {
     /// The longest delay that SQS still allows for this receive of the message: 12 hours from the receive, less a margin for the requests.
     pub fn max_delay(&self) -> Milliseconds {
         let elapsed = Milliseconds::from_duration(self.received.elapsed());
-        let longest = VisibilityTimeout::MAX.seconds() * 1_000;
-        let left = longest.saturating_sub(elapsed.0);
-        Milliseconds(left.saturating_sub(MAX_DELAY_MARGIN.0))
+        Milliseconds(LONGEST_VISIBILITY.0.saturating_sub(elapsed.0))
     }
 
     /// The size that SQS counts: the body, and each attribute's name, data type and value.

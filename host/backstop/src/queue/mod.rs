@@ -52,6 +52,7 @@ pub(crate) use limits::{
     BATCH_BYTES, BATCH_ENTRIES, LONGEST_SEND_DELAY, MAX_ATTRIBUTES, is_allowed,
 };
 pub use local::{LocalQueue, LocalQueues, LocalSettings};
+pub(crate) use message::LONGEST_VISIBILITY;
 pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
 pub(crate) use sqs::Sqs;
 

@@ -17,7 +17,7 @@ use crate::decider::Decider;
 use crate::exporter::{Exporter, ExporterError};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 use crate::policy::{LivePolicy, WatchError, Watcher};
-use crate::queue::Connections;
+use crate::queue::{Connections, Description};
 use crate::reloads::{Role, log_reload};
 use crate::text::chain;
 
@@ -98,8 +98,8 @@ impl Service {
                     }
                     consumers.push((name, consumer(queue, usable, &assembly).await));
                 }
-                Err((found, _)) => {
-                    faults.extend(found.into_iter().map(|fault| (name.clone(), fault)));
+                Err(found) => {
+                    faults.extend(found.faults.into_iter().map(|fault| (name.clone(), fault)));
                 }
             }
         }
@@ -128,16 +128,31 @@ impl Service {
     }
 }
 
+/// What the checks of one queue found.
+pub(crate) struct Examined {
+    pub(crate) faults: Vec<QueueFault>,
+    pub(crate) warnings: Vec<Warning>,
+    /// Its policy, if it can be loaded.
+    pub(crate) policy: Option<Arc<LivePolicy>>,
+    /// Its attributes, if they can be read.
+    pub(crate) description: Option<Description>,
+}
+
 /// Checks one queue as [`Service::prepare`] does.
 pub(crate) async fn examine(
     queue: &QueueConfig,
     assembly: &Assembly,
     connections: &Connections,
-) -> (Vec<QueueFault>, Vec<Warning>) {
+) -> Examined {
     let policy = assembly.policy(&queue.decider).await.map_err(Arc::new);
     match check(queue, policy, assembly, connections).await {
-        Ok((_, warnings)) => (Vec::new(), warnings),
-        Err(found) => found,
+        Ok((usable, warnings)) => Examined {
+            faults: Vec::new(),
+            warnings,
+            policy: Some(Arc::clone(usable.decider.policy())),
+            description: Some(usable.ready.description),
+        },
+        Err(found) => *found,
     }
 }
 
@@ -148,13 +163,13 @@ struct Usable {
     decider: Decider,
 }
 
-/// Checks whether a queue, its dead-letter queue, its handler and its policy exist and match each other. Returns all faults, and warnings in both cases.
+/// Checks whether a queue, its dead-letter queue, its handler and its policy exist and match each other. Returns all that was found if there is a fault.
 async fn check(
     queue: &QueueConfig,
     policy: Result<Arc<LivePolicy>, Arc<LoadError>>,
     assembly: &Assembly,
     connections: &Connections,
-) -> Result<(Usable, Vec<Warning>), (Vec<QueueFault>, Vec<Warning>)> {
+) -> Result<(Usable, Vec<Warning>), Box<Examined>> {
     let mut faults = Vec::new();
     let policy = policy.map_err(|error| faults.push(error.into())).ok();
     let handler = handler(&queue.handler, &queue.url, connections).await;
@@ -182,7 +197,12 @@ async fn check(
             };
             Ok((usable, warnings))
         }
-        _ => Err((faults, warnings)),
+        (ready, _, decider) => Err(Box::new(Examined {
+            faults,
+            warnings,
+            policy: decider.map(|decider| Arc::clone(decider.policy())),
+            description: ready.map(|ready| ready.description),
+        })),
     }
 }
 

@@ -16,6 +16,9 @@ use backstop_engine::{Payload, Policy};
 /// When the messages are sent: 2026-01-01, so that a policy that depends on the date sees the same one in every simulation.
 const START: Timestamp = Timestamp(1_767_225_600_000);
 
+/// The highest `maxReceiveCount` of SQS. No message needs to be followed further.
+pub const HORIZON: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
+
 /// What to simulate.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -59,6 +62,9 @@ pub struct Timetable {
     /// The time of every retry since its message's first failure, in milliseconds, by attempt.
     #[serde(skip)]
     pub times: Vec<Vec<u64>>,
+    /// All delays of each message together, in milliseconds.
+    #[serde(skip)]
+    pub waits: Vec<u64>,
 }
 
 /// One attempt, over all messages that reach it. Durations are in milliseconds.
@@ -190,7 +196,9 @@ fn summarise(messages: u32, evaluation: Evaluation, histories: Vec<History>) -> 
     let mut endings: BTreeMap<(&'static str, String), Endings> = BTreeMap::new();
     let mut broken = BTreeMap::new();
     let mut unended = 0;
+    let mut waits = Vec::new();
     for history in histories {
+        waits.push(history.retries.iter().map(|(delay, _)| delay).sum());
         let attempts = history.retries.len() as u64 + 1;
         let columns = delays.iter_mut().zip(&mut times);
         for ((delay, at), (delays, times)) in history.retries.into_iter().zip(columns) {
@@ -236,6 +244,7 @@ fn summarise(messages: u32, evaluation: Evaluation, histories: Vec<History>) -> 
         broken,
         evaluation,
         times,
+        waits,
     }
 }
 

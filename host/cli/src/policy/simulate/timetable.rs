@@ -5,7 +5,7 @@ use backstop_core::failure::Milliseconds;
 use backstop_core::text::one_line;
 use backstop_engine::Policy;
 use backstop_workbench::chart::TimetableChart;
-use backstop_workbench::simulate::timetable::{Plan, Row, Timetable, simulate};
+use backstop_workbench::simulate::timetable::{HORIZON, Plan, Row, Timetable, simulate};
 use backstop_workbench::simulate::{Evaluation, Percentiles, Rounded};
 use serde_json::json;
 
@@ -16,9 +16,6 @@ use crate::error::{CommandError, Result};
 use crate::output::{Output, println};
 use crate::policy::progress::Progress;
 use crate::policy::{sandbox, table};
-
-/// The highest `maxReceiveCount` of SQS. The simulation follows no message further.
-const HORIZON: std::num::NonZeroU32 = std::num::NonZeroU32::MIN.saturating_add(999);
 
 /// The most rows that the table shows. If there are more, it leaves out those before the last ones.
 const MAX_ROWS: usize = 40;

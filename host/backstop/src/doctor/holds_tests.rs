@@ -1,0 +1,230 @@
+//! Which hold a configuration uses, for waits that are given.
+
+use super::*;
+use crate::queue::{Connections, Redrive};
+
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
+
+async fn queue(name: &str) -> Description {
+    let connections = Connections::default();
+    let described = connections.by_url(name).await.describe().await;
+    Description {
+        retention: Milliseconds(4 * 86_400_000),
+        ..described.unwrap()
+    }
+}
+
+/// Messages that wait for this long in all.
+fn waits(longest_delay: u64, of_messages: &[u64]) -> Waits {
+    Waits {
+        of_messages: of_messages.to_vec(),
+        longest_delay,
+        unended_at: None,
+    }
+}
+
+fn report(waiting: &Waiting, waits: &Waits, rate: &str) -> Finding {
+    let mut findings = Findings::about("queue orders");
+    waiting.report(&mut findings, waits.clone(), rate.parse().ok());
+    assert_eq!(findings.found.len(), 1);
+    findings.found.remove(0)
+}
+
+#[tokio::test]
+async fn each_mode_is_judged_by_delay_retention_and_number() {
+    let queue = queue("local:orders").await;
+    use HoldMode::{Auto, Resend, Visibility};
+    use Verdict::{Good, Unknown, Warning};
+    let short = waits(30_000, &[60_000]);
+    let long = waits(13 * HOUR, &[13 * HOUR]);
+    let kept = waits(HOUR, &[4 * DAY + 1]);
+    let capped = waits(12 * HOUR, &[12 * HOUR]);
+    for (mode, waits, rate, verdict, hold, part) in [
+        (
+            Visibility,
+            &capped,
+            "",
+            Good,
+            Hold::Visibility,
+            "visibility suffices",
+        ),
+        (
+            Auto,
+            &capped,
+            "",
+            Unknown,
+            Hold::Resend,
+            "invisible for 12h",
+        ),
+        (
+            Visibility,
+            &short,
+            "",
+            Good,
+            Hold::Visibility,
+            "visibility suffices",
+        ),
+        (
+            Auto,
+            &short,
+            "",
+            Good,
+            Hold::Visibility,
+            "resend at 100000 in flight, at about 1666/s",
+        ),
+        (
+            Resend,
+            &short,
+            "",
+            Unknown,
+            Hold::Resend,
+            "needs sqs:SendMessage",
+        ),
+        (
+            Visibility,
+            &short,
+            "1666/s",
+            Good,
+            Hold::Visibility,
+            "about 99960 messages",
+        ),
+        (
+            Visibility,
+            &short,
+            "1999/s",
+            Good,
+            Hold::Visibility,
+            "about 119940 messages",
+        ),
+        (
+            Visibility,
+            &short,
+            "2000/s",
+            Warning,
+            Hold::Visibility,
+            "SQS allows 120000 in flight",
+        ),
+        (
+            Auto,
+            &short,
+            "1666/s",
+            Good,
+            Hold::Visibility,
+            "auto holds all by visibility",
+        ),
+        (
+            Auto,
+            &short,
+            "1667/s",
+            Unknown,
+            Hold::Resend,
+            "auto changes at 100000 in flight",
+        ),
+        (
+            Visibility,
+            &long,
+            "",
+            Warning,
+            Hold::Visibility,
+            "invisible for 12h). Set hold = \"auto\"",
+        ),
+        (
+            Auto,
+            &long,
+            "1/h",
+            Unknown,
+            Hold::Resend,
+            "needs sqs:SendMessage",
+        ),
+        (
+            Visibility,
+            &kept,
+            "",
+            Warning,
+            Hold::Visibility,
+            "keeps a message for 4d",
+        ),
+        (
+            Auto,
+            &kept,
+            "",
+            Unknown,
+            Hold::Resend,
+            "keeps a message for 4d",
+        ),
+    ] {
+        let finding = report(&Waiting::in_queue(mode, &queue), waits, rate);
+        assert!(finding.text.contains(part), "{part:?}: {}", finding.text);
+        let forecast = finding.hold.unwrap();
+        assert_eq!((finding.verdict, forecast.hold), (verdict, hold), "{part}");
+        assert_eq!(
+            forecast.visibility_suffices,
+            verdict == Good || mode == Resend
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_fifo_queue_has_no_other_hold() {
+    let queue = queue("local:orders.fifo").await;
+    let waiting = Waiting::in_queue(HoldMode::Auto, &queue);
+    let found = report(&waiting, &waits(30_000, &[60_000]), "1999/s");
+    assert_eq!(found.verdict, Verdict::Good);
+    assert!(found.text.ends_with("visibility of a FIFO queue suffices"));
+    let found = report(&waiting, &waits(30_000, &[60_000]), "2000/s");
+    assert_eq!(found.verdict, Verdict::Warning);
+    assert!(
+        found.text.contains("use a standard queue"),
+        "{}",
+        found.text
+    );
+    assert_eq!(found.hold.unwrap().mode, HoldMode::Visibility);
+}
+
+#[tokio::test]
+async fn in_a_retry_queue_only_one_delay_has_to_fit_the_retention() {
+    let queue = queue("local:retries").await;
+    let waiting = Waiting::in_retry_queue(HoldMode::Visibility, Some(&queue));
+    let found = report(&waiting, &waits(3 * DAY, &[10 * DAY]), "10/h");
+    assert_eq!(found.verdict, Verdict::Good, "{}", found.text);
+    assert!(found.text.starts_with("at 10/h, about 2400 messages wait"));
+    let found = report(&waiting, &waits(4 * DAY, &[10 * DAY]), "10/h");
+    assert_eq!(found.verdict, Verdict::Warning);
+    let part = "keeps a record for 3d23h45m of delay";
+    assert!(found.text.contains(part), "{}", found.text);
+}
+
+#[tokio::test]
+async fn retries_without_an_end_stop_at_the_retention() {
+    let queue = Description {
+        redrive: Some(Redrive {
+            dead_letter_arn: "local:dead".to_owned(),
+            max_receive_count: NonZeroU32::MIN,
+        }),
+        ..queue("local:orders").await
+    };
+    let endless = Waits {
+        unended_at: NonZeroU32::new(999),
+        ..waits(HOUR, &[10 * DAY])
+    };
+    let waiting = Waiting::in_queue(HoldMode::Visibility, &queue);
+    let found = report(&waiting, &endless, "1/h");
+    assert_eq!(found.verdict, Verdict::Good);
+    let start = "at 1/h, about 96 messages wait at once, each for 4d in all, by delays of up to 1h (it is still retried after 999 attempts)";
+    assert!(found.text.starts_with(start), "{}", found.text);
+    let receives = |mode| {
+        let waiting = Waiting::in_queue(mode, &queue);
+        waiting.scope(&Bounds::default()).max_receives
+    };
+    assert_eq!(receives(HoldMode::Auto), NonZeroU32::new(1));
+    assert_eq!(receives(HoldMode::Resend), None);
+}
+
+#[tokio::test]
+async fn a_policy_that_does_not_retry_needs_no_hold() {
+    let queue = queue("local:orders").await;
+    let waiting = Waiting::in_queue(HoldMode::Resend, &queue);
+    let found = report(&waiting, &waits(0, &[0]), "10/s");
+    assert_eq!((found.verdict, found.hold), (Verdict::Good, None));
+}
