@@ -24,7 +24,7 @@ pub(super) enum Outcome {
 pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
     let (handler, message) = (Arc::clone(&shared.handler), Arc::clone(message));
     // In its own task, so that a panic is an outcome like any other.
-    let task = tokio::spawn(async move { handler.handle(&message).await }.in_current_span());
+    let task = tokio::spawn(async move { handler.handle_shared(message).await }.in_current_span());
     let mut attempt = AbortOnDropHandle::new(task);
     let longest = shared.options.attempt_timeout;
     tokio::select! {

@@ -48,6 +48,10 @@ where
     W: Future<Output = Result<(), Error>> + Send,
 {
     async fn handle(&self, message: &Message) -> Result<(), Error> {
-        (self.0)(Arc::new(message.clone())).await
+        self.handle_shared(Arc::new(message.clone())).await
+    }
+
+    async fn handle_shared(&self, message: Arc<Message>) -> Result<(), Error> {
+        (self.0)(message).await
     }
 }

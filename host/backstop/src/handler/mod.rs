@@ -46,6 +46,8 @@ pub(crate) mod http;
 mod lambda;
 mod reach;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 pub(crate) use exec::Exec;
@@ -63,6 +65,12 @@ use crate::queue::Message;
 pub trait Handler: std::fmt::Debug + Send + Sync {
     /// Makes one attempt.
     async fn handle(&self, message: &Message) -> Result<(), Error>;
+
+    /// Makes one attempt with a message that the handler may keep. Saves [`function`] a copy of the message.
+    #[doc(hidden)]
+    async fn handle_shared(&self, message: Arc<Message>) -> Result<(), Error> {
+        self.handle(&message).await
+    }
 
     /// Checks that the handler can work at all. Called once before the first message.
     async fn check(&self) -> Result<(), Error> {

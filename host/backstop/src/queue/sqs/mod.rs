@@ -10,6 +10,7 @@ use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 use aws_sdk_sqs::types as api;
 use tokio::time::Instant;
 
@@ -42,6 +43,8 @@ impl Sqs {
         let config = aws_sdk_sqs::config::Builder::from(config)
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
+            // The timeout of an attempt is enough, and costs less.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .interceptor(ResponseLimit::SQS)
             .build();
         Self {
