@@ -5,7 +5,7 @@
 //! ```
 //! use std::num::NonZeroU32;
 //!
-//! use backstop_core::decision::{Action, Answer, Bounds, ErrorClass, decide};
+//! use backstop_core::decision::{Action, Answer, Bounds, ErrorClass, Reach, decide};
 //! use backstop_core::examples::ordinary_failure;
 //! use backstop_core::failure::Milliseconds;
 //!
@@ -13,7 +13,9 @@
 //! let answer = Answer { class: ErrorClass::Transient, action: Action::Retry { delay } };
 //! let bounds = Bounds { max_attempts: NonZeroU32::new(1), ..Bounds::default() };
 //!
-//! let decision = decide(&ordinary_failure(), Ok(answer), &bounds, Milliseconds(60_000));
+//! let failure = ordinary_failure();
+//! let reach = Reach::visibility(Milliseconds(60_000), failure.age);
+//! let decision = decide(&failure, Ok(answer), &bounds, reach);
 //! assert!(matches!(decision.action, Action::DeadLetter { .. }));
 //! ```
 
