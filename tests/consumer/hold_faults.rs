@@ -356,3 +356,30 @@ async fn messages_beyond_the_limit_in_flight_wait_all_at_once_and_come_at_their_
         .collect();
     assert_eq!(delays, BTreeSet::<Option<Milliseconds>>::from([None]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_can_t_be_sent_again_is_dead_lettered_before_its_queue_drops_it() {
+    let mut world = World::new(&[("base", "20m")], HoldMode::Auto);
+    let settings = LocalSettings {
+        retention: Duration::from_secs(HOUR),
+        ..LocalSettings::default()
+    };
+    world.queue = world.connections.local.set_up("orders", settings);
+    world.send([full()]).await;
+    let host = world.host(9).await;
+    let error = QueueError::new("SendMessageBatch", "AccessDenied", "not authorized");
+    *host.wire.send_error.lock().unwrap() = Some(error);
+    world.queue.emptied().await;
+    let summary = host.stopped().await;
+    assert_eq!(
+        (summary.dead_lettered, summary.succeeded),
+        (1, 0),
+        "{summary:?}"
+    );
+    let dead = world.connections.local.named("orders-dead-letters");
+    let letters = take_one(&dead, VisibilityTimeout::from_seconds(30)).await;
+    let reason = letters[0].attributes["BackstopReason"].to_text();
+    assert!(reason.contains("its queue would drop it"), "{reason}");
+    // After 20 minutes it would have waited 40 more, to the end of the hour.
+    assert_eq!(world.times(), [0, 1_200]);
+}

@@ -75,7 +75,9 @@ impl Applier {
                     }
                     Hold::Resend => {
                         let envelope = hold::after(message, failure, *delay, &decided.policy);
-                        return self.resend(shared, message, &envelope, heartbeat).await;
+                        let decided = Some((failure, decided));
+                        let resent = self.resend(shared, message, &envelope, decided, heartbeat);
+                        return resent.await;
                     }
                 }
             }
@@ -99,34 +101,46 @@ impl Applier {
     /// Sends a message again that comes before it is due, because SQS delays a message for 15 minutes at most. This costs no attempt. Returns whether it has left the queue.
     pub(super) async fn hop(
         &self,
-        shared: &Shared,
-        message: &Message,
+        shared: &Arc<Shared>,
+        message: &Arc<Message>,
         heartbeat: &Heartbeat,
     ) -> bool {
         let Some(envelope) = &message.envelope else {
             return false;
         };
         shared.history.skipped(message);
-        self.resend(shared, message, &envelope.hopped(), heartbeat)
+        self.resend(shared, message, &envelope.hopped(), None, heartbeat)
             .await
     }
 
-    /// Sends a message again, and deletes this copy. If it can't be sent it is held by visibility. Returns whether this copy has left the queue.
+    /// Sends a message again, and deletes this copy. If it can't be sent it is held by visibility, or dead-lettered if the queue would drop it meanwhile. Returns whether this copy has left the queue.
     async fn resend(
         &self,
-        shared: &Shared,
-        message: &Message,
+        shared: &Arc<Shared>,
+        message: &Arc<Message>,
         envelope: &Envelope,
+        decided: Option<(&Failure, &Decided)>,
         heartbeat: &Heartbeat,
     ) -> bool {
         let (now, until) = (shared.queue.now(), Instant::now() + APPLY_TIMEOUT);
         let sent = shared.holds.send_again(message, envelope, now, until).await;
         if let Err(error) = sent {
+            // The send may have been retried for a while.
+            let now = shared.queue.now();
+            let left = Milliseconds::from_duration(envelope.due.since(now));
+            let left = left.min(message.max_delay());
+            if !shared.holds.keeps(message, now, left) {
+                tracing::error!(%error, "a message could not be sent again before its queue would drop it: it is dead-lettered");
+                let cause = Cause {
+                    reason: &hold::unsendable(&error),
+                    id: &message.id,
+                    first_sent: message.sent,
+                    decided,
+                };
+                return self.dead_letter(shared, message, &cause, heartbeat).await;
+            }
             tracing::warn!(%error, "a message could not be sent again: it is held by visibility");
             heartbeat.release(message).await;
-            // The send may have been retried for a while.
-            let left = Milliseconds::from_duration(envelope.due.since(shared.queue.now()));
-            let left = left.min(message.max_delay());
             if self.hide(shared, message, left).await && envelope.hops == 0 {
                 self.stats.retried.add(1);
             }

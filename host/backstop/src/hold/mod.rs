@@ -15,7 +15,7 @@ use metrics::Counter;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::decision::{Hold, Reach, Resend};
+use crate::decision::{Bounds, Hold, Reach, Resend};
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{
     BatchedSends, Description, Envelope, LONGEST_SEND_DELAY, Message, Queue, QueueError, Requests,
@@ -67,12 +67,19 @@ impl HoldMode {
     }
 }
 
+/// The reason of a dead letter whose message could neither be sent again nor held by visibility.
+pub(crate) fn unsendable(error: &impl std::fmt::Display) -> String {
+    format!("it can't be sent again, and its queue would drop it before its next attempt: {error}")
+}
+
 /// Holds the messages of one queue.
 pub(crate) struct Holds {
     mode: HoldMode,
     name: String,
     max_message_bytes: usize,
     longest_hop: Duration,
+    /// The retention alone.
+    bounds: Bounds,
     in_flight: Arc<InFlight>,
     sends: BatchedSends,
     has_warned: AtomicBool,
@@ -98,6 +105,10 @@ impl Holds {
             max_message_bytes: description.max_message_bytes,
             // The queue must not drop a message before it becomes visible.
             longest_hop: LONGEST_SEND_DELAY.min(description.retention.as_duration() / 2),
+            bounds: Bounds {
+                retention: Some(description.retention),
+                ..Bounds::default()
+            },
             in_flight: InFlight::of(queue, description),
             sends: BatchedSends::start(queue, linger, requests),
             has_warned: AtomicBool::new(false),
@@ -139,6 +150,12 @@ impl Holds {
             );
         }
         Resend::Never
+    }
+
+    /// Whether the queue keeps this copy of a message for so long.
+    pub(crate) fn keeps(&self, message: &Message, now: Timestamp, delay: Milliseconds) -> bool {
+        let kept = Milliseconds::from_duration(now.since(message.kept_since));
+        self.bounds.keeps(kept, delay)
     }
 
     /// Notes that a message is held by visibility.

@@ -12,6 +12,7 @@ use super::retry_queue::RetryQueue;
 use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, Delivery};
 use crate::decider::Decided;
 use crate::failure::Failure;
+use crate::hold;
 use crate::queue::{Envelope, Message, SubmitError, VisibilityTimeout};
 
 /// How long the requests of one message are retried.
@@ -90,24 +91,24 @@ impl<'a> Delivered<'a> {
         }
     }
 
-    /// Sends the message again until its envelope's due time, and deletes this copy. If it can't be sent, it is held by visibility.
-    pub(super) async fn resend(&self, envelope: &Envelope) {
-        let now = self.queue.queue.now();
-        let holds = &self.queue.holds;
-        let sent = holds.send_again(self.message, envelope, now, self.until);
-        match timeout_at(self.until, sent).await {
+    /// Sends the message again until its envelope's due time, and deletes this copy. If it can't be sent, it is held by visibility, or dead-lettered with this cause's values if the queue would drop it meanwhile.
+    pub(super) async fn resend(&self, envelope: &Envelope, cause: Cause<'_>) {
+        let (queue, holds) = (&self.queue.queue, &self.queue.holds);
+        let sent = holds.send_again(self.message, envelope, queue.now(), self.until);
+        let error = match timeout_at(self.until, sent).await {
             Ok(Ok(())) => return self.done().await,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a message could not be sent again: it is held by visibility");
-            }
-            Err(_) => {
-                tracing::warn!(
-                    "a message could not be sent again in time: it is held by visibility"
-                );
-            }
-        }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer in time".to_owned(),
+        };
         // The send may have been retried for a while.
-        let left = envelope.due.since(self.queue.queue.now()).min(STEP);
+        let now = queue.now();
+        let left = envelope.due.since(now).min(STEP);
+        if now.plus(left) >= self.queue.expires(self.message) {
+            tracing::error!(%error, "a message could not be sent again before its queue would drop it: it is dead-lettered");
+            let reason = &hold::unsendable(&error);
+            return self.dead_letter(&Cause { reason, ..cause }).await;
+        }
+        tracing::warn!(%error, "a message could not be sent again: it is held by visibility");
         self.postpone(VisibilityTimeout::rounded_up(left)).await;
     }
 

@@ -46,7 +46,13 @@ impl RetryHandler {
             && let Some(left) = envelope.early_by(queue.queue.now())
         {
             tracing::info!(hops = envelope.hops, left = %Milliseconds::from_duration(left), "hop");
-            return delivered.resend(&envelope.hopped()).await;
+            let cause = Cause {
+                reason: "",
+                id: &message.id,
+                first_sent: message.sent,
+                decided: None,
+            };
+            return delivered.resend(&envelope.hopped(), cause).await;
         }
         let event = match record(message) {
             Ok(record) => Event::of(record),
@@ -122,7 +128,13 @@ impl RetryHandler {
                     tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, %delay, left = %Milliseconds::from_duration(wait), by = hold.as_str(), "hold");
                     if hold == Hold::Resend {
                         let envelope = hold::after(message, &failure, *delay, &decided.policy);
-                        return delivered.resend(&envelope).await;
+                        let cause = Cause {
+                            reason: "",
+                            id: &event.id,
+                            first_sent: event.first_failed,
+                            decided: cause,
+                        };
+                        return delivered.resend(&envelope, cause).await;
                     }
                     queue.holds.hidden();
                     delivered

@@ -79,16 +79,12 @@ impl Bounds {
                 };
             }
         };
-        let (hold, delay) = reach.hold(wanted, |delay| self.is_kept(reach.kept, delay));
+        let (hold, delay) = reach.hold(wanted, |delay| self.keeps(reach.kept, delay));
         let bound = self.crossed_by(failure, delay);
         let bound = bound.or_else(|| match hold {
-            Hold::Visibility if !self.is_kept(reach.kept, delay) => {
-                self.retention.map(|retention| {
-                    format!(
-                        "the next attempt would come after the queue's retention of {retention}"
-                    )
-                })
-            }
+            Hold::Visibility if !self.keeps(reach.kept, delay) => self.retention.map(|retention| {
+                format!("the next attempt would come after the queue's retention of {retention}")
+            }),
             Hold::Visibility | Hold::Resend => None,
         });
         if let Some(bound) = bound {
@@ -131,7 +127,7 @@ impl Bounds {
     }
 
     /// Whether the queue, which has kept a message for `kept`, keeps it for `delay` more.
-    fn is_kept(&self, kept: Milliseconds, delay: Milliseconds) -> bool {
+    pub fn keeps(&self, kept: Milliseconds, delay: Milliseconds) -> bool {
         let next = kept.0.saturating_add(delay.0);
         self.retention
             .is_none_or(|retention| next < retention.0.saturating_sub(retention_margin(retention)))
