@@ -339,6 +339,7 @@ fn the_roles_have_the_required_permissions_and_no_others() {
         "role of handler: sqs:GetQueueAttributes on retries.Arn",
         "role of handler: sqs:ReceiveMessage on retries.Arn",
         "role of handler: sqs:SendMessage on dead letters.Arn",
+        "role of handler: sqs:SendMessage on retries.Arn",
     ];
     for template in both() {
         let permissions = template.permissions();

@@ -111,8 +111,9 @@ export class RetriedFunction extends Construct {
         BACKSTOP_FUNCTIONS: this.props.function.functionName,
       },
     });
-    const receives = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"];
-    handler.addToRolePolicy(allow(receives, [this.retryQueue.queueArn]));
+    // Records that can't wait by visibility are sent again.
+    const retries = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:SendMessage"];
+    handler.addToRolePolicy(allow(retries, [this.retryQueue.queueArn]));
     handler.addToRolePolicy(allow(["sqs:SendMessage", "sqs:GetQueueAttributes"], [this.deadLetterQueue.queueArn]));
     // A record names the version or alias that failed, and that one is invoked again.
     handler.addToRolePolicy(allow(["lambda:InvokeFunction"], [target, `${target}:*`]));

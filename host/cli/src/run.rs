@@ -294,6 +294,8 @@ fn report(summaries: &[(String, Summary)], json: bool) -> Result<()> {
             "dead-lettered" = summary.dead_lettered,
             "dead-letters-refused" = summary.dead_letters_refused,
             discarded = summary.discarded,
+            "sent-again" = summary.sent_again,
+            duplicates = summary.duplicates,
             "handed-back" = summary.handed_back,
             unsettled = summary.unsettled,
             fallbacks = summary.fallbacks,
