@@ -17,11 +17,10 @@ use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{self, Consumer, Options};
 use backstop::internal::decider::Decider;
 use backstop::queue::{Connections, Message};
-use backstop_engine::{Limits, Sandbox};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::backstop::Running;
 use backstop_tests::emulator::fauxqs;
-use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use backstop_tests::policies::builtin;
 use tokio_util::sync::CancellationToken;
 
 const MESSAGES: usize = 10_000;
@@ -87,11 +86,7 @@ where
     W: Future<Output = Result<(), Error>> + Send + 'static,
 {
     let queues = filled(count).await;
-    let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let settings = [("base", "1s")].into();
-    let source = Source::builtin("linear");
-    let policy =
-        LivePolicy::load(&sandbox, PolicySpec::Single(PartSpec { source, settings })).unwrap();
+    let policy = builtin("linear", [("base", "1s")]);
     let decider = Decider::new("orders", policy, Bounds::default());
     let handler: Arc<dyn Handler> = Arc::new(function(work));
     let connections = Connections::new(Some(queues.endpoint.clone()));

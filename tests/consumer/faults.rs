@@ -28,15 +28,14 @@ async fn worker() -> Worker {
 }
 
 async fn start(queues: &Queues, endpoint: &str, worker: &Worker) -> Running {
-    let url = queues.url.replace(&queues.endpoint, endpoint);
-    let dead_letters = queues.dead_letters.replace(&queues.endpoint, endpoint);
+    let behind = queues.behind(endpoint);
     let arguments = [
         "--queue-url",
-        &url,
+        &behind.url,
         "--endpoint-url",
         endpoint,
         "--dead-letter-queue",
-        &dead_letters,
+        &behind.dead_letters,
         "--http",
         &worker.url,
         "--policy",

@@ -97,14 +97,7 @@ async fn a_queue_over_its_limit_in_flight_is_consumed_again_and_its_failures_are
         _ => Fault::None,
     })
     .await;
-    let through = Queues {
-        url: queues.url.replace(&queues.endpoint, &proxy.endpoint),
-        dead_letters: queues
-            .dead_letters
-            .replace(&queues.endpoint, &proxy.endpoint),
-        endpoint: proxy.endpoint.clone(),
-        ..queues.clone()
-    };
+    let through = queues.behind(&proxy.endpoint);
     let worker = failing(1).await;
     let running = start(&through, &worker, "auto").await;
     is_over.store(true, Ordering::Relaxed);
@@ -251,14 +244,7 @@ async fn a_send_that_is_not_allowed_leaves_the_message_in_its_queue() {
         _ => Fault::None,
     })
     .await;
-    let through = Queues {
-        url: queues.url.replace(&queues.endpoint, &proxy.endpoint),
-        dead_letters: queues
-            .dead_letters
-            .replace(&queues.endpoint, &proxy.endpoint),
-        endpoint: proxy.endpoint.clone(),
-        ..queues.clone()
-    };
+    let through = queues.behind(&proxy.endpoint);
     let worker = failing(2).await;
     queues.send(["1".to_owned()]).await;
     let running = start(&through, &worker, "resend").await;

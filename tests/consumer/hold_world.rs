@@ -23,8 +23,7 @@ use backstop::queue::{
 };
 use backstop::record::DecisionRecord;
 use backstop::{HoldMode, Summary};
-use backstop_engine::{Limits, Sandbox};
-use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use backstop_tests::policies::builtin;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -212,12 +211,7 @@ impl World {
                 Ok(())
             }
         }));
-        let sandbox = Sandbox::new(Limits::default()).unwrap();
-        let part = PartSpec {
-            source: Source::builtin(self.policy),
-            settings: self.settings.iter().copied().collect(),
-        };
-        let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();
+        let policy = builtin(self.policy, self.settings.clone());
         let decisions = Arc::clone(&self.decisions) as Arc<dyn Observer>;
         let decider = Decider::new("orders", policy, self.bounds).observed_by(decisions);
         let checked = consumer::check(

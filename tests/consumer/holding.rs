@@ -19,8 +19,7 @@ use backstop::internal::queue::BATCH_BYTES;
 use backstop::queue::{
     Attribute, Connections, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
-use backstop_engine::{Limits, Sandbox};
-use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use backstop_tests::policies::builtin;
 use tokio::time::{Instant, sleep};
 
 use crate::hold_world::{HOUR, World, full, numbered};
@@ -190,12 +189,7 @@ async fn a_fifo_queue_that_is_to_send_its_messages_again_is_a_fault() {
         hold: HoldMode::Resend,
         ..Options::default()
     };
-    let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let part = PartSpec {
-        source: Source::builtin("linear"),
-        settings: Default::default(),
-    };
-    let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();
+    let policy = builtin("linear", [("base", "1s")]);
     let bounds = Bounds::default();
     let decider = Decider::new("orders", policy, bounds);
     let handler = function(|_| async { Ok(()) });

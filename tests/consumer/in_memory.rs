@@ -24,7 +24,7 @@ use backstop::queue::{
 use backstop::record::DecisionRecord;
 use backstop::{HoldMode, Summary};
 use backstop_engine::{Limits, Sandbox};
-use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use backstop_tests::policies::builtin;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -94,11 +94,7 @@ impl Trial {
     }
 
     fn decider(&self) -> Decider {
-        let sandbox = Sandbox::new(Limits::default()).unwrap();
-        let source = Source::builtin(self.policy);
-        let settings = self.settings.clone().into();
-        let policy =
-            LivePolicy::load(&sandbox, PolicySpec::Single(PartSpec { source, settings })).unwrap();
+        let policy = builtin(self.policy, self.settings.clone());
         let seen = Arc::clone(&self.seen) as Arc<dyn Observer>;
         Decider::new("orders", policy, self.bounds).observed_by(seen)
     }

@@ -19,8 +19,7 @@ use backstop::queue::{
     BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
     ReceiptHandle, VisibilityTimeout,
 };
-use backstop_engine::{Limits, Sandbox};
-use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use backstop_tests::policies::builtin;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -121,12 +120,7 @@ impl Running {
             sleep(work).await;
             Ok(())
         }));
-        let sandbox = Sandbox::new(Limits::default()).unwrap();
-        let part = PartSpec {
-            source: Source::builtin("linear"),
-            settings: Default::default(),
-        };
-        let policy = LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap();
+        let policy = builtin("linear", [("base", "1s")]);
         let bounds = Bounds::default();
         let decider = Decider::new("orders", policy, bounds);
         let checked = consumer::check(

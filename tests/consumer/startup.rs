@@ -294,12 +294,8 @@ async fn a_missing_permission_is_named_and_one_on_the_dead_letter_queue_is_only_
             }
         })
         .await;
-        let through = |url: &str| url.replace(&queues.endpoint, &proxy.endpoint);
-        (
-            proxy.endpoint.clone(),
-            through(&queues.url),
-            through(&queues.dead_letters),
-        )
+        let behind = queues.behind(&proxy.endpoint);
+        (behind.endpoint, behind.url, behind.dead_letters)
     };
     let (endpoint, url, dead_letters) = denying(0).await;
     let arguments = [
@@ -410,15 +406,14 @@ async fn a_cut_connection_does_not_fail_the_start() {
         _ => Fault::None,
     })
     .await;
-    let through = |url: &str| url.replace(&queues.endpoint, &proxy.endpoint);
-    let (url, dead_letters) = (through(&queues.url), through(&queues.dead_letters));
+    let behind = queues.behind(&proxy.endpoint);
     let arguments = [
         "--queue-url",
-        &url,
+        &behind.url,
         "--endpoint-url",
-        &proxy.endpoint,
+        &behind.endpoint,
         "--dead-letter-queue",
-        &dead_letters,
+        &behind.dead_letters,
         "--http",
         &worker.url,
     ];

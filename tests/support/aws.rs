@@ -41,6 +41,17 @@ pub struct Queues {
 }
 
 impl Queues {
+    /// The same queues behind a proxy with this address.
+    pub fn behind(&self, endpoint: &str) -> Self {
+        let behind = |url: &str| url.replace(&self.endpoint, endpoint);
+        Self {
+            client: self.client.clone(),
+            endpoint: endpoint.to_owned(),
+            url: behind(&self.url),
+            dead_letters: behind(&self.dead_letters),
+        }
+    }
+
     /// Standard queues with these attributes on the first.
     pub async fn standard(endpoint: &str, attributes: &[(Q, &str)]) -> Self {
         Self::make(endpoint, "", attributes).await
