@@ -129,3 +129,24 @@ async fn a_message_that_can_t_be_sent_again_is_hidden_until_its_time() {
     let waited = invocations[0].at.since(start).as_secs();
     assert!((3_600..3_603).contains(&waited), "{waited}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_can_t_be_sent_again_is_dead_lettered_before_its_queue_drops_it() {
+    let world = Plan {
+        settings: vec![("base", "2d"), ("cap", "14d")],
+        retention: DAY,
+        hold: HoldMode::Auto,
+        max_bytes: 2_500,
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    world.run().await;
+    // It is hidden for hours at first. Near the end of the queue's day it could not be hidden any more.
+    let letters = world.take_dead().await;
+    assert_eq!((letters.len(), world.invocations().len()), (1, 0));
+    let letter = letters.values().next().unwrap();
+    let reason = letter.attributes["BackstopReason"].to_text();
+    assert!(reason.contains("its queue would drop it"), "{reason}");
+    assert_eq!(letter.attributes["BackstopMessageId"].to_text(), "r-0");
+}
