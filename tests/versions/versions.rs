@@ -45,6 +45,13 @@ impl World {
         std::fs::write(self.at(name), text).unwrap();
     }
 
+    /// Replaces a file at once: of a large one that is written, a slow machine shows a part.
+    fn replace(&self, name: &str, text: &str) {
+        let other = format!("{name}.new");
+        self.write(&other, text);
+        std::fs::rename(self.at(&other), self.at(name)).unwrap();
+    }
+
     fn spec(&self, name: &str) -> PolicySpec {
         Source::parse(name, self.folder.path()).unwrap().into()
     }

@@ -262,7 +262,7 @@ fn a_newer_file_ends_the_child_that_compiles_the_previous_one() {
         let _ = sender.send(reload);
     })
     .unwrap();
-    world.write("policy.wat", &heavy(2));
+    world.replace("policy.wat", &heavy(2));
     let held = Held::of(std::process::id());
     let compiling = policy.status().compiling.unwrap();
     assert_eq!(
@@ -270,7 +270,7 @@ fn a_newer_file_ends_the_child_that_compiles_the_previous_one() {
         PolicyDigest::of(heavy(2).as_bytes()).short()
     );
     // Writing the same bytes does not restart it; other bytes do.
-    world.write("policy.wat", &heavy(2));
+    world.replace("policy.wat", &heavy(2));
     world.write("policy.wat", &waits(3));
     assert!(matches!(next(&reloads), Reload::Swapped { .. }));
     assert_eq!(wait_of(&policy), 3);
