@@ -1,8 +1,9 @@
-//! Policies and the tools of their authors: the sandbox and its limits, every language, scenarios, checks, simulation, charts and replay.
+//! Policies and the tools of their authors: the sandbox and its limits, the built-in policies in Rust, every language, scenarios, checks, simulation, charts and replay.
 
 mod chart;
 mod checks;
 mod languages;
+mod native;
 mod preview_1;
 mod replay;
 mod sandbox;

@@ -1,4 +1,4 @@
-//! The parts of a retry decision: the failure, the policy's answer, the bounds, the fallback, and the decision.
+//! The parts of a retry decision: the failure, the policy's answer, the bounds, the fallback, and the decision; and the built-in policies in Rust.
 //!
 //! This crate runs no WebAssembly and does no I/O. [`clock`] is the only module that reads the machine's clocks.
 
@@ -7,6 +7,7 @@ pub mod clock;
 pub mod decision;
 pub mod examples;
 pub mod failure;
+pub mod policy;
 pub mod settings;
 pub mod text;
 

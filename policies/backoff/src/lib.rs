@@ -1,12 +1,17 @@
-//! The arithmetic of backoff and the default classification of errors.
+//! The rules of the built-in policies, the arithmetic of backoff and the default classification of errors.
 //!
-//! Plain Rust without dependencies and without WebAssembly. The policies use it, and the host's fallback calls it natively.
+//! Plain Rust without dependencies and without WebAssembly. The policies use it, and so do the host's native policies and its fallback.
 
 mod classify;
 mod duration;
+mod failed_attempt;
+pub mod formula;
 pub mod jitter;
 mod settings;
+mod standard;
 
 pub use classify::{CODES, Class, classify, classify_status};
 pub use duration::{Milliseconds, ParseDurationError, format_duration, parse_duration};
+pub use failed_attempt::FailedAttempt;
 pub use settings::{Settings, SettingsError};
+pub use standard::{LONGEST_DELAY, reason_if_permanent};

@@ -3,10 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::{Milliseconds, format_duration, parse_duration};
-
-/// The maximum delay and age: SQS keeps a message for at most 14 days.
-const LONGEST: u64 = 14 * 86_400_000;
+use crate::{LONGEST_DELAY, Milliseconds, format_duration, parse_duration};
 
 /// Every setting's name, in the order of the documentation.
 const NAMES: [&str; 6] = [
@@ -112,6 +109,17 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
+impl SettingsError {
+    /// `max-attempts` is not a whole number from 1.
+    pub fn max_attempts(value: impl Into<String>) -> Self {
+        Self::Invalid {
+            name: "max-attempts",
+            value: value.into(),
+            expected: "a whole number from 1",
+        }
+    }
+}
+
 impl Settings {
     /// Parses names and values. Omitted settings have their default. Rejects unknown names, repeated names and invalid values.
     ///
@@ -148,9 +156,40 @@ impl Settings {
                 }
             }
         }
-        settings.at_most_the_cap("base", settings.base)?;
-        settings.at_most_the_cap("floor", settings.floor)?;
+        settings.validate()?;
         Ok(settings)
+    }
+
+    /// Whether every value is in its range, for settings that were not [parsed](Self::parse). Rejects invalid values in the words of `parse`.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        in_range("base", self.base, 1, "1ms")?;
+        in_range("cap", self.cap, 1, "1ms")?;
+        in_range("floor", self.floor, 0, "0s")?;
+        in_range("max-age", self.max_age.unwrap_or(1), 1, "1ms")?;
+        self.at_most_the_cap("base", self.base)?;
+        self.at_most_the_cap("floor", self.floor)
+    }
+
+    /// The settings that differ from their defaults, as [`parse`](Self::parse) reads them.
+    pub fn changed(&self) -> Vec<(&'static str, String)> {
+        let default = Self::default();
+        let mut changed = Vec::new();
+        let mut duration = |name, value: Option<Milliseconds>, default| {
+            if let Some(value) = value.filter(|_| value != default) {
+                changed.push((name, format_duration(value.into())));
+            }
+        };
+        duration("base", Some(self.base), Some(default.base));
+        duration("cap", Some(self.cap), Some(default.cap));
+        duration("floor", Some(self.floor), Some(default.floor));
+        duration("max-age", self.max_age, default.max_age);
+        if let Some(most) = self.max_attempts {
+            changed.push(("max-attempts", most.to_string()));
+        }
+        if self.respect_retry_after != default.respect_retry_after {
+            changed.push(("respect-retry-after", "off".to_owned()));
+        }
+        changed
     }
 
     fn at_most_the_cap(
@@ -172,7 +211,7 @@ impl Settings {
 fn duration(
     name: &'static str,
     value: &str,
-    least: u64,
+    least: Milliseconds,
     lowest: &'static str,
 ) -> Result<Milliseconds, SettingsError> {
     let milliseconds = parse_duration(value).map_err(|_| SettingsError::Invalid {
@@ -182,7 +221,7 @@ fn duration(
     })?;
     Milliseconds::try_from(milliseconds)
         .ok()
-        .filter(|_| (least..=LONGEST).contains(&milliseconds))
+        .filter(|milliseconds| (least..=LONGEST_DELAY).contains(milliseconds))
         .ok_or_else(|| SettingsError::OutOfRange {
             name,
             value: value.to_owned(),
@@ -190,12 +229,26 @@ fn duration(
         })
 }
 
+fn in_range(
+    name: &'static str,
+    value: Milliseconds,
+    least: Milliseconds,
+    lowest: &'static str,
+) -> Result<(), SettingsError> {
+    if !(least..=LONGEST_DELAY).contains(&value) {
+        let value = format_duration(value.into());
+        return Err(SettingsError::OutOfRange {
+            name,
+            value,
+            lowest,
+        });
+    }
+    Ok(())
+}
+
 fn attempts(value: &str) -> Result<NonZeroU32, SettingsError> {
-    value.trim().parse().map_err(|_| SettingsError::Invalid {
-        name: "max-attempts",
-        value: value.to_owned(),
-        expected: "a whole number from 1",
-    })
+    let parsed = value.trim().parse();
+    parsed.map_err(|_| SettingsError::max_attempts(value))
 }
 
 fn switch(value: &str) -> Result<bool, SettingsError> {

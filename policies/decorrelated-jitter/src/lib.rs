@@ -1,12 +1,10 @@
 //! Decorrelated jitter: a random delay from the base to three times the previous delay.
 
-use backstop_policy::{Failure, Milliseconds, Settings, jitter};
+use backstop_policy::{Failure, Milliseconds, Settings, formula};
 
-/// `max(floor, min(cap, U(base, 3 * previous)))`. `previous` is `base` at first. If the host does not know it, it is the mean delay before this attempt: after a restart the delays go on growing.
+/// The delay by [`formula::decorrelated_jitter`].
 pub fn delay(settings: &Settings, failure: &Failure) -> Milliseconds {
-    let mean = || jitter::mean_decorrelated(settings.base, settings.cap, failure.attempt);
-    let previous = failure.previous_delay.unwrap_or_else(mean);
-    jitter::decorrelated(settings.base, settings.cap, previous, failure.random).max(settings.floor)
+    formula::decorrelated_jitter(settings, &failure.into())
 }
 
 backstop_policy::export_delay!(delay);

@@ -1,11 +1,10 @@
 //! Equal jitter: half of the exponential delay, plus a random part of the other half. No retry comes early.
 
-use backstop_policy::{Failure, Milliseconds, Settings, jitter};
+use backstop_policy::{Failure, Milliseconds, Settings, formula};
 
-/// `max(floor, e(n)/2 + U(0, e(n)/2))`, where `e(n) = min(cap, base * 2^(n-1))`.
+/// The delay by [`formula::equal_jitter`].
 pub fn delay(settings: &Settings, failure: &Failure) -> Milliseconds {
-    let ceiling = jitter::exponential(settings.base, settings.cap, failure.attempt);
-    jitter::equal(ceiling, failure.random).max(settings.floor)
+    formula::equal_jitter(settings, &failure.into())
 }
 
 backstop_policy::export_delay!(delay);
@@ -13,6 +12,7 @@ backstop_policy::export_delay!(delay);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backstop_policy::jitter;
     use backstop_policy::testing::failure;
     use proptest::prelude::*;
 

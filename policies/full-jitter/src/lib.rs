@@ -1,11 +1,10 @@
 //! Full jitter: a random delay from the floor to the exponential delay. It spreads retries the most, but some come early.
 
-use backstop_policy::{Failure, Milliseconds, Settings, jitter};
+use backstop_policy::{Failure, Milliseconds, Settings, formula};
 
-/// `U(floor, e(n))`, where `e(n) = min(cap, base * 2^(n-1))`.
+/// The delay by [`formula::full_jitter`].
 pub fn delay(settings: &Settings, failure: &Failure) -> Milliseconds {
-    let ceiling = jitter::exponential(settings.base, settings.cap, failure.attempt);
-    jitter::full(settings.floor, ceiling, failure.random)
+    formula::full_jitter(settings, &failure.into())
 }
 
 backstop_policy::export_delay!(delay);
@@ -13,6 +12,7 @@ backstop_policy::export_delay!(delay);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backstop_policy::jitter;
     use backstop_policy::testing::failure;
     use proptest::prelude::*;
 

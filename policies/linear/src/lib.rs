@@ -1,10 +1,10 @@
 //! Linear backoff: the base times the attempt, without jitter. For few messages, and services that need time to recover.
 
-use backstop_policy::{Failure, Milliseconds, Settings, jitter};
+use backstop_policy::{Failure, Milliseconds, Settings, formula};
 
-/// `max(floor, min(cap, base * n))`.
+/// The delay by [`formula::linear`].
 pub fn delay(settings: &Settings, failure: &Failure) -> Milliseconds {
-    jitter::linear(settings.base, settings.cap, failure.attempt).max(settings.floor)
+    formula::linear(settings, &failure.into())
 }
 
 backstop_policy::export_delay!(delay);

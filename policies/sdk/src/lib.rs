@@ -24,6 +24,7 @@
 #[doc(hidden)]
 #[rustfmt::skip]
 pub mod bindings;
+mod conversions;
 mod durations;
 mod policy;
 mod standard;
@@ -32,7 +33,8 @@ pub mod testing;
 pub use std::time::Duration;
 
 pub use backstop_backoff::{
-    Class, Milliseconds, Settings, SettingsError, classify, format_duration, jitter, parse_duration,
+    Class, FailedAttempt, Milliseconds, Settings, SettingsError, classify, format_duration,
+    formula, jitter, parse_duration,
 };
 pub use bindings::backstop::policy::types::{Error, ErrorClass, Failure, Verdict};
 /// The host's functions: writing to its log, and reading the body of the failed message. Both trap outside of WebAssembly.

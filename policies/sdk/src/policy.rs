@@ -1,6 +1,8 @@
 //! The trait that a policy implements, its defaults, and the macro that exports it.
 
-use crate::{Class, Duration, Error, ErrorClass, Failure, Milliseconds, Verdict, classify};
+use backstop_backoff::reason_if_permanent;
+
+use crate::{Duration, Error, ErrorClass, Failure, Milliseconds, Verdict, classify};
 
 /// A policy: created from its settings, then evaluated for one failure.
 ///
@@ -25,19 +27,13 @@ pub trait Policy: Sized + Send + Sync + 'static {
 
 /// The default classification: the table of `backstop_backoff`.
 pub fn default_class(error: &Error) -> ErrorClass {
-    match classify(&error.code, error.status) {
-        Class::Transient => ErrorClass::Transient,
-        Class::Throttled => ErrorClass::Throttled,
-        Class::Permanent => ErrorClass::Permanent,
-    }
+    classify(&error.code, error.status).into()
 }
 
 /// Dead-letters permanent errors and retries all others.
 pub fn default_verdict(failure: &Failure, class: &ErrorClass) -> Verdict {
-    match class {
-        ErrorClass::Permanent => Verdict::DeadLetter(format!("permanent: {}", failure.error.code)),
-        ErrorClass::Transient | ErrorClass::Throttled | ErrorClass::Other(_) => Verdict::Retry,
-    }
+    reason_if_permanent(class.known(), &failure.error.code)
+        .map_or(Verdict::Retry, Verdict::DeadLetter)
 }
 
 /// Rounds up, so that no delay is too short. Saturates at 49 days.

@@ -2,14 +2,7 @@
 
 use std::marker::PhantomData;
 
-use backstop_backoff::format_duration;
-
-use crate::{
-    Duration, ErrorClass, Failure, Milliseconds, Policy, Settings, Verdict, default_verdict,
-};
-
-/// SQS keeps a message for at most 14 days. A longer delay is an invalid answer.
-const LONGEST_DELAY: Milliseconds = 14 * 86_400_000;
+use crate::{Duration, ErrorClass, Failure, Milliseconds, Policy, Settings, Verdict};
 
 /// The delay before the next attempt, in which the standard policies differ.
 pub trait Delay: Send + Sync + 'static {
@@ -38,35 +31,16 @@ impl<D: Delay> Policy for Standard<D> {
 
     /// The delay of the formula, or the one that the failing service asked for if that is longer, up to 14 days. `cap` limits only the formula. The host then shortens it to what the queue allows.
     fn delay(&self, failure: &Failure, _class: &ErrorClass) -> Duration {
-        let asked_for = failure
-            .error
-            .retry_after
-            .filter(|_| self.settings.respect_retry_after)
-            .unwrap_or(0)
-            .min(LONGEST_DELAY);
-        let delay = D::delay(&self.settings, failure).max(asked_for);
+        let by_formula = D::delay(&self.settings, failure);
+        let delay = self.settings.delay(by_formula, &failure.into());
         Duration::from_millis(delay.into())
     }
 
     /// Dead-letters permanent errors, and messages that reach the limit of attempts or age.
     fn judge(&self, failure: &Failure, class: &ErrorClass) -> Verdict {
-        let verdict = default_verdict(failure, class);
-        if verdict != Verdict::Retry {
-            return verdict;
-        }
-        let code = &failure.error.code;
-        if let Some(most) = self.settings.max_attempts
-            && failure.attempt >= most.get()
-        {
-            return Verdict::DeadLetter(format!("max-attempts of {most} reached: {code}"));
-        }
-        if let Some(oldest) = self.settings.max_age
-            && failure.age >= oldest
-        {
-            let oldest = format_duration(oldest.into());
-            return Verdict::DeadLetter(format!("max-age of {oldest} reached: {code}"));
-        }
-        Verdict::Retry
+        self.settings
+            .reason_to_dead_letter(&failure.into(), class.known())
+            .map_or(Verdict::Retry, Verdict::DeadLetter)
     }
 }
 

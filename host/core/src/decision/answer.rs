@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use backstop_backoff::Class;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Milliseconds;
 
 /// The longest valid delay: SQS keeps a message for at most 14 days.
-pub const LONGEST_DELAY: Milliseconds = Milliseconds(14 * 86_400_000);
+pub const LONGEST_DELAY: Milliseconds = Milliseconds(backstop_backoff::LONGEST_DELAY);
 
 /// The longest name of a class that a policy defines itself, in bytes.
 pub const CLASS_BYTES: usize = 128;
@@ -27,6 +28,28 @@ pub enum ErrorClass {
     Permanent,
     /// A class that the policy defines itself.
     Other(String),
+}
+
+impl ErrorClass {
+    /// The default class with the same name. `None` for a class of a policy's own.
+    pub const fn known(&self) -> Option<Class> {
+        match self {
+            Self::Transient => Some(Class::Transient),
+            Self::Throttled => Some(Class::Throttled),
+            Self::Permanent => Some(Class::Permanent),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<Class> for ErrorClass {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Transient => Self::Transient,
+            Class::Throttled => Self::Throttled,
+            Class::Permanent => Self::Permanent,
+        }
+    }
 }
 
 impl fmt::Display for ErrorClass {

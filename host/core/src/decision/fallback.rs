@@ -2,9 +2,9 @@
 //!
 //! Exponential backoff with full jitter, base 1 s, cap 12 h, and the default classification. `Retry-After` is respected as the built-in policies do. A broken policy never dead-letters or discards a message.
 
-use backstop_backoff::{Class, Settings, classify, jitter};
+use backstop_backoff::{Settings, classify, formula, reason_if_permanent};
 
-use super::answer::{Action, Answer, ErrorClass, LONGEST_DELAY};
+use super::answer::{Action, Answer, ErrorClass};
 use crate::failure::{Error, Failure, Milliseconds};
 
 /// The class of an error in the default table.
@@ -14,25 +14,19 @@ pub fn class(error: &Error) -> ErrorClass {
 
 /// The class of a code and an HTTP status in the default table.
 pub fn class_of(code: &str, status: Option<u16>) -> ErrorClass {
-    match classify(code, status) {
-        Class::Transient => ErrorClass::Transient,
-        Class::Throttled => ErrorClass::Throttled,
-        Class::Permanent => ErrorClass::Permanent,
-    }
+    classify(code, status).into()
 }
 
-/// `U(0, min(12 h, 1 s * 2^(n-1)))`, raised to the service's `Retry-After` up to [`LONGEST_DELAY`]. The cap applies to the random delay only.
+/// The delay of `full-jitter` with its default settings: `U(0, min(12 h, 1 s * 2^(n-1)))`, raised to the service's `Retry-After` up to [`LONGEST_DELAY`](super::LONGEST_DELAY). The cap applies to the random delay only.
 pub fn delay(failure: &Failure) -> Milliseconds {
     let settings = Settings::default();
-    let ceiling = jitter::exponential(settings.base, settings.cap, failure.attempt.get());
-    let delay = Milliseconds(jitter::full(settings.floor, ceiling, failure.random));
-    let retry_after = failure.error.retry_after.unwrap_or_default();
-    delay.max(retry_after.min(LONGEST_DELAY))
+    let failed = failure.into();
+    Milliseconds(settings.delay(formula::full_jitter(&settings, &failed), &failed))
 }
 
 /// The reason to dead-letter a permanent error; `None` for every other class.
 pub fn reason_to_dead_letter(failure: &Failure, class: &ErrorClass) -> Option<String> {
-    (*class == ErrorClass::Permanent).then(|| format!("permanent: {}", failure.error.code))
+    reason_if_permanent(class.known(), &failure.error.code)
 }
 
 /// The answer for a broken policy: always a retry.
@@ -48,6 +42,7 @@ pub fn decide(failure: &Failure) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::LONGEST_DELAY;
     use crate::examples::ordinary_failure;
 
     #[test]
