@@ -120,18 +120,41 @@ async fn a_queue_over_its_limit_in_flight_is_consumed_again_and_its_failures_are
     assert!(counts[0]["sent-again"].as_u64().unwrap() >= 2, "{log}");
 }
 
+async fn send_with_ten_attributes(queues: &Queues, body: &str) {
+    let value = MessageAttributeValue::builder().data_type("String");
+    let value = value.string_value("x").build().unwrap();
+    let mut send = queues.client.send_message().queue_url(&queues.url);
+    for number in 0..10 {
+        send = send.message_attributes(format!("a{number}"), value.clone());
+    }
+    send.message_body(body).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_log_says_once_that_a_delay_is_shortened_for_want_of_room() {
+    let queues = queues(&[]).await;
+    let worker = failing(9).await;
+    for body in ["1", "2"] {
+        send_with_ten_attributes(&queues, body).await;
+    }
+    let policy = ["--policy", "linear", "--set", "base=1d", "--set", "cap=1d"];
+    let running = serve(&queues, &worker, &policy).await;
+    eventually("both failures are decided", || async {
+        running.log().matches("hold=\"visibility\"").count() == 2
+    })
+    .await;
+    let log = running.log();
+    assert_eq!(
+        log.matches("has no room for the attribute").count(),
+        1,
+        "{log}"
+    );
+}
+
 #[tokio::test]
 async fn ten_attributes_and_a_body_at_the_limit_are_held_by_visibility() {
     let queues = queues(&[]).await;
-    let attribute = |text: &str| {
-        let value = MessageAttributeValue::builder().data_type("String");
-        value.string_value(text).build().unwrap()
-    };
-    let mut many = queues.client.send_message().queue_url(&queues.url);
-    for number in 0..10 {
-        many = many.message_attributes(format!("a{number}"), attribute("x"));
-    }
-    many.message_body("many").send().await.unwrap();
+    send_with_ten_attributes(&queues, "many").await;
     let large = "x".repeat(1 << 20);
     let send = queues.client.send_message().queue_url(&queues.url);
     send.message_body(&large).send().await.unwrap();

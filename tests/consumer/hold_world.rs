@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) settings: Vec<(&'static str, &'static str)>,
     pub(crate) bounds: Bounds,
     pub(crate) options: Options,
+    /// The ids of messages are their bodies, so that runs with the same messages can be compared.
+    pub(crate) ids_are_bodies: bool,
     pub(crate) started: Instant,
     /// The attempts of all hosts: when, and the message as the handler saw it.
     pub(crate) attempts: Arc<Mutex<Vec<(Duration, Message)>>>,
@@ -85,11 +87,14 @@ pub(crate) struct Wire {
     pub(crate) send_error: Mutex<Option<QueueError>>,
     /// The error of each delete from now on.
     pub(crate) delete_error: Mutex<Option<QueueError>>,
+    /// Messages arrive with their bodies as their ids.
+    ids_are_bodies: bool,
 }
 
 impl Wire {
-    fn to(queue: &Arc<LocalQueue>) -> Arc<Self> {
+    fn to(queue: &Arc<LocalQueue>, ids_are_bodies: bool) -> Arc<Self> {
         Arc::new(Self {
+            ids_are_bodies,
             queue: Arc::clone(queue),
             is_cut: AtomicBool::new(false),
             cut_after_send: AtomicBool::new(false),
@@ -128,7 +133,12 @@ impl Queue for Wire {
         visibility: VisibilityTimeout,
     ) -> Result<Vec<Message>, QueueError> {
         self.answer(()).await;
-        let received = self.queue.receive(max, wait, visibility).await;
+        let mut received = self.queue.receive(max, wait, visibility).await;
+        if self.ids_are_bodies {
+            for message in received.iter_mut().flatten() {
+                message.id = message.body.to_string();
+            }
+        }
         self.answer(received).await
     }
 
@@ -180,6 +190,7 @@ impl World {
                 hold,
                 ..Options::default()
             },
+            ids_are_bodies: false,
             started: Instant::now(),
             attempts: Arc::default(),
             decisions: Arc::default(),
@@ -223,7 +234,7 @@ impl World {
             &self.bounds,
             &self.options,
         );
-        let wire = Wire::to(&self.queue);
+        let wire = Wire::to(&self.queue, self.ids_are_bodies);
         let ready = Ready {
             queue: Arc::clone(&wire) as Arc<dyn Queue>,
             ..checked.await.unwrap().0

@@ -74,7 +74,9 @@ impl Case {
         let polls = self.polls;
         match self.side {
             Side::Bare => format!("bare loop, {polls} pollers"),
-            Side::Backstop { in_flight } => format!("Backstop, max-in-flight {in_flight}"),
+            Side::Backstop { in_flight } => {
+                format!("Backstop, {polls} polls, {in_flight} in flight")
+            }
             Side::SqsConsumer => format!("sqs-consumer, {polls} consumers"),
             Side::Boto3 => format!("boto3, {polls} threads"),
         }
@@ -102,7 +104,7 @@ impl Case {
     /// Enough for a run of some seconds.
     pub(crate) fn messages(&self) -> usize {
         match (self.side, self.latency) {
-            (Side::Bare | Side::Backstop { .. }, Latency::None) => 20_000,
+            (Side::Bare | Side::Backstop { .. }, Latency::None) => 60_000,
             (Side::Bare | Side::Backstop { .. }, Latency::TenMilliseconds) => 1_000 * self.polls,
             (Side::SqsConsumer | Side::Boto3, _) => (1_000 * self.polls).min(6_000),
         }
@@ -122,6 +124,9 @@ const AS_MANY: Case = Case::new(Side::Backstop { in_flight: 160 }, 16);
 const MORE: Case = Case::new(Side::Backstop { in_flight: 1_000 }, 16);
 const NODE: Case = Case::new(Side::SqsConsumer, 16);
 const PYTHON: Case = Case::new(Side::Boto3, 16);
+
+/// Enough polls that latency is no limit.
+const MANY_POLLS: usize = 48;
 
 /// All cases without latency.
 const DIRECT: [Case; 17] = [
@@ -144,13 +149,25 @@ const DIRECT: [Case; 17] = [
     AS_MANY.fifo(),
 ];
 
+/// Further cases behind latency.
+const MORE_POLLS: [Case; 3] = [
+    Case::new(Side::Bare, MANY_POLLS).behind_latency(),
+    Case::new(Side::Backstop { in_flight: 2_000 }, MANY_POLLS).behind_latency(),
+    Case::new(Side::SqsConsumer, MANY_POLLS).behind_latency(),
+];
+
 /// All cases, in turns.
-pub(crate) const PLAN: [Case; 2 * DIRECT.len()] = {
-    let mut cases = [BARE; 2 * DIRECT.len()];
+pub(crate) const PLAN: [Case; 2 * DIRECT.len() + MORE_POLLS.len()] = {
+    let mut cases = [BARE; 2 * DIRECT.len() + MORE_POLLS.len()];
     let mut index = 0;
     while index < DIRECT.len() {
         cases[2 * index] = DIRECT[index];
         cases[2 * index + 1] = DIRECT[index].behind_latency();
+        index += 1;
+    }
+    let mut index = 0;
+    while index < MORE_POLLS.len() {
+        cases[2 * DIRECT.len() + index] = MORE_POLLS[index];
         index += 1;
     }
     cases

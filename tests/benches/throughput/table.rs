@@ -14,13 +14,13 @@ pub(crate) fn print(latency: Latency, results: &Results) {
         if heading != next {
             println!("\n{next}");
             println!(
-                "  {:<30} {:>10}   {:>16}   {:>13}   {:>11}",
+                "  {:<36} {:>10}   {:>16}   {:>13}   {:>11}",
                 "", "messages/s", "processor/message", "requests/msg", "peak memory"
             );
             heading = next;
         }
         println!(
-            "  {:<30} {:>10.0}   {:>14.1} µs   {:>13.3}   {:>7.1} MiB",
+            "  {:<36} {:>10.0}   {:>14.1} µs   {:>13.3}   {:>7.1} MiB",
             case.name(),
             measured.rate,
             measured.processor,

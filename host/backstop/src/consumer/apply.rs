@@ -67,6 +67,9 @@ impl Applier {
                 shared.history.waits(message, *delay);
                 match decided.decision.hold {
                     Hold::Visibility => {
+                        if let DecidedBy::Shortened(_) = decided.decision.decided_by {
+                            shared.holds.shortened(message);
+                        }
                         heartbeat.release(message).await;
                         if self.hide(shared, message, *delay).await {
                             self.stats.retried.add(1);

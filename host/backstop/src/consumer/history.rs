@@ -2,6 +2,7 @@
 //!
 //! In memory and bounded. After a restart the previous delay is unknown, and on a FIFO queue the number of earlier attempts too.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -64,8 +65,11 @@ impl History {
 
     /// Whether another copy of the message made this attempt already: a host stopped between sending the message again and deleting it.
     pub(super) fn is_duplicate(&self, message: &Message) -> bool {
+        if message.envelope.is_none() {
+            return false;
+        }
         let remembered = self.remembered(message);
-        message.envelope.is_some() && received(message, &remembered) <= remembered.last
+        received(message, &remembered) <= remembered.last
     }
 
     /// Whether this process has sent the message again since, so that this one is left over.
@@ -109,7 +113,8 @@ impl History {
     /// The message has left the queue.
     pub(super) fn forget(&self, message: &Message) {
         // Only a message that has failed is remembered.
-        if self.lock().pop(&self.key(message)).is_some() && message.envelope.is_none() {
+        let key = self.key(message);
+        if self.lock().pop(key.as_ref()).is_some() && message.envelope.is_none() {
             self.lock().pop(&self.key_of_copies(message));
         }
     }
@@ -129,12 +134,12 @@ impl History {
 
     fn remembered(&self, message: &Message) -> Remembered {
         let key = self.key(message);
-        self.lock().peek(&key).copied().unwrap_or_default()
+        self.lock().peek(key.as_ref()).copied().unwrap_or_default()
     }
 
     /// Changes what is remembered of this copy of a message.
     fn change(&self, message: &Message, change: impl Fn(&mut Remembered)) {
-        self.change_key(self.key(message), change);
+        self.change_key(self.key(message).into_owned(), change);
     }
 
     /// Changes what is remembered of all copies of a message.
@@ -153,10 +158,10 @@ impl History {
         }
     }
 
-    fn key(&self, message: &Message) -> String {
+    fn key<'a>(&self, message: &'a Message) -> Cow<'a, str> {
         match message.envelope {
-            None => message.id.clone(),
-            Some(_) => self.key_of_copies(message),
+            None => Cow::Borrowed(&message.id),
+            Some(_) => Cow::Owned(self.key_of_copies(message)),
         }
     }
 

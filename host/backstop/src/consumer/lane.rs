@@ -47,7 +47,9 @@ pub(super) async fn run(
     for message in &messages {
         heartbeat.release(message).await;
     }
-    hand_back(shared, messages).await;
+    if !messages.is_empty() {
+        Box::pin(hand_back(shared, messages)).await;
+    }
 }
 
 /// Handles a received message, unless it is not due yet or left over from before it was sent again. Returns whether it has left the queue.
@@ -59,7 +61,7 @@ async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heart
     }
     let early = message.envelope.as_ref();
     if early.is_some_and(|it| it.early_by(shared.queue.now()).is_some()) {
-        return shared.applier.hop(shared, message, heartbeat).await;
+        return Box::pin(shared.applier.hop(shared, message, heartbeat)).await;
     }
     if shared.history.is_duplicate(message) {
         tracing::info!("another copy of the message made this attempt already");
@@ -70,17 +72,28 @@ async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heart
 
 /// Handles one message. Returns whether it has left the queue.
 ///
-/// The heartbeat keeps the message invisible until the last change of its visibility.
+/// What follows a failure is boxed: its future is large, and ten of these are in memory for each receive.
 async fn handle(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
-    let error = match attempt::run(shared, message).await {
-        Outcome::Failed(error) => error,
-        Outcome::Succeeded => return shared.applier.succeeded(shared, message).await,
+    match attempt::run(shared, message).await {
+        Outcome::Succeeded => shared.applier.succeeded(shared, message).await,
+        Outcome::Failed(error) => Box::pin(failed(shared, message, error, heartbeat)).await,
         Outcome::Interrupted => {
             heartbeat.release(message).await;
-            hand_back(shared, [Arc::clone(message)]).await;
-            return false;
+            Box::pin(hand_back(shared, [Arc::clone(message)])).await;
+            false
         }
-    };
+    }
+}
+
+/// Decides about a failure and applies the decision. Returns whether the message has left the queue.
+///
+/// The heartbeat keeps the message invisible until the last change of its visibility.
+async fn failed(
+    shared: &Arc<Shared>,
+    message: &Arc<Message>,
+    error: Error,
+    heartbeat: &Heartbeat,
+) -> bool {
     let journey = journey(shared, message);
     let failure = failure(shared, message, error);
     shared.history.failed(message, failure.attempt);

@@ -142,14 +142,29 @@ impl Holds {
         if envelope::has_room(message, self.max_message_bytes) {
             return wanted;
         }
-        if wanted == Resend::Always && !self.has_warned.swap(true, Ordering::Relaxed) {
+        if wanted == Resend::Always {
+            self.warn_of_no_room();
+        }
+        Resend::Never
+    }
+
+    /// Notes that the delay of a message was shortened: in the log, if only its envelope would have made the whole delay possible.
+    pub(crate) fn shortened(&self, message: &Message) {
+        if self.mode != HoldMode::Visibility && !envelope::has_room(message, self.max_message_bytes)
+        {
+            self.warn_of_no_room();
+        }
+    }
+
+    /// Once for each queue.
+    fn warn_of_no_room(&self) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 queue = self.name,
                 "a message has no room for the attribute {ENVELOPE} (SQS allows 10 attributes, and this queue messages of {} bytes): such messages are held by visibility, for at most 12 hours",
                 self.max_message_bytes
             );
         }
-        Resend::Never
     }
 
     /// Whether the queue keeps this copy of a message for so long.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
 
 /// The most batches in flight at once.
-const CONCURRENT: usize = 16;
+const CONCURRENT: usize = 64;
 
 /// The delays between retries.
 const BACKOFF: Backoff = Backoff::milliseconds(50, 5_000);
