@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 output=${1:-host/engine/builtin}
 target=${CARGO_TARGET_DIR:-$PWD/target}/policies
-policies="full-jitter equal-jitter linear decorrelated-jitter"
+policies="full-jitter equal-jitter linear decorrelated-jitter aws-sdk-2.0 aws-sdk-2.1"
 
 # Variables for the build of the host (flags, a wrapper for lints or coverage) must not affect the policies.
 unset CARGO_BUILD_TARGET CARGO_ENCODED_RUSTFLAGS CARGO_INCREMENTAL CLIPPY_ARGS RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RUSTUP_TOOLCHAIN
@@ -19,8 +19,9 @@ CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' \
 
 # shellcheck disable=SC2046
 cargo build --quiet --locked --profile policy --target wasm32-unknown-unknown --target-dir "$target" \
-    $(printf -- '--package %s ' $policies)
+    $(printf -- '--package %s ' ${policies//./-})
 mkdir -p "$output"
 for policy in $policies; do
-    install -m 644 "$target/wasm32-unknown-unknown/policy/${policy//-/_}.wasm" "$output/$policy.wasm"
+    module=${policy//[-.]/_}.wasm
+    install -m 644 "$target/wasm32-unknown-unknown/policy/$module" "$output/$policy.wasm"
 done

@@ -43,7 +43,7 @@ for architecture in ${ARCHITECTURES:-arm64 x86-64}; do
     mkdir -p "$package"
     cp "$bootstrap" "$package/bootstrap"
     # shellcheck disable=SC2086
-    "$backstop" policy compile full-jitter equal-jitter linear decorrelated-jitter ${POLICIES:-} \
+    "$backstop" policy compile full-jitter equal-jitter linear decorrelated-jitter aws-sdk-2.0 aws-sdk-2.1 ${POLICIES:-} \
         --arch "$architecture" --output "$package/compiled"
     for file in ${CONFIG:-} ${POLICIES:-}; do
         cp "$file" "$package/"

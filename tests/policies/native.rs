@@ -16,10 +16,12 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 
 /// Codes of every class, and some that are in no table.
-const CODES: [&str; 14] = [
+const CODES: [&str; 16] = [
     "ThrottlingException",
     "com.amazonaws.sqs#RequestThrottled",
     "TransactionInProgressException",
+    "IDPCommunicationError",
+    "OverLimit",
     "RequestTimeout",
     "InternalServerError",
     "ECONNRESET",
@@ -71,30 +73,32 @@ fn failure() -> impl Strategy<Value = Failure> {
     )
 }
 
-/// Settings by name, valid or not.
+/// Settings by name, of this policy or of another, valid or not.
 fn settings() -> impl Strategy<Value = Settings> {
     let names = vec![
         "base",
+        "throttling-base",
         "cap",
         "floor",
         "max-attempts",
         "max-age",
         "respect-retry-after",
+        "service",
         "bass",
     ];
-    let durations = vec!["0s", "1ms", "50ms", "2s", "20s", "15m", "12h", "14d", "15d"];
-    let pair =
-        (select(names), select(durations), any::<usize>()).prop_map(|(name, duration, n)| {
-            let values: &[&str] = match name {
-                "max-attempts" => &["1", "2", "3", "9", "0", "many", "4294967295"],
-                "respect-retry-after" => &["on", "off", "off", "maybe"],
-                _ => return (name, duration),
-            };
-            (
-                name,
-                values.get(n % values.len()).copied().unwrap_or_default(),
-            )
-        });
+    let durations = ["0s", "1ms", "50ms", "2s", "20s", "15m", "12h", "14d", "15d"];
+    let pair = (select(names), any::<usize>()).prop_map(move |(name, n)| {
+        let values = match name {
+            "max-attempts" => &["1", "2", "3", "9", "0", "many", "4294967295"][..],
+            "respect-retry-after" => &["on", "off", "off", "maybe"],
+            "service" => &["dynamodb", "other", "s3"],
+            _ => &durations,
+        };
+        (
+            name,
+            values.get(n % values.len()).copied().unwrap_or_default(),
+        )
+    });
     prop::collection::vec(pair, 0..4).prop_map(|pairs| pairs.into_iter().collect())
 }
 

@@ -41,7 +41,7 @@ fn the_built_in_policies_are_built_from_their_sources() {
     assert!(status.success());
     let built = files(built.path());
     let carried = files(&top().join("host/engine/builtin"));
-    assert_eq!(built.len(), 4);
+    assert_eq!(built.len(), 6);
     assert!(built.keys().eq(carried.keys()));
     for (name, bytes) in &carried {
         let name = name.display();

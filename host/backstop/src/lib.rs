@@ -1,6 +1,6 @@
 //! Backstop decides what happens to a failed message of a queue, and makes it happen.
 //!
-//! For each failure, a *policy* decides between another attempt after a delay, dead-lettering and discarding. A policy is a sandboxed WebAssembly component: one of the four built-in ones, or your own from a file, S3 or an OCI registry. While the program runs, new versions are verified, validated and activated; a version that fails is rejected or rolled back, and no message is lost.
+//! For each failure, a *policy* decides between another attempt after a delay, dead-lettering and discarding. A policy is a sandboxed WebAssembly component: one of the built-in ones, or your own from a file, S3 or an OCI registry. While the program runs, new versions are verified, validated and activated; a version that fails is rejected or rolled back, and no message is lost.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -58,7 +58,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL", requires = "handler")]
     pub(super) queue_url: Option<String>,
 
-    /// The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter), the path of a .wasm or .wat file or of a folder of them, s3://bucket/key or oci://registry/repository:tag
+    /// The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1), the path of a .wasm or .wat file or of a folder of them, s3://bucket/key or oci://registry/repository:tag
     #[arg(long, value_name = "NAME|PATH|URL", default_value = "full-jitter")]
     policy: String,
 

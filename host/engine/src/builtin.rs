@@ -1,7 +1,7 @@
-//! The four built-in policies, by name. `make policies` builds their modules from `policies/`.
+//! The built-in policies, by name. `make policies` builds their modules from `policies/`.
 
 /// The name and core module of each policy.
-const POLICIES: [(&str, &[u8]); 4] = [
+const POLICIES: [(&str, &[u8]); 6] = [
     ("full-jitter", include_bytes!("../builtin/full-jitter.wasm")),
     (
         "equal-jitter",
@@ -12,6 +12,8 @@ const POLICIES: [(&str, &[u8]); 4] = [
         "decorrelated-jitter",
         include_bytes!("../builtin/decorrelated-jitter.wasm"),
     ),
+    ("aws-sdk-2.0", include_bytes!("../builtin/aws-sdk-2.0.wasm")),
+    ("aws-sdk-2.1", include_bytes!("../builtin/aws-sdk-2.1.wasm")),
 ];
 
 /// The names, in the order of the documentation.

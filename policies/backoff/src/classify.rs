@@ -16,39 +16,122 @@ pub enum Class {
 /// One row: the class, the source of the codes, and the codes.
 type Row = (Class, &'static str, &'static [&'static str]);
 
+/// Throttling errors of the AWS SDKs, which retry a `TransactionInProgressException` as one too.
+pub(crate) const AWS_THROTTLING: &[&str] = &[
+    "Throttling",
+    "ThrottlingException",
+    "ThrottledException",
+    "RequestThrottledException",
+    "TooManyRequestsException",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "BandwidthLimitExceeded",
+    "LimitExceededException",
+    "RequestThrottled",
+    "SlowDown",
+    "PriorRequestNotComplete",
+    "EC2ThrottledException",
+];
+
+/// The reasons of a `TooManyRequestsException` of Lambda.
+pub(crate) const LAMBDA_THROTTLING: &[&str] = &[
+    "ConcurrentInvocationLimitExceeded",
+    "FunctionInvocationRateLimitExceeded",
+    "ReservedFunctionConcurrentInvocationLimitExceeded",
+    "ReservedFunctionInvocationRateLimitExceeded",
+    "CallerRateLimitExceeded",
+    "ConcurrentSnapshotCreateLimitExceeded",
+];
+
+/// Connections and time-outs in Node.
+pub(crate) const NODE_NETWORK: &[&str] = &[
+    "ECONNRESET",
+    "ECONNREFUSED",
+    "ECONNABORTED",
+    "EPIPE",
+    "ETIMEDOUT",
+    "ESOCKETTIMEDOUT",
+    "EAI_AGAIN",
+    "ENOTFOUND",
+    "EHOSTUNREACH",
+    "ENETUNREACH",
+    "ENETDOWN",
+    "EPROTO",
+    "UND_ERR_CONNECT_TIMEOUT",
+    "UND_ERR_HEADERS_TIMEOUT",
+    "UND_ERR_BODY_TIMEOUT",
+    "UND_ERR_SOCKET",
+];
+
+/// Connections and time-outs in Python: built in, urllib3, requests, httpx, botocore.
+pub(crate) const PYTHON_NETWORK: &[&str] = &[
+    "ConnectionError",
+    "ConnectionResetError",
+    "ConnectionRefusedError",
+    "ConnectionAbortedError",
+    "BrokenPipeError",
+    "TimeoutError",
+    "timeout",
+    "gaierror",
+    "ReadTimeout",
+    "ConnectTimeout",
+    "WriteTimeout",
+    "PoolTimeout",
+    "ReadTimeoutError",
+    "ConnectTimeoutError",
+    "NewConnectionError",
+    "MaxRetryError",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "IncompleteRead",
+    "RemoteDisconnected",
+    "ConnectError",
+    "ReadError",
+    "EndpointConnectionError",
+    "ConnectionClosedError",
+];
+
+/// Connections and time-outs in Java.
+pub(crate) const JAVA_NETWORK: &[&str] = &[
+    "ConnectException",
+    "SocketTimeoutException",
+    "SocketException",
+    "UnknownHostException",
+    "NoRouteToHostException",
+    "HttpTimeoutException",
+    "HttpConnectTimeoutException",
+    "NoHttpResponseException",
+    "ConnectTimeoutException",
+    "TimeoutException",
+];
+
+/// Connections and time-outs in Rust: `std::io::ErrorKind`, tokio.
+pub(crate) const RUST_NETWORK: &[&str] = &[
+    "ConnectionReset",
+    "ConnectionRefused",
+    "ConnectionAborted",
+    "NotConnected",
+    "BrokenPipe",
+    "TimedOut",
+    "HostUnreachable",
+    "NetworkUnreachable",
+    "NetworkDown",
+    "UnexpectedEof",
+    "Elapsed",
+];
+
 /// Error codes by class. A code of several parts (`java.net.ConnectException`, `KMS.ThrottlingException`, `a::b::Timeout`, `ns#Code`) is looked up by its last part if the complete code is not in the table.
 pub const CODES: &[Row] = &[
     (
         Class::Throttled,
         "AWS SDKs, standard retry mode: throttling errors",
-        &[
-            "Throttling",
-            "ThrottlingException",
-            "ThrottledException",
-            "RequestThrottledException",
-            "TooManyRequestsException",
-            "ProvisionedThroughputExceededException",
-            "RequestLimitExceeded",
-            "BandwidthLimitExceeded",
-            "LimitExceededException",
-            "RequestThrottled",
-            "SlowDown",
-            "PriorRequestNotComplete",
-            "EC2ThrottledException",
-        ],
+        AWS_THROTTLING,
     ),
     (Class::Throttled, "SQS, in no SDK's list", &["OverLimit"]),
     (
         Class::Throttled,
         "Lambda: the reasons of a TooManyRequestsException",
-        &[
-            "ConcurrentInvocationLimitExceeded",
-            "FunctionInvocationRateLimitExceeded",
-            "ReservedFunctionConcurrentInvocationLimitExceeded",
-            "ReservedFunctionInvocationRateLimitExceeded",
-            "CallerRateLimitExceeded",
-            "ConcurrentSnapshotCreateLimitExceeded",
-        ],
+        LAMBDA_THROTTLING,
     ),
     (
         Class::Transient,
@@ -107,90 +190,17 @@ pub const CODES: &[Row] = &[
         "Lambda: the function's time ran out",
         &["Sandbox.Timedout"],
     ),
-    (
-        Class::Transient,
-        "Node: the network",
-        &[
-            "ECONNRESET",
-            "ECONNREFUSED",
-            "ECONNABORTED",
-            "EPIPE",
-            "ETIMEDOUT",
-            "ESOCKETTIMEDOUT",
-            "EAI_AGAIN",
-            "ENOTFOUND",
-            "EHOSTUNREACH",
-            "ENETUNREACH",
-            "ENETDOWN",
-            "EPROTO",
-            "UND_ERR_CONNECT_TIMEOUT",
-            "UND_ERR_HEADERS_TIMEOUT",
-            "UND_ERR_BODY_TIMEOUT",
-            "UND_ERR_SOCKET",
-        ],
-    ),
+    (Class::Transient, "Node: the network", NODE_NETWORK),
     (
         Class::Transient,
         "Python: the network (built in, urllib3, requests, httpx, botocore)",
-        &[
-            "ConnectionError",
-            "ConnectionResetError",
-            "ConnectionRefusedError",
-            "ConnectionAbortedError",
-            "BrokenPipeError",
-            "TimeoutError",
-            "timeout",
-            "gaierror",
-            "ReadTimeout",
-            "ConnectTimeout",
-            "WriteTimeout",
-            "PoolTimeout",
-            "ReadTimeoutError",
-            "ConnectTimeoutError",
-            "NewConnectionError",
-            "MaxRetryError",
-            "ProtocolError",
-            "RemoteProtocolError",
-            "IncompleteRead",
-            "RemoteDisconnected",
-            "ConnectError",
-            "ReadError",
-            "EndpointConnectionError",
-            "ConnectionClosedError",
-        ],
+        PYTHON_NETWORK,
     ),
-    (
-        Class::Transient,
-        "Java: the network",
-        &[
-            "ConnectException",
-            "SocketTimeoutException",
-            "SocketException",
-            "UnknownHostException",
-            "NoRouteToHostException",
-            "HttpTimeoutException",
-            "HttpConnectTimeoutException",
-            "NoHttpResponseException",
-            "ConnectTimeoutException",
-            "TimeoutException",
-        ],
-    ),
+    (Class::Transient, "Java: the network", JAVA_NETWORK),
     (
         Class::Transient,
         "Rust: std::io::ErrorKind, tokio",
-        &[
-            "ConnectionReset",
-            "ConnectionRefused",
-            "ConnectionAborted",
-            "NotConnected",
-            "BrokenPipe",
-            "TimedOut",
-            "HostUnreachable",
-            "NetworkUnreachable",
-            "NetworkDown",
-            "UnexpectedEof",
-            "Elapsed",
-        ],
+        RUST_NETWORK,
     ),
     (Class::Transient, "sysexits.h: EX_TEMPFAIL", &["exit 75"]),
     (
@@ -261,7 +271,7 @@ pub const CODES: &[Row] = &[
 /// assert_eq!(classify("OutOfStock", None), Class::Transient);
 /// ```
 pub fn classify(code: &str, status: Option<u16>) -> Class {
-    let status = status.or_else(|| code.strip_prefix("HTTP ")?.parse().ok());
+    let status = status_of(code, status);
     let last = last_part(code);
     look_up(code)
         .or_else(|| if last == code { None } else { look_up(last) })
@@ -281,6 +291,11 @@ pub fn classify_status(status: u16) -> Option<Class> {
     }
 }
 
+/// The HTTP status of an error, which its code may contain.
+pub(crate) fn status_of(code: &str, status: Option<u16>) -> Option<u16> {
+    status.or_else(|| code.strip_prefix("HTTP ")?.parse().ok())
+}
+
 fn look_up(code: &str) -> Option<Class> {
     CODES
         .iter()
@@ -289,7 +304,7 @@ fn look_up(code: &str) -> Option<Class> {
 }
 
 /// The last part of a code of several parts, such as `ThrottlingException` in `ns#ThrottlingException:http://internal.example/`, the format of AWS's older protocols.
-fn last_part(code: &str) -> &str {
+pub(crate) fn last_part(code: &str) -> &str {
     let code = code.split_once(":http").map_or(code, |(name, _)| name);
     code.rsplit(['.', '#', ':']).next().unwrap_or(code)
 }

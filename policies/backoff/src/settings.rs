@@ -1,9 +1,9 @@
-//! The settings that the four policies share.
+//! The settings that the policies with a [formula](crate::formula) share.
 
-use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::{LONGEST_DELAY, Milliseconds, format_duration, parse_duration};
+use crate::values::{at_most_the_cap, attempts, duration, each_once, in_range, switch};
+use crate::{Milliseconds, SettingsError, format_duration};
 
 /// Every setting's name, in the order of the documentation.
 const NAMES: [&str; 6] = [
@@ -45,81 +45,6 @@ impl Default for Settings {
     }
 }
 
-/// Why settings are invalid. The message names the setting and what is expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the message of each is its documentation")]
-pub enum SettingsError {
-    Unknown {
-        name: String,
-    },
-    Twice {
-        name: String,
-    },
-    Invalid {
-        name: &'static str,
-        value: String,
-        expected: &'static str,
-    },
-    OutOfRange {
-        name: &'static str,
-        value: String,
-        lowest: &'static str,
-    },
-    AboveCap {
-        name: &'static str,
-        value: Milliseconds,
-        cap: Milliseconds,
-    },
-}
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { name } => {
-                write!(
-                    f,
-                    "unknown setting `{name}`: expected one of {}",
-                    NAMES.join(", ")
-                )
-            }
-            Self::Twice { name } => write!(f, "setting `{name}` is given twice"),
-            Self::Invalid {
-                name,
-                value,
-                expected,
-            } => {
-                write!(f, "setting `{name}` is `{value}`: expected {expected}")
-            }
-            Self::OutOfRange {
-                name,
-                value,
-                lowest,
-            } => {
-                write!(f, "setting `{name}` is `{value}`: expected {lowest} to 14d")
-            }
-            Self::AboveCap { name, value, cap } => write!(
-                f,
-                "setting `{name}` is `{}`: expected at most the cap of {}",
-                format_duration((*value).into()),
-                format_duration((*cap).into()),
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SettingsError {}
-
-impl SettingsError {
-    /// `max-attempts` is not a whole number from 1.
-    pub fn max_attempts(value: impl Into<String>) -> Self {
-        Self::Invalid {
-            name: "max-attempts",
-            value: value.into(),
-            expected: "a whole number from 1",
-        }
-    }
-}
-
 impl Settings {
     /// Parses names and values. Omitted settings have their default. Rejects unknown names, repeated names and invalid values.
     ///
@@ -134,14 +59,8 @@ impl Settings {
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
-        let mut seen = Vec::new();
-        for (name, value) in pairs {
-            if seen.contains(&name) {
-                return Err(SettingsError::Twice {
-                    name: name.to_owned(),
-                });
-            }
-            seen.push(name);
+        for pair in each_once(pairs) {
+            let (name, value) = pair?;
             match name {
                 "base" => settings.base = duration("base", value, 1, "1ms")?,
                 "cap" => settings.cap = duration("cap", value, 1, "1ms")?,
@@ -152,6 +71,7 @@ impl Settings {
                 _ => {
                     return Err(SettingsError::Unknown {
                         name: name.to_owned(),
+                        expected: &NAMES,
                     });
                 }
             }
@@ -166,8 +86,8 @@ impl Settings {
         in_range("cap", self.cap, 1, "1ms")?;
         in_range("floor", self.floor, 0, "0s")?;
         in_range("max-age", self.max_age.unwrap_or(1), 1, "1ms")?;
-        self.at_most_the_cap("base", self.base)?;
-        self.at_most_the_cap("floor", self.floor)
+        at_most_the_cap("base", self.base, self.cap)?;
+        at_most_the_cap("floor", self.floor, self.cap)
     }
 
     /// The settings that differ from their defaults, as [`parse`](Self::parse) reads them.
@@ -190,76 +110,6 @@ impl Settings {
             changed.push(("respect-retry-after", "off".to_owned()));
         }
         changed
-    }
-
-    fn at_most_the_cap(
-        &self,
-        name: &'static str,
-        value: Milliseconds,
-    ) -> Result<(), SettingsError> {
-        if value > self.cap {
-            return Err(SettingsError::AboveCap {
-                name,
-                value,
-                cap: self.cap,
-            });
-        }
-        Ok(())
-    }
-}
-
-fn duration(
-    name: &'static str,
-    value: &str,
-    least: Milliseconds,
-    lowest: &'static str,
-) -> Result<Milliseconds, SettingsError> {
-    let milliseconds = parse_duration(value).map_err(|_| SettingsError::Invalid {
-        name,
-        value: value.to_owned(),
-        expected: "a duration such as `500ms`, `1s`, `15m` or `12h`",
-    })?;
-    Milliseconds::try_from(milliseconds)
-        .ok()
-        .filter(|milliseconds| (least..=LONGEST_DELAY).contains(milliseconds))
-        .ok_or_else(|| SettingsError::OutOfRange {
-            name,
-            value: value.to_owned(),
-            lowest,
-        })
-}
-
-fn in_range(
-    name: &'static str,
-    value: Milliseconds,
-    least: Milliseconds,
-    lowest: &'static str,
-) -> Result<(), SettingsError> {
-    if !(least..=LONGEST_DELAY).contains(&value) {
-        let value = format_duration(value.into());
-        return Err(SettingsError::OutOfRange {
-            name,
-            value,
-            lowest,
-        });
-    }
-    Ok(())
-}
-
-fn attempts(value: &str) -> Result<NonZeroU32, SettingsError> {
-    let parsed = value.trim().parse();
-    parsed.map_err(|_| SettingsError::max_attempts(value))
-}
-
-fn switch(value: &str) -> Result<bool, SettingsError> {
-    match value.trim() {
-        "on" | "true" => Ok(true),
-        "off" | "false" => Ok(false),
-        _ => Err(SettingsError::Invalid {
-            name: "respect-retry-after",
-            value: value.to_owned(),
-            expected: "`on` or `off`",
-        }),
     }
 }
 

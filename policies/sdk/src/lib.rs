@@ -33,7 +33,7 @@ pub mod testing;
 pub use std::time::Duration;
 
 pub use backstop_backoff::{
-    Class, FailedAttempt, Milliseconds, Settings, SettingsError, classify, format_duration,
+    AwsSdk, Class, FailedAttempt, Milliseconds, Settings, SettingsError, classify, format_duration,
     formula, jitter, parse_duration,
 };
 pub use bindings::backstop::policy::types::{Error, ErrorClass, Failure, Verdict};

@@ -15,7 +15,7 @@ use crate::error::Result;
 /// A policy and its settings, as flags name them.
 #[derive(Debug, Parser)]
 pub(super) struct NamedPolicy {
-    /// The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter), the path of a .wasm or .wat file, a policy's folder (built first if it changed), s3://bucket/key or oci://registry/repository:tag
+    /// The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1), the path of a .wasm or .wat file, a policy's folder (built first if it changed), s3://bucket/key or oci://registry/repository:tag
     #[arg(value_name = "NAME|PATH|URL")]
     pub(super) policy: String,
 

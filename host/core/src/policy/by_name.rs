@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use backstop_backoff::{Settings, SettingsError};
+use backstop_backoff::{AwsSdk as Rule, Settings, SettingsError};
 
-use super::{DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy};
+use super::{AwsSdk, DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy};
 use crate::settings;
 
 /// The names of the built-in policies, in the order of the documentation.
-pub const NAMES: [&str; 4] = [
+pub const NAMES: [&str; 6] = [
     "full-jitter",
     "equal-jitter",
     "linear",
     "decorrelated-jitter",
+    "aws-sdk-2.0",
+    "aws-sdk-2.1",
 ];
 
 /// Why there is no policy with a name and settings.
@@ -45,6 +47,8 @@ pub fn by_name(name: &str, settings: &settings::Settings) -> Result<Arc<dyn Poli
         "decorrelated-jitter" => {
             Arc::new(DecorrelatedJitter::with_settings(Settings::parse(pairs)?))
         }
+        "aws-sdk-2.0" => Arc::new(AwsSdk::new(Rule::parse_2_0(pairs)?)),
+        "aws-sdk-2.1" => Arc::new(AwsSdk::new(Rule::parse_2_1(pairs)?)),
         _ => return Err(PolicyError::Unknown(name.to_owned())),
     })
 }
@@ -67,7 +71,7 @@ mod tests {
         let unknown = by_name("fulljitter", &settings::Settings::new()).unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "unknown policy `fulljitter`: expected one of full-jitter, equal-jitter, linear, decorrelated-jitter"
+            "unknown policy `fulljitter`: expected one of full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1"
         );
         let refused = by_name("linear", &[("base", "2h"), ("cap", "1h")].into()).unwrap_err();
         assert_eq!(

@@ -19,17 +19,23 @@
 //! assert_eq!(same.answer(&ordinary_failure()), answer);
 //! ```
 
+mod aws_sdk;
 mod by_name;
 mod failed_attempt;
 mod standard;
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::decision::Answer;
-use crate::failure::Failure;
+use backstop_backoff::Class;
+
+use crate::decision::{Action, Answer, LONGEST_DELAY, REASON_BYTES};
+use crate::failure::{Failure, Milliseconds};
 use crate::settings::Settings;
+use crate::text::cut;
 
+pub use aws_sdk::AwsSdk;
 pub use backstop_backoff::SettingsError;
 pub use by_name::{NAMES, PolicyError, by_name};
 pub use standard::{DecorrelatedJitter, EqualJitter, Formula, FullJitter, Linear, Standard};
@@ -76,3 +82,23 @@ macro_rules! delegate {
 }
 
 delegate!(Arc<P>, Box<P>, &P);
+
+/// The answer of a built-in policy, as the host takes it from a component: a long reason is cut. The delay is valid even if the settings are not.
+fn answer(class: Class, reason: Option<String>, delay: impl FnOnce() -> u32) -> Answer {
+    let action = match reason {
+        Some(mut reason) => {
+            cut(&mut reason, REASON_BYTES);
+            Action::DeadLetter { reason }
+        }
+        None => Action::Retry {
+            delay: Milliseconds(delay()).min(LONGEST_DELAY),
+        },
+    };
+    let class = class.into();
+    Answer { class, action }
+}
+
+/// Whole milliseconds, rounded up; saturates above what any setting allows.
+fn milliseconds(duration: Duration) -> u32 {
+    Milliseconds::from_duration(duration).0
+}

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use backstop_backoff::{FailedAttempt, Settings, SettingsError, formula};
 
-use super::Policy;
-use crate::decision::{Action, Answer, LONGEST_DELAY, REASON_BYTES};
-use crate::failure::{Failure, Milliseconds};
+use super::{Policy, answer, milliseconds};
+use crate::decision::Answer;
+use crate::failure::Failure;
 use crate::settings;
-use crate::text::cut;
 
 /// `full-jitter`: a random delay from the floor to the exponential delay. It spreads retries the most, but some come early.
 ///
@@ -45,7 +44,7 @@ pub trait Formula: Send + Sync + 'static {
     fn delay(settings: &Settings, failed: &FailedAttempt<'_>) -> u32;
 }
 
-/// The formulas of the four policies.
+/// The formulas.
 mod formulas {
     use super::{FailedAttempt, Formula, Settings, formula};
 
@@ -78,7 +77,7 @@ mod formulas {
 /// The methods change one setting each. They never fail: [`validate`](Policy::validate) reports invalid values, in the words that the component with the same name uses. Durations are rounded up to whole milliseconds.
 pub struct Standard<F> {
     settings: Settings,
-    /// The operator set `max-attempts` to 0, which is invalid.
+    /// The program set `max-attempts` to 0, which is invalid.
     zero_attempts: bool,
     formula: PhantomData<F>,
 }
@@ -137,10 +136,6 @@ impl<F: Formula> Standard<F> {
     }
 }
 
-fn milliseconds(duration: Duration) -> u32 {
-    Milliseconds::from_duration(duration).0
-}
-
 impl<F: Formula> Policy for Standard<F> {
     fn name(&self) -> &str {
         F::NAME
@@ -158,25 +153,13 @@ impl<F: Formula> Policy for Standard<F> {
     }
 
     fn answer(&self, failure: &Failure) -> Answer {
-        let failed = failure.into();
-        let class = FailedAttempt::default_class(&failed);
-        let action = match self.settings.reason_to_dead_letter(&failed, Some(class)) {
-            Some(mut reason) => {
-                cut(&mut reason, REASON_BYTES);
-                Action::DeadLetter { reason }
-            }
-            None => {
-                let by_formula = F::delay(&self.settings, &failed);
-                let delay = Milliseconds(self.settings.delay(by_formula, &failed));
-                Action::Retry {
-                    delay: delay.min(LONGEST_DELAY),
-                }
-            }
-        };
-        Answer {
-            class: class.into(),
-            action,
-        }
+        let failed = FailedAttempt::from(failure);
+        let class = failed.default_class();
+        let reason = self.settings.reason_to_dead_letter(&failed, Some(class));
+        answer(class, reason, || {
+            let by_formula = F::delay(&self.settings, &failed);
+            self.settings.delay(by_formula, &failed)
+        })
     }
 }
 

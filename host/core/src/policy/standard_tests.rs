@@ -2,7 +2,9 @@
 
 use super::*;
 
+use crate::decision::Action;
 use crate::examples::ordinary_failure;
+use crate::failure::Milliseconds;
 
 const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
