@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn a_throttling_error_has_a_base_of_its_own() {
         let mut failure = ordinary_failure();
-        let delay = |failure: &Failure| match AwsSdk::v2_1().answer(failure).action {
-            Action::Retry { delay } => delay,
-            other => panic!("{other:?}"),
+        let action = |failure: &Failure| AwsSdk::v2_1().answer(failure).action;
+        let retry = |delay| Action::Retry {
+            delay: Milliseconds(delay),
         };
-        assert_eq!(delay(&failure), Milliseconds(25));
+        assert_eq!(action(&failure), retry(25));
         failure.error = Error::new("SlowDown", "");
-        assert_eq!(delay(&failure), Milliseconds(500));
+        assert_eq!(action(&failure), retry(500));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Policies in Rust, which need no WebAssembly: the trait, and the built-in policies as types and by name.
+//! Policies in Rust, which need no WebAssembly: the trait, and the built-in policies as types and by name, and the profiles of services.
 //!
 //! The built-in components use the same code, so that both give the same answer to the same failure with the same settings.
 //!
@@ -22,6 +22,7 @@
 mod aws_sdk;
 mod by_name;
 mod failed_attempt;
+mod profile;
 mod standard;
 
 use std::fmt::Debug;
@@ -38,6 +39,7 @@ use crate::text::cut;
 pub use aws_sdk::AwsSdk;
 pub use backstop_backoff::SettingsError;
 pub use by_name::{NAMES, PolicyError, by_name};
+pub use profile::{BudgetName, Profile, UnknownProfile};
 pub use standard::{DecorrelatedJitter, EqualJitter, Formula, FullJitter, Linear, Standard};
 
 /// A policy: answers each failure. The same failure always gets the same answer, since a policy reads no clock and draws no random numbers.

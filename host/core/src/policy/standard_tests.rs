@@ -15,23 +15,18 @@ fn each_formula_gives_its_own_delay() {
     let mut failure = ordinary_failure();
     failure.attempt = NonZeroU32::MIN.saturating_add(2);
     failure.previous_delay = Some(Milliseconds(150));
-    let delay = |answer: Answer| match answer.action {
-        Action::Retry { delay } => delay.0,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(
-        delay(FullJitter::default().base(ms(100)).answer(&failure)),
-        200
-    );
-    assert_eq!(
-        delay(EqualJitter::default().base(ms(100)).answer(&failure)),
-        300
-    );
-    assert_eq!(delay(Linear::default().base(ms(100)).answer(&failure)), 300);
-    assert_eq!(
-        delay(DecorrelatedJitter::default().base(ms(100)).answer(&failure)),
-        275
-    );
+    let base = ms(100);
+    let policies: [(&dyn Policy, u32); 4] = [
+        (&FullJitter::default().base(base), 200),
+        (&EqualJitter::default().base(base), 300),
+        (&Linear::default().base(base), 300),
+        (&DecorrelatedJitter::default().base(base), 275),
+    ];
+    for (policy, delay) in policies {
+        let delay = Milliseconds(delay);
+        let action = policy.answer(&failure).action;
+        assert_eq!(action, Action::Retry { delay }, "{policy:?}");
+    }
 }
 
 #[test]
