@@ -10,11 +10,11 @@ use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 
-use crate::failure::{Error, Milliseconds};
-use crate::retry_after::parse_retry_after;
+use crate::failure::Error;
 use crate::text::chain;
 use backstop_aws::ResponseLimit;
 use backstop_aws::{Endpoint, NoResponse};
+use backstop_core::retry_after::retry_after;
 
 /// The longest that a connection may take to be made.
 pub(crate) const CONNECT: Duration = Duration::from_secs(3);
@@ -41,7 +41,6 @@ pub(crate) fn invocation_error(
         return Error::new("ECONNRESET", chain(error));
     };
     let raw = service.raw();
-    let header = |name: &str| raw.headers().get(name);
     let mut failed = Error::new(
         error.code().unwrap_or("ServiceException"),
         error
@@ -49,10 +48,7 @@ pub(crate) fn invocation_error(
             .map_or_else(|| service.err().to_string(), str::to_owned),
     );
     failed.status = Some(raw.status().as_u16());
-    failed.retry_after = header("x-amz-retry-after")
-        .and_then(|value| value.parse().ok())
-        .map(Milliseconds)
-        .or_else(|| parse_retry_after(header("retry-after")?));
+    failed.retry_after = retry_after(|name| raw.headers().get(name));
     if let InvokeError::TooManyRequestsException(throttled) = service.err()
         && let Some(reason) = &throttled.reason
     {

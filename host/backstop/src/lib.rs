@@ -104,7 +104,6 @@ mod policy;
 pub mod queue;
 pub mod record;
 mod reloads;
-mod retry_after;
 mod run;
 mod service;
 mod shadow;

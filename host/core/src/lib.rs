@@ -7,7 +7,9 @@ pub mod clock;
 pub mod decision;
 pub mod examples;
 pub mod failure;
+pub mod network;
 pub mod policy;
+pub mod retry_after;
 pub mod settings;
 pub mod text;
 

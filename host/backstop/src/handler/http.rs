@@ -8,9 +8,10 @@ use reqwest::{Client, ClientBuilder, Proxy, Response, Url};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Handler, error_payload, reach};
-use crate::failure::{Error, MESSAGE_BYTES, Milliseconds};
+use crate::failure::{Error, MESSAGE_BYTES};
 use crate::queue::{Message, short_name};
-use crate::retry_after::parse_retry_after;
+use backstop_core::network;
+use backstop_core::retry_after::retry_after;
 
 /// The most bytes that are read of an error's body.
 const BODY_BYTES: usize = 64 << 10;
@@ -174,7 +175,7 @@ async fn status_error(response: Response) -> Error {
     let mut error =
         error_payload::error(&body).unwrap_or_else(|| Error::new(format!("HTTP {status}"), body));
     error.status = Some(status);
-    error.retry_after = retry_after(&headers);
+    error.retry_after = retry_after(|name| headers.get(name)?.to_str().ok());
     let text = |(name, value): (&HeaderName, &HeaderValue)| {
         Some((name.to_string(), value.to_str().ok()?.to_owned()))
     };
@@ -203,17 +204,6 @@ async fn start_of_body(mut response: Response) -> String {
     body
 }
 
-/// `x-amz-retry-after` (milliseconds), or `Retry-After` (seconds or an HTTP date; RFC 9110, section 10.2.3).
-fn retry_after(headers: &HeaderMap) -> Option<Milliseconds> {
-    let text = |name: &str| headers.get(name)?.to_str().ok();
-    if let Some(milliseconds) =
-        text("x-amz-retry-after").and_then(|value| value.trim().parse().ok())
-    {
-        return Some(Milliseconds(milliseconds));
-    }
-    parse_retry_after(text("retry-after")?)
-}
-
 /// The error of a request without a response. Its code is the name of the errno, as in Node, or `EPROTO` if the other side does not speak HTTP or trusted TLS.
 fn connection_error(error: &reqwest::Error) -> Error {
     let causes = || std::iter::successors(std::error::Error::source(error), |cause| cause.source());
@@ -222,16 +212,9 @@ fn connection_error(error: &reqwest::Error) -> Error {
     let text = causes()
         .last()
         .map_or_else(|| error.to_string(), ToString::to_string);
-    let code = match io.map(std::io::Error::kind) {
+    let code = match io.and_then(|io| network::code(io.kind())) {
         _ if is_malformed => "EPROTO",
-        Some(std::io::ErrorKind::ConnectionRefused) => "ECONNREFUSED",
-        Some(std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::UnexpectedEof) => {
-            "ECONNRESET"
-        }
-        Some(std::io::ErrorKind::BrokenPipe) => "EPIPE",
-        Some(std::io::ErrorKind::HostUnreachable) => "EHOSTUNREACH",
-        Some(std::io::ErrorKind::NetworkUnreachable) => "ENETUNREACH",
-        Some(std::io::ErrorKind::TimedOut) => "ETIMEDOUT",
+        Some(code) => code,
         _ if error.is_timeout() => "ETIMEDOUT",
         _ if text.contains("lookup") => "ENOTFOUND",
         _ if error.is_connect() => "ECONNREFUSED",
@@ -258,6 +241,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::failure::Milliseconds;
 
     /// The result of an attempt whose request gets these bytes as the response, on a connection that then stays open or is closed.
     async fn attempt(scheme: &str, response: &'static [u8], stays_open: bool) -> Result<(), Error> {
@@ -332,16 +316,6 @@ mod tests {
             let text = String::from_utf8_lossy(response);
             assert_eq!(error.code, code, "{text:?}: {error}");
         }
-    }
-
-    #[test]
-    fn amazons_retry_after_in_milliseconds_takes_precedence() {
-        let mut headers = HeaderMap::new();
-        assert_eq!(retry_after(&headers), None);
-        headers.insert("retry-after", HeaderValue::from_static("2"));
-        assert_eq!(retry_after(&headers), Some(Milliseconds(2_000)));
-        headers.insert("x-amz-retry-after", HeaderValue::from_static("1500"));
-        assert_eq!(retry_after(&headers), Some(Milliseconds(1_500)));
     }
 
     #[test]

@@ -1,0 +1,76 @@
+//! How long a response asks to wait: `x-amz-retry-after`, and the `Retry-After` header of HTTP (RFC 9110, section 10.2.3).
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::clock;
+use crate::failure::{Milliseconds, Timestamp};
+
+/// How long a response asks to wait. `header` gives the value of a header by its name in lower case. The milliseconds of `x-amz-retry-after` take precedence.
+///
+/// ```
+/// use backstop_core::failure::Milliseconds;
+/// use backstop_core::retry_after::retry_after;
+///
+/// let wait = retry_after(|name| (name == "retry-after").then_some("120"));
+/// assert_eq!(wait, Some(Milliseconds(120_000)));
+/// ```
+pub fn retry_after<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<Milliseconds> {
+    let milliseconds = header("x-amz-retry-after").and_then(|value| value.trim().parse().ok());
+    milliseconds
+        .map(Milliseconds)
+        .or_else(|| parse_retry_after(header("retry-after")?, clock::now()))
+}
+
+/// Parses the value of a `Retry-After` header: whole seconds, or the time from `now` until an HTTP date, which is zero once the date has passed.
+pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Milliseconds> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Milliseconds::from_duration(Duration::from_secs(seconds)));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    let date = date.duration_since(UNIX_EPOCH).ok()?;
+    let now = Duration::from_millis(now.0);
+    Some(Milliseconds::from_duration(date.saturating_sub(now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        // 2015-10-21T07:27:30.250Z
+        let now = Timestamp(1_445_412_450_250);
+        for (value, expected) in [
+            ("120", Some(120_000)),
+            (" 0 ", Some(0)),
+            ("99999999999", Some(u32::MAX)),
+            ("Wed, 21 Oct 2015 07:28:00 GMT", Some(29_750)),
+            ("Wednesday, 21-Oct-15 07:28:00 GMT", Some(29_750)),
+            ("Wed, 21 Oct 2015 07:27:00 GMT", Some(0)),
+            ("soon", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            let wait = parse_retry_after(value, now).map(|wait| wait.0);
+            assert_eq!(wait, expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn amazons_milliseconds_take_precedence() {
+        for (amazon, standard, expected) in [
+            (Some("1500"), Some("2"), Some(1_500)),
+            (Some("soon"), Some("2"), Some(2_000)),
+            (None, Some("2"), Some(2_000)),
+            (None, None, None),
+        ] {
+            let header = |name: &str| match name {
+                "x-amz-retry-after" => amazon,
+                "retry-after" => standard,
+                _ => None,
+            };
+            assert_eq!(retry_after(header), expected.map(Milliseconds));
+        }
+    }
+}
