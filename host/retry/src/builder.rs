@@ -1,0 +1,235 @@
+//! How a retrier is built.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_core::decision::LONGEST_DELAY;
+use backstop_core::failure::Milliseconds;
+use backstop_core::policy::{FullJitter, Policy, PolicyError, SettingsError, by_name};
+use backstop_core::settings::Settings;
+
+use crate::budget::Budget;
+use crate::clock::{Clock, TokioClock};
+use crate::event::Observer;
+use crate::policy::{Choice, IntoPolicy};
+use crate::retrier::{Ids, Inner, Retrier};
+use crate::run::Options;
+use crate::telemetry::Metrics;
+
+/// Builds a [`Retrier`].
+pub struct RetrierBuilder {
+    name: String,
+    source: Option<String>,
+    policy: Choice,
+    settings: Vec<(String, String)>,
+    max_attempts: Option<NonZeroU32>,
+    max_delay: Duration,
+    options: Options,
+    budget: Option<Budget>,
+    observers: Vec<Arc<dyn Observer>>,
+    clock: Arc<dyn Clock>,
+    seed: Option<u64>,
+}
+
+/// Why a retrier can't be built.
+#[derive(Debug)]
+pub enum BuildError {
+    /// No built-in policy has this name, or it rejects its settings.
+    Policy(PolicyError),
+    /// The policy's own settings are invalid.
+    Settings(SettingsError),
+    /// A policy that is a value has its settings already: `set` is for policies by name.
+    NotNamed(String),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(error) => write!(f, "{error}"),
+            Self::Settings(error) => write!(f, "{error}"),
+            Self::NotNamed(setting) => write!(
+                f,
+                "setting `{setting}` is for a policy by its name: use the methods of the policy"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl RetrierBuilder {
+    pub(crate) fn new() -> Self {
+        let policy = FullJitter::default()
+            .base(Duration::from_millis(50))
+            .cap(Duration::from_secs(20))
+            .max_attempts(3);
+        Self {
+            name: "default".to_owned(),
+            source: None,
+            policy: Choice::Native(Arc::new(policy)),
+            settings: Vec::new(),
+            max_attempts: None,
+            max_delay: LONGEST_DELAY.as_duration(),
+            options: Options::default(),
+            budget: None,
+            observers: Vec::new(),
+            clock: Arc::new(TokioClock),
+            seed: None,
+        }
+    }
+
+    /// Its name: the label of its metrics and the field of its spans; `default` unless set. Give each dependency its own.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The `source` of its failures, which a policy sees; `retrier:NAME` unless set.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The policy: a value such as [`FullJitter`], or the name of a built-in one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use backstop_retry::{FullJitter, Retrier};
+    ///
+    /// let policy = FullJitter::default().base(Duration::from_millis(50)).max_attempts(8);
+    /// Retrier::builder().policy(policy).build()?;
+    /// Retrier::builder().policy("full-jitter").set("base", "50ms").set("max-attempts", "8").build()?;
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn policy<M>(mut self, policy: impl IntoPolicy<M>) -> Self {
+        self.policy = policy.into_policy().0;
+        self
+    }
+
+    /// A setting of a policy by its name, as on a command line.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// The most attempts of a call, whatever the policy decides. By default only the policy limits them. Zero counts as one.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(NonZeroU32::new(attempts).unwrap_or(NonZeroU32::MIN));
+        self
+    }
+
+    /// The longest delay, whatever the policy decides; 14 days by default. A longer one is shortened, also one that a service asks for in `Retry-After`.
+    #[must_use]
+    pub fn max_delay(mut self, delay: Duration) -> Self {
+        self.max_delay = delay;
+        self
+    }
+
+    /// The longest that one attempt may take, see [`Run::attempt_timeout`](crate::Run::attempt_timeout).
+    #[must_use]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.options.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// The least time before the deadline that makes an attempt worthwhile, see [`Run::min_attempt_time`](crate::Run::min_attempt_time).
+    #[must_use]
+    pub fn min_attempt_time(mut self, time: Duration) -> Self {
+        self.options.min_attempt_time = time;
+        self
+    }
+
+    /// Whether the deadline cuts an attempt short, see [`Run::interrupt_at_deadline`](crate::Run::interrupt_at_deadline).
+    #[must_use]
+    pub fn interrupt_at_deadline(mut self, interrupt: bool) -> Self {
+        self.options.interrupt_at_deadline = interrupt;
+        self
+    }
+
+    /// The retry budget, which it shares with every other retrier that has it. Without one, nothing limits the retries of many calls together.
+    #[must_use]
+    pub fn budget(mut self, budget: &Budget) -> Self {
+        self.budget = Some(budget.clone());
+        self
+    }
+
+    /// Passes every event to this observer too.
+    #[must_use]
+    pub fn observe(mut self, observer: impl Observer + 'static) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// The clock; tokio's by default.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Makes the ids of its calls, and so the randomness of their delays, the same in every run of the program: for tests.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The retrier. Binds its metrics to the exporter that is installed now.
+    pub fn build(self) -> Result<Retrier, BuildError> {
+        let policy = native(self.policy, self.settings)?;
+        let name: Arc<str> = self.name.into();
+        let seed = self.seed.unwrap_or_else(random_seed);
+        Ok(Retrier(Arc::new(Inner {
+            source: self.source.unwrap_or_else(|| format!("retrier:{name}")),
+            metrics: Metrics::of(&name),
+            name,
+            policy,
+            max_attempts: self.max_attempts,
+            max_delay: Milliseconds::from_duration(self.max_delay).min(LONGEST_DELAY),
+            options: self.options,
+            budget: self.budget,
+            observers: self.observers,
+            clock: self.clock,
+            ids: Ids::seeded(seed),
+        })))
+    }
+}
+
+/// The policy in Rust.
+fn native(choice: Choice, settings: Vec<(String, String)>) -> Result<Arc<dyn Policy>, BuildError> {
+    match choice {
+        Choice::Native(policy) => {
+            if let Some((name, _)) = settings.into_iter().next() {
+                return Err(BuildError::NotNamed(name));
+            }
+            policy.validate().map_err(BuildError::Settings)?;
+            Ok(policy)
+        }
+        Choice::Named(name) => {
+            by_name(&name, &Settings::from(settings)).map_err(BuildError::Policy)
+        }
+    }
+}
+
+/// A seed that differs in every process and for every retrier: the standard library draws it from the operating system.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl fmt::Debug for RetrierBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetrierBuilder")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

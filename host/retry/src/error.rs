@@ -1,0 +1,286 @@
+//! How a call ends without success: [`RetryError`].
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use backstop_core::decision::{Action, DecidedBy, Decision};
+use backstop_core::failure::{Error, Milliseconds};
+
+/// Why a call ended without success. The function's own last error is inside: [`into_inner`](Self::into_inner).
+///
+/// ```
+/// use std::io;
+///
+/// use backstop_retry::{Retrier, RetryError, TestClock};
+///
+/// let clock = TestClock::new();
+/// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+/// let call = retrier.run(|_| async { Err::<(), _>(io::Error::from(io::ErrorKind::TimedOut)) });
+///
+/// match clock.block_on(call).unwrap_err() {
+///     RetryError::GaveUp(end) => {
+///         assert_eq!(end.attempts(), 3);
+///         assert_eq!(end.into_inner().unwrap().kind(), io::ErrorKind::TimedOut);
+///     }
+///     other => panic!("{other}"),
+/// }
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
+pub enum RetryError<E> {
+    /// The deadline came, or would have come before the next attempt.
+    DeadlineExceeded(Ended<E>),
+    /// The policy allowed a retry, but the retry budget did not.
+    BudgetExhausted(Ended<E>),
+    /// The policy says that every further attempt would fail.
+    Permanent(Ended<E>),
+    /// The policy, or the retrier's own limit of attempts, allows no further attempt.
+    GaveUp(Ended<E>),
+}
+
+/// The four ends, without what they contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// See [`RetryError::DeadlineExceeded`].
+    DeadlineExceeded,
+    /// See [`RetryError::BudgetExhausted`].
+    BudgetExhausted,
+    /// See [`RetryError::Permanent`].
+    Permanent,
+    /// See [`RetryError::GaveUp`].
+    GaveUp,
+}
+
+impl End {
+    /// All ends.
+    pub const ALL: [Self; 4] = [
+        Self::DeadlineExceeded,
+        Self::BudgetExhausted,
+        Self::Permanent,
+        Self::GaveUp,
+    ];
+
+    /// `deadline-exceeded`, `budget-exhausted`, `permanent` or `gave-up`, spelled the same in metrics, spans and decision records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DeadlineExceeded => "deadline-exceeded",
+            Self::BudgetExhausted => "budget-exhausted",
+            Self::Permanent => "permanent",
+            Self::GaveUp => "gave-up",
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The state of a call at its end.
+pub struct Ended<E>(Box<State<E>>);
+
+pub(crate) struct State<E> {
+    pub(crate) attempts: u32,
+    pub(crate) error: Option<E>,
+    pub(crate) description: Option<Error>,
+    pub(crate) decision: Option<Decision>,
+    pub(crate) time_left: Option<Duration>,
+}
+
+impl<E> Ended<E> {
+    /// The attempts that were made, including one that was cut short.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// The last error that the function returned. `None` if it never returned one: the deadline had passed before the first attempt, or every attempt was cut short by a timeout.
+    pub fn error(&self) -> Option<&E> {
+        self.0.error.as_ref()
+    }
+
+    /// The last error that the function returned, see [`error`](Self::error).
+    pub fn into_inner(self) -> Option<E> {
+        self.0.error
+    }
+
+    /// The last failure as the policy received it, with its code and its status. Differs from [`error`](Self::error) if a timeout cut the last attempt short: its code is then `Timeout`.
+    pub fn description(&self) -> Option<&Error> {
+        self.0.description.as_ref()
+    }
+
+    /// The decision on the last failure: class, verdict, the delay that was wanted, and who decided. `None` if there was none: the deadline cut the first attempt short, or came before it.
+    pub fn decision(&self) -> Option<&Decision> {
+        self.0.decision.as_ref()
+    }
+
+    /// The time that was left until the deadline. `None` without a deadline.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.0.time_left
+    }
+}
+
+impl<E> RetryError<E> {
+    pub(crate) fn new(end: End, state: State<E>) -> Self {
+        let ended = Ended(Box::new(state));
+        match end {
+            End::DeadlineExceeded => Self::DeadlineExceeded(ended),
+            End::BudgetExhausted => Self::BudgetExhausted(ended),
+            End::Permanent => Self::Permanent(ended),
+            End::GaveUp => Self::GaveUp(ended),
+        }
+    }
+
+    /// Which of the four it is.
+    pub fn end(&self) -> End {
+        match self {
+            Self::DeadlineExceeded(_) => End::DeadlineExceeded,
+            Self::BudgetExhausted(_) => End::BudgetExhausted,
+            Self::Permanent(_) => End::Permanent,
+            Self::GaveUp(_) => End::GaveUp,
+        }
+    }
+
+    /// The state of the call at its end.
+    pub fn ended(&self) -> &Ended<E> {
+        match self {
+            Self::DeadlineExceeded(ended)
+            | Self::BudgetExhausted(ended)
+            | Self::Permanent(ended)
+            | Self::GaveUp(ended) => ended,
+        }
+    }
+
+    /// See [`Ended::attempts`].
+    pub fn attempts(&self) -> u32 {
+        self.ended().attempts()
+    }
+
+    /// See [`Ended::error`].
+    pub fn error(&self) -> Option<&E> {
+        self.ended().error()
+    }
+
+    /// See [`Ended::into_inner`].
+    pub fn into_inner(self) -> Option<E> {
+        match self {
+            Self::DeadlineExceeded(ended)
+            | Self::BudgetExhausted(ended)
+            | Self::Permanent(ended)
+            | Self::GaveUp(ended) => ended.into_inner(),
+        }
+    }
+
+    /// See [`Ended::description`].
+    pub fn description(&self) -> Option<&Error> {
+        self.ended().description()
+    }
+
+    /// See [`Ended::decision`].
+    pub fn decision(&self) -> Option<&Decision> {
+        self.ended().decision()
+    }
+
+    /// See [`Ended::time_left`].
+    pub fn time_left(&self) -> Option<Duration> {
+        self.ended().time_left()
+    }
+}
+
+/// `gave up after 3 attempts: max-attempts of 3 reached: HTTP 503`
+impl<E> fmt::Display for RetryError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ended(state) = self.ended();
+        let attempts = state.attempts;
+        let counted = Attempts(attempts);
+        match self {
+            Self::DeadlineExceeded(_) if attempts == 0 => {
+                return f.write_str("the deadline had passed before the first attempt");
+            }
+            Self::DeadlineExceeded(_) => {
+                write!(f, "the deadline ended the call after {counted}")?;
+                if let Some(wanted) = state.delay_wanted()
+                    && let Some(left) = state.time_left
+                    && !left.is_zero()
+                {
+                    let left = Milliseconds::from_duration(left);
+                    write!(f, ", with {left} left and a delay of {wanted}")?;
+                }
+            }
+            Self::BudgetExhausted(_) => {
+                write!(f, "the retry budget is exhausted after {counted}")?;
+            }
+            Self::Permanent(_) => write!(f, "permanent error after {counted}")?,
+            Self::GaveUp(_) => {
+                write!(f, "gave up after {counted}")?;
+                if let Some(reason) = state.reason() {
+                    return write!(f, ": {reason}");
+                }
+            }
+        }
+        match &state.description {
+            Some(error) => write!(f, ": {}", error.code),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `1 attempt`, `2 attempts`
+struct Attempts(u32);
+
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == 1 { "" } else { "s" };
+        write!(f, "{} attempt{plural}", self.0)
+    }
+}
+
+impl<E> State<E> {
+    /// The delay that the policy wanted, before it was cut.
+    fn delay_wanted(&self) -> Option<Milliseconds> {
+        let decision = self.decision.as_ref()?;
+        match (&decision.action, &decision.decided_by) {
+            (Action::Retry { .. }, DecidedBy::Shortened(wanted)) => Some(*wanted),
+            (Action::Retry { delay }, _) => Some(*delay),
+            (Action::DeadLetter { .. } | Action::Discard { .. }, _) => None,
+        }
+    }
+
+    fn reason(&self) -> Option<&str> {
+        match &self.decision.as_ref()?.action {
+            Action::DeadLetter { reason } | Action::Discard { reason } => Some(reason),
+            Action::Retry { .. } => None,
+        }
+    }
+}
+
+impl<E: fmt::Debug> fmt::Debug for RetryError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::DeadlineExceeded(_) => "DeadlineExceeded",
+            Self::BudgetExhausted(_) => "BudgetExhausted",
+            Self::Permanent(_) => "Permanent",
+            Self::GaveUp(_) => "GaveUp",
+        };
+        f.debug_tuple(name).field(self.ended()).finish()
+    }
+}
+
+impl<E: fmt::Debug> fmt::Debug for Ended<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ended")
+            .field("attempts", &self.0.attempts)
+            .field("error", &self.0.error)
+            .field("description", &self.0.description)
+            .field("decision", &self.0.decision)
+            .field("time_left", &self.0.time_left)
+            .finish()
+    }
+}
+
+/// The source is the function's own last error.
+impl<E: StdError + 'static> StdError for RetryError<E> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.error().map(|error| error as _)
+    }
+}

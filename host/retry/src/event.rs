@@ -1,0 +1,89 @@
+//! What happens to the calls of a retrier: [`Event`]s, and who observes them.
+
+use std::time::Duration;
+
+use backstop_core::decision::{Decision, ErrorClass};
+use backstop_core::failure::Failure;
+
+use crate::error::End;
+
+/// Receives every event of a retrier. Runs inside the call, so it must not block. A closure is an observer:
+///
+/// ```
+/// use backstop_retry::{Event, Retrier};
+///
+/// let retrier = Retrier::builder()
+///     .observe(|event: &Event<'_>| match event {
+///         Event::Retrying { failure, delay, .. } => {
+///             println!("attempt {}: {}; again in {delay:?}", failure.attempt, failure.error);
+///         }
+///         Event::Ended { end, attempts, .. } => println!("{end} after {attempts} attempts"),
+///         Event::Succeeded { .. } => {}
+///     })
+///     .build()?;
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
+pub trait Observer: Send + Sync {
+    /// Called for every event, in the order in which they happen to a call.
+    fn observe(&self, event: &Event<'_>);
+}
+
+impl<F: Fn(&Event<'_>) + Send + Sync> Observer for F {
+    fn observe(&self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// What happened to a call. Each failed attempt is one [`Retrying`](Self::Retrying) or [`Ended`](Self::Ended). A call that the program drops has no further event.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// An attempt succeeded.
+    Succeeded {
+        /// The retrier's name.
+        retrier: &'a str,
+        /// The attempts that were made.
+        attempts: u32,
+    },
+    /// An attempt failed, and there will be another.
+    Retrying {
+        /// The retrier's name.
+        retrier: &'a str,
+        /// The failed attempt, as the policy received it.
+        failure: &'a Failure,
+        /// What was decided.
+        evaluated: &'a Evaluated,
+        /// From the failure to the next attempt.
+        delay: Duration,
+        /// The tokens that are left in the retry budget, if there is one.
+        budget_left: Option<f64>,
+    },
+    /// The call ended without success.
+    Ended {
+        /// The retrier's name.
+        retrier: &'a str,
+        /// How.
+        end: End,
+        /// The attempts that were made.
+        attempts: u32,
+        /// The failed attempt and the decision on it. `None` if the deadline came before or during the attempt, so that there was nothing to decide.
+        failed: Option<(&'a Failure, &'a Evaluated)>,
+        /// The tokens that are left in the retry budget, if there is one.
+        budget_left: Option<f64>,
+        /// The time until the deadline, if there is one.
+        time_left: Option<Duration>,
+    },
+}
+
+/// A decision, and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluated {
+    /// The decision: the policy's, or the fallback's for a broken policy.
+    pub decision: Decision,
+}
+
+impl Evaluated {
+    /// The class of the error.
+    pub fn class(&self) -> &ErrorClass {
+        &self.decision.class
+    }
+}

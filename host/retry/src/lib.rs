@@ -1,0 +1,77 @@
+//! Retries a call inside a program, as a policy decides.
+//!
+//! The policies are those of Backstop's queues: they see the whole error, answer with a class, a verdict and a delay, and can be tested without the program. A call has a deadline, many callers share a retry budget, and every end is an error of its own with the function's last error inside.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use backstop_retry::{Budget, FullJitter, Retrier, RetryError};
+//!
+//! # async fn get(key: &str) -> Result<String, std::io::Error> { Ok(key.to_owned()) }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), backstop_retry::BuildError> {
+//! // Once in a program, for each dependency.
+//! let retrier = Retrier::builder()
+//!     .name("articles")
+//!     .policy(FullJitter::default().base(Duration::from_millis(50)).max_attempts(8))
+//!     .budget(&Budget::aws_2_1())
+//!     .build()?;
+//!
+//! match retrier.run(|_attempt| get("a-1")).deadline(Duration::from_secs(2)).await {
+//!     Ok(article) => println!("{article}"),
+//!     Err(RetryError::Permanent(end)) => println!("no such article: {:?}", end.error()),
+//!     Err(error) => println!("{error}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Map
+//!
+//! | To | use |
+//! |---|---|
+//! | retry a function | [`Retrier::run`] |
+//! | choose the policy, limits and a clock | [`RetrierBuilder`] |
+//! | describe errors of your own | [`Describe`], [`Run::describe`] |
+//! | end a call in time | [`Run::deadline`], [`Deadline`], [`Run::attempt_timeout`] |
+//! | limit the retries of many calls together | [`budget`] |
+//! | react to the end of a call | [`RetryError`] |
+//! | watch calls | [`Observer`], [`telemetry`] |
+//! | test without waiting | [`TestClock`] |
+//!
+//! # What a call costs
+//!
+//! A call that succeeds at once allocates nothing, takes no lock, and reads no clock unless it has a deadline. Each attempt has a `tracing` span of the level DEBUG.
+
+mod attempt;
+pub mod budget;
+mod builder;
+mod clock;
+mod deadline;
+mod describe;
+mod error;
+mod event;
+mod policy;
+mod progress;
+mod retrier;
+mod run;
+pub mod telemetry;
+mod test_clock;
+
+pub use attempt::Attempt;
+pub use backstop_core::decision;
+pub use backstop_core::failure::{self, Error};
+pub use backstop_core::policy::{
+    DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy, PolicyError, SettingsError,
+};
+pub use budget::{Budget, BudgetSettings};
+pub use builder::{BuildError, RetrierBuilder};
+pub use clock::{Clock, Sleep, TokioClock};
+pub use deadline::Deadline;
+pub use describe::{By, ByTrait, Describe, Describer};
+pub use error::{End, Ended, RetryError};
+pub use event::{Evaluated, Event, Observer};
+pub use policy::{ByName, ByValue, IntoPolicy, PolicyChoice};
+pub use retrier::{FALLBACK_ATTEMPTS, Retrier};
+pub use run::Run;
+pub use test_clock::TestClock;

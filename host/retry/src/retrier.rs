@@ -1,0 +1,325 @@
+//! The retrier, and how it decides about a failed attempt.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use backstop_core::decision::{Action, Bounds, DecidedBy, Decision, ErrorClass, Reach, decide};
+use backstop_core::failure::{Failure, Milliseconds};
+use backstop_core::policy::Policy;
+
+use crate::attempt::Attempt;
+use crate::budget::Budget;
+use crate::builder::RetrierBuilder;
+use crate::clock::Clock;
+use crate::describe::ByTrait;
+use crate::error::End;
+use crate::event::{Evaluated, Event, Observer};
+use crate::policy::{self, Evaluation};
+use crate::progress::Progress;
+use crate::run::{Options, Run};
+use crate::telemetry::Metrics;
+
+/// The most attempts of a call whose policy is broken. The fallback itself retries forever, which suits a message in a queue but not a caller who waits.
+pub const FALLBACK_ATTEMPTS: u32 = 5;
+
+/// Runs functions and retries them as its policy decides. Cheap to clone; one for each dependency is enough for a program.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use backstop_retry::{FullJitter, Retrier};
+///
+/// # async fn read() -> Result<String, std::io::Error> { Ok(String::new()) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let retrier = Retrier::builder()
+///     .name("articles")
+///     .policy(FullJitter::default().base(Duration::from_millis(50)).max_attempts(8))
+///     .build()?;
+///
+/// let text = retrier.run(|_attempt| read()).deadline(Duration::from_secs(2)).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Retrier(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) name: Arc<str>,
+    /// The `source` of failures.
+    pub(crate) source: String,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) max_attempts: Option<NonZeroU32>,
+    pub(crate) max_delay: Milliseconds,
+    pub(crate) options: Options,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) observers: Vec<Arc<dyn Observer>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Ids,
+    pub(crate) metrics: Metrics,
+}
+
+/// The ids of calls that have none of their own: a seed, and a number.
+pub(crate) struct Ids {
+    seed: u64,
+    next: AtomicU64,
+}
+
+impl Ids {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self {
+            seed,
+            next: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn next(&self) -> String {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        format!("{:016x}-{number}", self.seed)
+    }
+}
+
+/// What follows a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Another attempt, at this time.
+    Retry(Instant),
+    /// The end, with this much time left.
+    End(End, Option<Duration>),
+}
+
+impl Retrier {
+    /// A retrier with full jitter from 50 ms to 20 s and 3 attempts, unless the builder is told otherwise.
+    pub fn builder() -> RetrierBuilder {
+        RetrierBuilder::new()
+    }
+
+    /// Runs a function until it succeeds or the call [ends](crate::RetryError). Await the returned [`Run`]; its methods give this one call a deadline, an id and other options.
+    ///
+    /// Each attempt is a new future of the function. Dropping the `Run` cancels the call at any point.
+    pub fn run<F, Fut, T, E>(&self, function: F) -> Run<'_, F, Fut, T, E>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        Run::new(self, function, ByTrait)
+    }
+
+    /// Its name, the label of its metrics.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its retry budget.
+    pub fn budget(&self) -> Option<&Budget> {
+        self.0.budget.as_ref()
+    }
+}
+
+impl fmt::Debug for Retrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retrier")
+            .field("name", &self.0.name)
+            .field("policy", &self.0.policy)
+            .field("budget", &self.0.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Evaluates the policy. The failure is within bounds.
+    pub(crate) fn evaluate(&self, failure: &Failure) -> Evaluation {
+        policy::evaluate(&*self.policy, failure)
+    }
+
+    /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the budget.
+    pub(crate) fn conclude(
+        &self,
+        progress: &mut Progress,
+        failure: &Failure,
+        evaluation: Evaluation,
+        deadline: Option<Instant>,
+        min_attempt_time: Duration,
+    ) -> Step {
+        let reach = Reach::visibility(self.max_delay, failure.age);
+        let decision = decide(failure, evaluation.answer, &Bounds::default(), reach);
+        let decision = self.limit_attempts(failure, decision);
+        self.metrics.failed(&decision.class);
+        let now = self.clock.now();
+        let time_left = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        progress.reservation = None;
+        let step = match (&decision.action, &decision.class) {
+            (Action::Retry { delay }, class) => {
+                let at = progress.failed_at + delay.as_duration();
+                if !has_room(at.max(now), deadline, min_attempt_time) {
+                    Step::End(End::DeadlineExceeded, time_left)
+                } else if self.reserve(progress, class, now) {
+                    self.metrics.delays.record(delay.as_duration());
+                    progress.previous_delay = Some(*delay);
+                    Step::Retry(at)
+                } else {
+                    Step::End(End::BudgetExhausted, time_left)
+                }
+            }
+            (Action::DeadLetter { .. } | Action::Discard { .. }, ErrorClass::Permanent) => {
+                Step::End(End::Permanent, time_left)
+            }
+            (
+                Action::DeadLetter { .. } | Action::Discard { .. },
+                ErrorClass::Transient | ErrorClass::Throttled | ErrorClass::Other(_),
+            ) => Step::End(End::GaveUp, time_left),
+        };
+        let evaluated = Evaluated { decision };
+        self.report(failure, &evaluated, step);
+        progress.decision = Some(evaluated.decision);
+        step
+    }
+
+    /// Takes the retry out of the budget, if there is one.
+    fn reserve(&self, progress: &mut Progress, class: &ErrorClass, now: Instant) -> bool {
+        match &self.budget {
+            None => true,
+            Some(budget) => {
+                progress.reservation = budget.take(class, now);
+                progress.reservation.is_some()
+            }
+        }
+    }
+
+    /// The retrier's own limit of attempts, and the fallback's.
+    fn limit_attempts(&self, failure: &Failure, decision: Decision) -> Decision {
+        let Action::Retry { .. } = decision.action else {
+            return decision;
+        };
+        let code = &failure.error.code;
+        if let Some(most) = self.max_attempts
+            && failure.attempt >= most
+        {
+            let bound = format!("the retrier's max-attempts of {most} reached");
+            return Decision {
+                action: Action::DeadLetter {
+                    reason: format!("{bound}: {code}"),
+                },
+                decided_by: DecidedBy::Bound(bound),
+                ..decision
+            };
+        }
+        if matches!(decision.decided_by, DecidedBy::Fallback(_))
+            && failure.attempt.get() >= FALLBACK_ATTEMPTS
+        {
+            let reason =
+                format!("the policy is broken, and {FALLBACK_ATTEMPTS} attempts failed: {code}");
+            return Decision {
+                action: Action::DeadLetter { reason },
+                ..decision
+            };
+        }
+        decision
+    }
+
+    /// Logs a failed attempt and what follows, and tells the observers.
+    fn report(&self, failure: &Failure, evaluated: &Evaluated, step: Step) {
+        let attempt = failure.attempt.get();
+        let code = &failure.error.code;
+        if let DecidedBy::Fallback(cause) = &evaluated.decision.decided_by {
+            tracing::warn!(
+                retrier = &*self.name,
+                id = failure.message_id,
+                attempt,
+                "the policy {}: the fallback decides",
+                cause.text.trim_start_matches("the policy ")
+            );
+        }
+        match step {
+            Step::Retry(_) => {
+                let Action::Retry { delay } = evaluated.decision.action else {
+                    return;
+                };
+                tracing::debug!(retrier = &*self.name, id = failure.message_id, attempt, code, %delay, "retrying");
+                self.tell(|| Event::Retrying {
+                    retrier: &self.name,
+                    failure,
+                    evaluated,
+                    delay: delay.as_duration(),
+                    budget_left: self.budget_left(),
+                });
+            }
+            Step::End(end, time_left) => {
+                self.metrics.ended(end);
+                tracing::debug!(retrier = &*self.name, id = failure.message_id, attempt, code, %end, "not retrying");
+                self.tell(|| Event::Ended {
+                    retrier: &self.name,
+                    end,
+                    attempts: attempt,
+                    failed: Some((failure, evaluated)),
+                    budget_left: self.budget_left(),
+                    time_left,
+                });
+            }
+        }
+    }
+
+    /// The deadline ended the call before or during an attempt, so that there is nothing to decide.
+    pub(crate) fn deadline_exceeded(&self, attempts: u32, time_left: Option<Duration>) {
+        self.metrics.ended(End::DeadlineExceeded);
+        tracing::debug!(
+            retrier = &*self.name,
+            attempts,
+            "the deadline ended the call"
+        );
+        self.tell(|| Event::Ended {
+            retrier: &self.name,
+            end: End::DeadlineExceeded,
+            attempts,
+            failed: None,
+            budget_left: self.budget_left(),
+            time_left,
+        });
+    }
+
+    /// An attempt succeeded, without failed ones before.
+    pub(crate) fn first_succeeded(&self) {
+        if let Some(budget) = &self.budget {
+            budget.first_succeeded();
+        }
+        self.succeeded(1);
+    }
+
+    /// An attempt succeeded.
+    pub(crate) fn succeeded(&self, attempts: u32) {
+        self.metrics.succeeded.increment(1);
+        self.tell(|| Event::Succeeded {
+            retrier: &self.name,
+            attempts,
+        });
+    }
+
+    fn budget_left(&self) -> Option<f64> {
+        self.budget.as_ref().map(Budget::left)
+    }
+
+    fn tell<'a>(&self, event: impl FnOnce() -> Event<'a>) {
+        if self.observers.is_empty() {
+            return;
+        }
+        let event = event();
+        for observer in &self.observers {
+            observer.observe(&event);
+        }
+    }
+}
+
+/// Whether an attempt may start at this time: before the deadline, and with enough time for it.
+pub(crate) fn has_room(
+    start: Instant,
+    deadline: Option<Instant>,
+    min_attempt_time: Duration,
+) -> bool {
+    deadline.is_none_or(|deadline| {
+        let left = deadline.saturating_duration_since(start);
+        !left.is_zero() && left >= min_attempt_time
+    })
+}

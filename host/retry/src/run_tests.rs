@@ -1,0 +1,526 @@
+//! Calls in virtual time: attempts, delays, deadlines, ends.
+
+use std::cell::{Cell, RefCell};
+use std::future::pending;
+use std::num::NonZeroU32;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use backstop_core::decision::{Action, Answer, ErrorClass};
+use backstop_core::failure::{Error, Failure, Milliseconds};
+use backstop_core::policy::Policy;
+
+use crate::{
+    Budget, BudgetSettings, Clock, End, Event, FALLBACK_ATTEMPTS, Linear, Retrier, RetrierBuilder,
+    RetryError, TestClock,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Retries after 1 s, 2 s, 3 s and so on.
+fn linear(clock: &TestClock) -> RetrierBuilder {
+    Retrier::builder()
+        .clock(clock.clone())
+        .policy(Linear::default().base(SECOND))
+}
+
+fn busy() -> Error {
+    Error::new("HTTP 503", "busy")
+}
+
+/// The times at which attempts of a function start that always fails, and how the call ends.
+fn failing(
+    clock: &TestClock,
+    retrier: &Retrier,
+    limit: Option<Duration>,
+) -> (Vec<u64>, RetryError<Error>) {
+    let times = RefCell::new(Vec::new());
+    let mut call = retrier.run(|_| async {
+        times.borrow_mut().push(clock.elapsed().as_secs());
+        Err::<(), _>(busy())
+    });
+    if let Some(limit) = limit {
+        call = call.deadline(limit);
+    }
+    let error = clock.block_on(call).unwrap_err();
+    (times.into_inner(), error)
+}
+
+#[test]
+fn the_function_is_retried_until_it_succeeds() {
+    let clock = TestClock::new();
+    let retrier = linear(&clock).build().unwrap();
+    let seen = RefCell::new(Vec::new());
+    let call = retrier.run(|attempt| {
+        seen.borrow_mut()
+            .push((attempt.number(), attempt.is_retry()));
+        async move {
+            match attempt.number() {
+                3 => Ok("done"),
+                _ => Err(busy()),
+            }
+        }
+    });
+    assert_eq!(clock.block_on(call).unwrap(), "done");
+    assert_eq!(seen.into_inner(), [(1, false), (2, true), (3, true)]);
+    assert_eq!(clock.elapsed(), 3 * SECOND);
+}
+
+#[test]
+fn the_policys_limit_of_attempts_is_exact() {
+    for most in 1..=4 {
+        let clock = TestClock::new();
+        let policy = Linear::default().base(SECOND).max_attempts(most);
+        let retrier = linear(&clock).policy(policy).build().unwrap();
+        let (times, error) = failing(&clock, &retrier, None);
+        assert_eq!(times.len(), most as usize);
+        assert_eq!(error.end(), End::GaveUp);
+        assert_eq!(error.attempts(), most);
+        assert_eq!(error.error(), Some(&busy()));
+        assert_eq!(error.time_left(), None);
+        assert_eq!(error.into_inner(), Some(busy()));
+    }
+}
+
+#[test]
+fn the_retriers_limit_of_attempts_is_exact_and_named() {
+    let clock = TestClock::new();
+    let retrier = linear(&clock).max_attempts(2).build().unwrap();
+    let (times, error) = failing(&clock, &retrier, None);
+    assert_eq!(times, [0, 1]);
+    assert_eq!(
+        error.to_string(),
+        "gave up after 2 attempts: the retrier's max-attempts of 2 reached: HTTP 503"
+    );
+    let none = linear(&clock).max_attempts(0).build().unwrap();
+    assert_eq!(failing(&clock, &none, None).0.len(), 1);
+}
+
+#[test]
+fn a_permanent_error_ends_the_call_at_once() {
+    let clock = TestClock::new();
+    let retrier = linear(&clock).build().unwrap();
+    let call = retrier.run(|_| async { Err::<(), _>(Error::new("ValidationException", "no")) });
+    let error = clock.block_on(call).unwrap_err();
+    assert_eq!(error.end(), End::Permanent);
+    assert_eq!(
+        error.to_string(),
+        "permanent error after 1 attempt: ValidationException"
+    );
+    let decision = error.decision().unwrap();
+    assert_eq!(decision.class, ErrorClass::Permanent);
+}
+
+#[test]
+fn no_wait_begins_that_cannot_end_before_the_deadline() {
+    // Attempts at 0, 1, 3 and 6 s.
+    for (limit, times, left) in [
+        (1, vec![0], 1),
+        (2, vec![0, 1], 1),
+        (3, vec![0, 1], 2),
+        (4, vec![0, 1, 3], 1),
+        (6, vec![0, 1, 3], 3),
+    ] {
+        let clock = TestClock::new();
+        let retrier = linear(&clock).build().unwrap();
+        let (started, error) = failing(&clock, &retrier, Some(limit * SECOND));
+        assert_eq!(started, times, "{limit}");
+        assert_eq!(error.end(), End::DeadlineExceeded);
+        assert_eq!(error.time_left(), Some(left * SECOND));
+        // It ends at once, and not at the deadline.
+        assert_eq!(clock.elapsed().as_secs(), *times.last().unwrap());
+    }
+    let clock = TestClock::new();
+    let retrier = linear(&clock).build().unwrap();
+    let (_, error) = failing(&clock, &retrier, Some(4 * SECOND));
+    assert_eq!(
+        error.to_string(),
+        "the deadline ended the call after 3 attempts, with 1s left and a delay of 3s: HTTP 503"
+    );
+}
+
+#[test]
+fn an_attempt_needs_its_minimum_of_time() {
+    for (minimum, attempts) in [(0, 3), (1, 3), (2, 2), (4, 1), (5, 0)] {
+        let clock = TestClock::new();
+        let retrier = linear(&clock)
+            .min_attempt_time(minimum * SECOND)
+            .build()
+            .unwrap();
+        let (times, error) = failing(&clock, &retrier, Some(4 * SECOND));
+        assert_eq!(times.len(), attempts, "{minimum}");
+        assert_eq!(error.attempts() as usize, attempts);
+        assert_eq!(error.end(), End::DeadlineExceeded);
+        assert_eq!(error.into_inner().is_some(), attempts > 0);
+    }
+}
+
+#[test]
+fn no_attempt_is_made_after_the_deadline() {
+    let clock = TestClock::new();
+    let retrier = linear(&clock).build().unwrap();
+    let (times, error) = failing(&clock, &retrier, Some(Duration::ZERO));
+    assert!(times.is_empty());
+    assert_eq!(
+        error.to_string(),
+        "the deadline had passed before the first attempt"
+    );
+    assert!(error.error().is_none() && error.decision().is_none());
+}
+
+#[test]
+fn the_deadline_cuts_an_attempt_short_unless_told_otherwise() {
+    let clock = TestClock::new();
+    let retrier = linear(&clock).build().unwrap();
+    let call = retrier.run(|attempt| async move {
+        match attempt.number() {
+            1 => Err::<(), _>(busy()),
+            _ => pending().await,
+        }
+    });
+    let error = clock.block_on(call.deadline(5 * SECOND)).unwrap_err();
+    assert_eq!(clock.elapsed(), 5 * SECOND);
+    assert_eq!(
+        error.to_string(),
+        "the deadline ended the call after 2 attempts: Timeout"
+    );
+    assert_eq!(error.time_left(), Some(Duration::ZERO));
+    // The function's own error is inside, although it is not the last failure.
+    assert_eq!(error.into_inner(), Some(busy()));
+
+    let slow = |_| async {
+        clock.sleep_until(clock.now() + 3 * SECOND).await;
+        Ok::<_, Error>(())
+    };
+    let call = retrier.run(slow).deadline(SECOND);
+    assert!(clock.block_on(call).is_err());
+    let call = retrier.run(slow).deadline(SECOND);
+    let result = clock.block_on(call.interrupt_at_deadline(false));
+    assert!(result.is_ok());
+}
+
+#[test]
+fn an_attempt_that_takes_too_long_is_a_failure_that_the_policy_decides_about() {
+    let clock = TestClock::new();
+    let retrier = linear(&clock).attempt_timeout(SECOND).build().unwrap();
+    let call = retrier.run(|attempt| async move {
+        match attempt.number() {
+            3 => Ok(()),
+            _ => pending::<Result<(), Error>>().await,
+        }
+    });
+    clock.block_on(call).unwrap();
+    // 1 s, delay 1 s, 1 s, delay 2 s.
+    assert_eq!(clock.elapsed(), 5 * SECOND);
+
+    let once = linear(&clock)
+        .attempt_timeout(SECOND)
+        .max_attempts(1)
+        .build()
+        .unwrap();
+    let call = once.run(|_| pending::<Result<(), Error>>());
+    let error = clock.block_on(call).unwrap_err();
+    let description = error.description().unwrap();
+    assert_eq!(description.code, "Timeout");
+    assert_eq!(description.message, "the attempt took longer than 1s");
+    assert_eq!(error.into_inner(), None);
+}
+
+#[test]
+fn the_earlier_of_timeout_and_deadline_cuts_an_attempt_short() {
+    for (timeout, limit, end, elapsed) in [
+        (2, 9, End::GaveUp, 2),
+        (9, 2, End::DeadlineExceeded, 2),
+        (2, 2, End::DeadlineExceeded, 2),
+    ] {
+        let clock = TestClock::new();
+        let retrier = linear(&clock).max_attempts(1).build().unwrap();
+        let call = retrier
+            .run(|_| pending::<Result<(), Error>>())
+            .attempt_timeout(timeout * SECOND)
+            .deadline(limit * SECOND);
+        let error = clock.block_on(call).unwrap_err();
+        assert_eq!((error.end(), clock.elapsed()), (end, elapsed * SECOND));
+    }
+}
+
+#[test]
+fn retry_after_is_respected_up_to_the_longest_delay() {
+    let asks = |milliseconds| Error {
+        retry_after: Some(Milliseconds(milliseconds)),
+        ..busy()
+    };
+    let clock = TestClock::new();
+    let retrier = linear(&clock).max_delay(10 * SECOND).build().unwrap();
+    let call = retrier.run(|attempt| async move {
+        match attempt.number() {
+            1 => Err(asks(4_000)),
+            2 => Err(asks(3_600_000)),
+            _ => Ok(()),
+        }
+    });
+    clock.block_on(call).unwrap();
+    assert_eq!(clock.elapsed(), 14 * SECOND);
+}
+
+#[test]
+fn a_budget_ends_a_call_before_its_delay() {
+    let clock = TestClock::new();
+    let budget = Budget::new(
+        "b",
+        BudgetSettings {
+            capacity: 20,
+            floor_per_second: 0.0,
+            ..BudgetSettings::AWS_2_0
+        },
+    );
+    let retrier = linear(&clock).budget(&budget).build().unwrap();
+    let (times, error) = failing(&clock, &retrier, None);
+    assert_eq!(times, [0, 1, 3]);
+    assert_eq!(error.end(), End::BudgetExhausted);
+    assert_eq!(
+        error.to_string(),
+        "the retry budget is exhausted after 3 attempts: HTTP 503"
+    );
+    assert_eq!((budget.left(), clock.elapsed()), (0.0, 3 * SECOND));
+    // A success at the first attempt adds a token, one at a retry gives its cost back.
+    let call = retrier.run(|_| async { Ok::<_, Error>(()) });
+    clock.block_on(call).unwrap();
+    assert_eq!(budget.left(), 1.0);
+}
+
+#[test]
+fn a_dropped_call_gives_back_what_it_has_not_sent() {
+    let clock = TestClock::new();
+    let budget = Budget::aws_2_0();
+    let retrier = linear(&clock).budget(&budget).build().unwrap();
+    let dropped = Cell::new(false);
+    let mut context = Context::from_waker(Waker::noop());
+    {
+        let mut call = pin!(retrier.run(|_| async { Err::<(), _>(busy()) }));
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        assert_eq!((budget.left(), clock.sleeping()), (490.0, 1));
+    }
+    assert_eq!((budget.left(), clock.sleeping()), (500.0, 0));
+    {
+        let guard = OnDrop(&dropped);
+        let mut call = pin!(retrier.run(|attempt| {
+            let guard = &guard;
+            async move {
+                let _guard = guard;
+                match attempt.number() {
+                    1 => Err::<(), _>(busy()),
+                    _ => pending().await,
+                }
+            }
+        }));
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        clock.advance(SECOND);
+        assert!(call.as_mut().poll(&mut context).is_pending());
+    }
+    // The request was sent.
+    assert_eq!((budget.left(), clock.sleeping()), (490.0, 0));
+    assert!(dropped.get());
+}
+
+struct OnDrop<'a>(&'a Cell<bool>);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+/// A policy of the program's own.
+#[derive(Debug)]
+struct Own(fn(&Failure) -> Answer);
+
+impl Policy for Own {
+    fn name(&self) -> &str {
+        "own"
+    }
+
+    fn answer(&self, failure: &Failure) -> Answer {
+        self.0(failure)
+    }
+}
+
+fn answer(action: Action) -> Answer {
+    Answer {
+        class: ErrorClass::Transient,
+        action,
+    }
+}
+
+#[test]
+fn a_broken_policy_is_replaced_by_the_fallback_for_a_few_attempts() {
+    let clock = TestClock::new();
+    let invalid = |_: &Failure| {
+        answer(Action::Retry {
+            delay: Milliseconds(u32::MAX),
+        })
+    };
+    let retrier = linear(&clock).policy(Own(invalid)).build().unwrap();
+    let (times, error) = failing(&clock, &retrier, None);
+    assert_eq!(times.len(), FALLBACK_ATTEMPTS as usize);
+    // At most 1 + 2 + 4 + 8 s.
+    assert!(clock.elapsed() <= 15 * SECOND);
+    assert_eq!(
+        error.to_string(),
+        "gave up after 5 attempts: the policy is broken, and 5 attempts failed: HTTP 503"
+    );
+}
+
+#[test]
+fn a_discard_gives_up() {
+    let clock = TestClock::new();
+    let discard = |_: &Failure| {
+        answer(Action::Discard {
+            reason: "too late".to_owned(),
+        })
+    };
+    let retrier = linear(&clock).policy(Own(discard)).build().unwrap();
+    let (_, error) = failing(&clock, &retrier, None);
+    assert_eq!(error.to_string(), "gave up after 1 attempt: too late");
+}
+
+#[test]
+fn a_policy_receives_the_failure_within_bounds() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let failures = Arc::clone(&seen);
+    let clock = TestClock::new();
+    let retrier = linear(&clock)
+        .name("articles")
+        .observe(move |event: &Event<'_>| match event {
+            Event::Retrying { failure, .. } => failures.lock().unwrap().push((*failure).clone()),
+            Event::Ended {
+                failed: Some((failure, _)),
+                ..
+            } => failures.lock().unwrap().push((*failure).clone()),
+            Event::Ended { failed: None, .. } | Event::Succeeded { .. } => {}
+        })
+        .max_attempts(2)
+        .build()
+        .unwrap();
+    let huge = "x".repeat(1 << 20);
+    let call = retrier
+        .run(|_| async { Err::<(), _>(Error::new("HTTP 503", huge.clone())) })
+        .id(huge.clone())
+        .attribute("tenant", "t-1")
+        .attribute("huge", huge.clone());
+    clock.block_on(call).unwrap_err();
+    let failures = seen.lock().unwrap();
+    let [first, second] = failures.as_slice() else {
+        panic!("{failures:?}");
+    };
+    assert!(first.message_id.starts_with("sha256:"));
+    assert_eq!(
+        first.error.message.len(),
+        backstop_core::failure::MESSAGE_BYTES
+    );
+    assert_eq!(first.attributes, [("tenant".to_owned(), "t-1".to_owned())]);
+    assert_eq!(first.source, "retrier:articles");
+    assert_eq!(
+        (first.age, second.age),
+        (Milliseconds(0), Milliseconds(1_000))
+    );
+    assert_eq!(second.previous_delay, Some(Milliseconds(1_000)));
+    assert_eq!(second.attempt, NonZeroU32::MIN.saturating_add(1));
+    assert_eq!(second.failed_at.since(first.failed_at), SECOND);
+    assert_ne!(first.random, second.random);
+}
+
+#[test]
+fn ids_are_unique_and_with_a_seed_the_same_in_every_run() {
+    let ids = |seed: Option<u64>| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let ids = Arc::clone(&seen);
+        let clock = TestClock::new();
+        let mut builder = linear(&clock).max_attempts(1);
+        if let Some(seed) = seed {
+            builder = builder.seed(seed);
+        }
+        let retrier = builder
+            .observe(move |event: &Event<'_>| {
+                if let Event::Ended {
+                    failed: Some((failure, _)),
+                    ..
+                } = event
+                {
+                    ids.lock().unwrap().push(failure.message_id.clone());
+                }
+            })
+            .build()
+            .unwrap();
+        failing(&clock, &retrier, None);
+        failing(&clock, &retrier, None);
+        seen.lock().unwrap().clone()
+    };
+    assert_eq!(ids(Some(7)), ["0000000000000007-1", "0000000000000007-2"]);
+    assert_ne!(ids(None), ids(None));
+}
+
+#[test]
+fn every_end_is_an_event() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::clone(&seen);
+    let clock = TestClock::new();
+    let retrier = linear(&clock)
+        .budget(&Budget::aws_2_0())
+        .observe(move |event: &Event<'_>| {
+            events.lock().unwrap().push(match event {
+                Event::Succeeded { attempts, .. } => format!("succeeded {attempts}"),
+                Event::Retrying {
+                    delay, budget_left, ..
+                } => format!("retrying {delay:?} {budget_left:?}"),
+                Event::Ended { end, time_left, .. } => format!("{end} {time_left:?}"),
+            });
+        })
+        .build()
+        .unwrap();
+    let call = retrier.run(|attempt| async move {
+        match attempt.number() {
+            2 => Ok(()),
+            _ => Err(busy()),
+        }
+    });
+    clock.block_on(call).unwrap();
+    failing(&clock, &retrier, Some(SECOND));
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [
+            "retrying 1s Some(490.0)",
+            "succeeded 2",
+            "deadline-exceeded Some(1s)",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokios_paused_time_is_the_default_clocks_time() {
+    let retrier = Retrier::builder()
+        .policy(Linear::default().base(SECOND).max_attempts(3))
+        .build()
+        .unwrap();
+    let started = tokio::time::Instant::now();
+    let call = retrier.run(|_| async { Err::<(), _>(busy()) });
+    assert_eq!(call.await.unwrap_err().end(), End::GaveUp);
+    assert_eq!(started.elapsed(), 3 * SECOND);
+    // As the deadline of tokio.
+    let deadline = tokio::time::Instant::now() + SECOND;
+    let call = retrier.run(|_| pending::<Result<(), Error>>());
+    let error = call.deadline(deadline).await.unwrap_err();
+    assert_eq!(error.end(), End::DeadlineExceeded);
+    assert_eq!(tokio::time::Instant::now(), deadline);
+}
+
+#[test]
+fn a_call_can_move_to_another_thread() {
+    fn is_send<T: Send>(_: &T) {}
+    let retrier = Retrier::builder().build().unwrap();
+    let call = retrier.run(|_| async { Ok::<_, Error>(()) });
+    is_send(&call);
+    is_send(&call.describe(Error::clone));
+}

@@ -1,0 +1,141 @@
+//! The metrics by name: [`METRICS`] lists them all, and `host/docs/metrics.md` documents them.
+//!
+//! A retrier and a budget bind their metrics to the exporter when they are built, so the exporter has to be installed first. Without one, nothing is recorded.
+
+use std::sync::Arc;
+
+use backstop_core::decision::ErrorClass;
+use metrics::{Counter, Gauge, Histogram, SharedString, counter, gauge, histogram};
+
+use crate::error::End;
+
+const ATTEMPTS: &str = "backstop_retry_attempts_total";
+const FAILURES: &str = "backstop_retry_failures_total";
+const ENDS: &str = "backstop_retry_ends_total";
+const DELAY_SECONDS: &str = "backstop_retry_delay_seconds";
+const BUDGET_TOKENS: &str = "backstop_retry_budget_tokens";
+const BUDGET_REFUSALS: &str = "backstop_retry_budget_refusals_total";
+
+/// A metric of a retrier or a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name, with the unit as a suffix as in Prometheus.
+    pub name: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it counts or measures.
+    pub meaning: &'static str,
+}
+
+/// All metrics of this crate, in the order of the documentation.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: ATTEMPTS,
+        kind: "counter",
+        labels: &["retrier"],
+        meaning: "attempts, first ones and retries",
+    },
+    Metric {
+        name: FAILURES,
+        kind: "counter",
+        labels: &["retrier", "class"],
+        meaning: "failed attempts that a policy decided about, by class; a policy's own class is `other`",
+    },
+    Metric {
+        name: ENDS,
+        kind: "counter",
+        labels: &["retrier", "end"],
+        meaning: "calls by their end: `succeeded`, `deadline-exceeded`, `budget-exhausted`, `permanent`, `gave-up`, or `cancelled` (dropped by the program)",
+    },
+    Metric {
+        name: DELAY_SECONDS,
+        kind: "histogram",
+        labels: &["retrier"],
+        meaning: "delays before retries",
+    },
+    Metric {
+        name: BUDGET_TOKENS,
+        kind: "gauge",
+        labels: &["budget"],
+        meaning: "tokens that are left in the retry budget",
+    },
+    Metric {
+        name: BUDGET_REFUSALS,
+        kind: "counter",
+        labels: &["budget"],
+        meaning: "retries that the budget refused",
+    },
+];
+
+/// The metrics of one retrier, bound once.
+pub(crate) struct Metrics {
+    pub(crate) attempts: Counter,
+    pub(crate) succeeded: Counter,
+    pub(crate) cancelled: Counter,
+    pub(crate) delays: Histogram,
+    /// By [`ErrorClass`]: transient, throttled, permanent, other.
+    failures: [Counter; 4],
+    /// By [`End`].
+    ends: [Counter; 4],
+}
+
+impl Metrics {
+    /// The metrics of the retrier with this name. Each counter exists at 0 from now on.
+    pub(crate) fn of(retrier: &Arc<str>) -> Self {
+        let label = || SharedString::from_shared(Arc::clone(retrier));
+        let failures = |class: &'static str| {
+            existing(counter!(FAILURES, "retrier" => label(), "class" => class))
+        };
+        let ends = |end: &'static str| existing(counter!(ENDS, "retrier" => label(), "end" => end));
+        Self {
+            attempts: existing(counter!(ATTEMPTS, "retrier" => label())),
+            succeeded: ends("succeeded"),
+            cancelled: ends("cancelled"),
+            delays: histogram!(DELAY_SECONDS, "retrier" => label()),
+            failures: ["transient", "throttled", "permanent", "other"].map(failures),
+            ends: End::ALL.map(|end| ends(end.as_str())),
+        }
+    }
+
+    /// Counts a failed attempt of this class.
+    pub(crate) fn failed(&self, class: &ErrorClass) {
+        let [transient, throttled, permanent, other] = &self.failures;
+        let counter = match class {
+            ErrorClass::Transient => transient,
+            ErrorClass::Throttled => throttled,
+            ErrorClass::Permanent => permanent,
+            ErrorClass::Other(_) => other,
+        };
+        counter.increment(1);
+    }
+
+    /// Counts a call that ended like this.
+    pub(crate) fn ended(&self, end: End) {
+        let [deadline, budget, permanent, gave_up] = &self.ends;
+        let counter = match end {
+            End::DeadlineExceeded => deadline,
+            End::BudgetExhausted => budget,
+            End::Permanent => permanent,
+            End::GaveUp => gave_up,
+        };
+        counter.increment(1);
+    }
+}
+
+/// An alert on an increase would miss a counter that starts at 1.
+fn existing(counter: Counter) -> Counter {
+    counter.increment(0);
+    counter
+}
+
+/// What is left in the budget with this name.
+pub(crate) fn budget_tokens(budget: &Arc<str>) -> Gauge {
+    gauge!(BUDGET_TOKENS, "budget" => SharedString::from_shared(Arc::clone(budget)))
+}
+
+/// Counts the refusals of the budget with this name.
+pub(crate) fn budget_refusals(budget: &Arc<str>) -> Counter {
+    existing(counter!(BUDGET_REFUSALS, "budget" => SharedString::from_shared(Arc::clone(budget))))
+}

@@ -1,0 +1,226 @@
+//! A clock for tests: it moves on by itself when everything waits for it.
+
+use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use backstop_core::failure::Timestamp;
+
+use crate::clock::{Clock, Sleep};
+
+/// The time of day at which the clock begins: 2026-01-01T00:00:00Z.
+const EPOCH: Timestamp = Timestamp(1_767_225_600_000);
+
+/// A virtual clock for tests of a program's own retries. Nothing sleeps: [`block_on`](Self::block_on) runs a future and moves the time on to the next wait whenever the future can do nothing else.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use std::time::Duration;
+///
+/// use backstop_retry::{Error, Retrier, TestClock};
+///
+/// let clock = TestClock::new();
+/// let retrier = Retrier::builder().clock(clock.clone()).seed(7).build()?;
+///
+/// let attempts = Mutex::new(Vec::new());
+/// let call = retrier.run(|_| async {
+///     attempts.lock().unwrap().push(clock.elapsed());
+///     Err::<(), _>(Error::new("Busy", ""))
+/// });
+/// clock.block_on(call).unwrap_err();
+///
+/// let attempts = attempts.into_inner().unwrap();
+/// assert_eq!(attempts[0], Duration::ZERO);
+/// assert!(attempts[1] <= Duration::from_millis(50), "{attempts:?}");
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct TestClock(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    start: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    elapsed: Duration,
+    /// The number of the next sleep, so that equal times keep their order.
+    next: u64,
+    sleeping: BTreeMap<(Duration, u64), Waker>,
+}
+
+impl TestClock {
+    /// A clock that shows 2026-01-01T00:00:00Z.
+    pub fn new() -> Self {
+        Self(Arc::new(Shared {
+            start: backstop_core::clock::instant(),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// The virtual time that has passed.
+    pub fn elapsed(&self) -> Duration {
+        self.state().elapsed
+    }
+
+    /// How many sleeps wait for the time.
+    pub fn sleeping(&self) -> usize {
+        self.state().sleeping.len()
+    }
+
+    /// Moves the time on, and wakes what has waited for it.
+    pub fn advance(&self, duration: Duration) {
+        let mut state = self.state();
+        state.elapsed += duration;
+        let elapsed = state.elapsed;
+        let mut due = Vec::new();
+        while let Some(first) = state.sleeping.first_entry()
+            && first.key().0 <= elapsed
+        {
+            due.push(first.remove());
+        }
+        drop(state);
+        due.into_iter().for_each(Waker::wake);
+    }
+
+    /// Runs a future to its end, and moves the time on to the next wait whenever the future can do nothing else. Runs one future; several at once are one by `join_all`.
+    ///
+    /// # Panics
+    ///
+    /// If the future waits for something that is not this clock.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            while woken.0.swap(false, Ordering::AcqRel) {
+                if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                    return output;
+                }
+            }
+            let state = self.state();
+            let next = state.sleeping.keys().next().map(|(until, _)| *until);
+            let wait = next.map(|until| until.saturating_sub(state.elapsed));
+            drop(state);
+            match wait {
+                Some(wait) => self.advance(wait),
+                None => panic!("the future waits for something that is not this clock"),
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Instant {
+        self.0.start + self.elapsed()
+    }
+
+    fn time(&self) -> Timestamp {
+        EPOCH.plus(self.elapsed())
+    }
+
+    fn sleep_until(&self, until: Instant) -> Sleep {
+        Box::pin(Timer {
+            clock: self.clone(),
+            until: until.saturating_duration_since(self.0.start),
+            number: None,
+        })
+    }
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// One sleep. Dropped, it no longer keeps the clock from moving past it.
+struct Timer {
+    clock: TestClock,
+    until: Duration,
+    number: Option<u64>,
+}
+
+impl Future for Timer {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let clock = self.clock.clone();
+        let mut state = clock.state();
+        if state.elapsed >= self.until {
+            return Poll::Ready(());
+        }
+        let number = *self.number.get_or_insert_with(|| {
+            state.next += 1;
+            state.next
+        });
+        let key = (self.until, number);
+        state.sleeping.insert(key, context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.clock.state().sleeping.remove(&(self.until, number));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_moves_on_to_the_next_wait() {
+        let clock = TestClock::new();
+        let (now, time) = (clock.now(), clock.time());
+        let hour = Duration::from_secs(3_600);
+        clock.block_on(async {
+            clock.sleep_until(now + hour).await;
+            assert_eq!(clock.elapsed(), hour);
+            // In the past: at once.
+            clock.sleep_until(now).await;
+        });
+        assert_eq!(clock.now(), now + hour);
+        assert_eq!(clock.time().since(time), hour);
+        assert_eq!(clock.sleeping(), 0);
+    }
+
+    #[test]
+    fn a_dropped_sleep_is_forgotten() {
+        let clock = TestClock::new();
+        let mut sleep = clock.sleep_until(clock.now() + Duration::from_secs(1));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        assert_eq!(clock.sleeping(), 1);
+        drop(sleep);
+        assert_eq!(clock.sleeping(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "not this clock")]
+    fn a_future_that_waits_for_something_else_is_reported() {
+        TestClock::new().block_on(std::future::pending::<()>());
+    }
+}
