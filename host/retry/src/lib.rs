@@ -68,7 +68,9 @@ pub use budget::{Budget, BudgetSettings};
 pub use builder::{BuildError, RetrierBuilder};
 pub use clock::{Clock, Sleep, TokioClock};
 pub use deadline::Deadline;
-pub use describe::{By, ByTrait, Describe, Describer};
+pub use describe::{By, ByTrait, Describe, Describer, describe_by_causes};
+#[cfg(feature = "hyper")]
+pub use describe::{HttpResponse, RequestError, success};
 pub use error::{End, Ended, RetryError};
 pub use event::{Evaluated, Event, Observer};
 pub use policy::{ByName, ByValue, IntoPolicy, PolicyChoice};

@@ -1,8 +1,17 @@
 //! How an error looks to a policy: [`Describe`].
 
+#[cfg(feature = "aws")]
+mod aws;
+#[cfg(feature = "hyper")]
+mod http;
 mod io;
+mod network;
 
 use backstop_core::failure::Error;
+
+#[cfg(feature = "hyper")]
+pub use http::{HttpResponse, RequestError, success};
+pub use network::describe_by_causes;
 
 /// Describes an error to a policy: its code, its status, how long the other side asks to wait.
 ///

@@ -1,0 +1,86 @@
+//! Errors of the AWS SDK for Rust, of any operation.
+
+use std::error::Error as StdError;
+
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use backstop_core::failure::Error;
+use backstop_core::retry_after::retry_after;
+use backstop_core::text::chain;
+
+use super::Describe;
+use super::network;
+
+/// The headers in which services give the id of a request.
+const REQUEST_IDS: [&str; 2] = ["x-amzn-requestid", "x-amz-request-id"];
+
+/// What a policy sees of an error of the AWS SDK:
+///
+/// | error | code |
+/// |---|---|
+/// | a response of the service | the service's code, or `HTTP 503` without one; with status, `retry-after` or `x-amz-retry-after`, and the `requestId` as a detail |
+/// | no response in time | `ETIMEDOUT` |
+/// | an error of the connection | `ECONNREFUSED`, `ECONNRESET`, `ENOTFOUND` and others |
+/// | a response that can't be read | `EPROTO` |
+/// | the request was not sent | `DispatchFailure`: no credentials, or an interceptor failed |
+/// | the request can't be built | `ConstructionFailure` |
+impl<E> Describe for SdkError<E, HttpResponse>
+where
+    E: ProvideErrorMetadata + StdError + 'static,
+{
+    fn describe(&self) -> Error {
+        match self {
+            SdkError::ServiceError(service) => {
+                let error = service.err();
+                let message = match error.message() {
+                    Some(message) => message.to_owned(),
+                    None => chain(error),
+                };
+                let mut described = from_response(service.raw(), message);
+                if let Some(code) = error.code() {
+                    code.clone_into(&mut described.code);
+                }
+                described
+            }
+            SdkError::ResponseError(response) => Error {
+                code: network::code(self).unwrap_or("EPROTO").to_owned(),
+                ..from_response(response.raw(), chain(self))
+            },
+            SdkError::TimeoutError(_) => Error::new("ETIMEDOUT", chain(self)),
+            SdkError::DispatchFailure(failure) => {
+                let code = match network::code(self) {
+                    Some(code) => code,
+                    None if failure.is_timeout() => "ETIMEDOUT",
+                    None if failure.is_io() => "ECONNRESET",
+                    None => "DispatchFailure",
+                };
+                Error::new(code, chain(self))
+            }
+            SdkError::ConstructionFailure(_) => Error::new("ConstructionFailure", chain(self)),
+            other => describe_unknown(other),
+        }
+    }
+}
+
+/// For a kind of error that the SDK may add.
+fn describe_unknown(error: &(impl StdError + 'static)) -> Error {
+    super::describe_by_causes(error)
+}
+
+fn from_response(response: &HttpResponse, message: String) -> Error {
+    let status = response.status().as_u16();
+    let header = |name: &str| response.headers().get(name);
+    let request_id = REQUEST_IDS.iter().find_map(|name| header(name));
+    let request_id = request_id.map(|id| ("requestId".to_owned(), id.to_owned()));
+    Error {
+        status: Some(status),
+        retry_after: retry_after(|name| response.headers().get(name)),
+        details: request_id.into_iter().collect(),
+        ..Error::new(format!("HTTP {status}"), message)
+    }
+}
+
+#[cfg(test)]
+#[path = "aws_tests.rs"]
+mod tests;

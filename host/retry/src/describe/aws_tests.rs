@@ -1,0 +1,84 @@
+//! What policies see of the SDK's errors.
+
+use std::io;
+
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::http::StatusCode;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::error::ErrorMetadata;
+use backstop_core::failure::Milliseconds;
+
+use super::*;
+
+fn response(status: u16, headers: &[(&'static str, &'static str)]) -> HttpResponse {
+    let status = StatusCode::try_from(status).unwrap();
+    let mut response = HttpResponse::new(status, SdkBody::empty());
+    for (name, value) in headers {
+        response.headers_mut().insert(*name, *value);
+    }
+    response
+}
+
+fn metadata(code: Option<&str>) -> ErrorMetadata {
+    let mut metadata = ErrorMetadata::builder().message("slow down");
+    if let Some(code) = code {
+        metadata = metadata.code(code);
+    }
+    metadata.build()
+}
+
+#[test]
+fn a_service_error_has_its_code_status_and_retry_after() {
+    for (header, value, wait) in [
+        ("retry-after", "3", Some(3_000)),
+        ("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT", Some(0)),
+        ("x-amz-retry-after", "1500", Some(1_500)),
+        ("x-amzn-requestid", "r-1", None),
+    ] {
+        let raw = response(400, &[(header, value)]);
+        let error = SdkError::service_error(metadata(Some("ThrottlingException")), raw).describe();
+        assert_eq!(error.code, "ThrottlingException");
+        assert_eq!((&*error.message, error.status), ("slow down", Some(400)));
+        assert_eq!(error.retry_after, wait.map(Milliseconds));
+        assert_eq!(error.details.is_empty(), wait.is_some());
+    }
+    let error = SdkError::service_error(metadata(None), response(503, &[])).describe();
+    assert_eq!(error.code, "HTTP 503");
+}
+
+type Failed = SdkError<ErrorMetadata, HttpResponse>;
+
+#[test]
+fn an_error_without_a_response_has_the_code_of_the_network() {
+    let io = |kind| ConnectorError::io(Box::new(io::Error::from(kind)));
+    let dispatch = Failed::dispatch_failure;
+    for (error, code) in [
+        (
+            dispatch(io(io::ErrorKind::ConnectionRefused)),
+            "ECONNREFUSED",
+        ),
+        (dispatch(io(io::ErrorKind::ConnectionReset)), "ECONNRESET"),
+        (dispatch(ConnectorError::io("broken".into())), "ECONNRESET"),
+        (
+            dispatch(ConnectorError::io("dns error: no such host".into())),
+            "ENOTFOUND",
+        ),
+        (
+            dispatch(ConnectorError::timeout("slow".into())),
+            "ETIMEDOUT",
+        ),
+        (
+            dispatch(ConnectorError::other("no credentials".into(), None)),
+            "DispatchFailure",
+        ),
+        (Failed::timeout_error("slow"), "ETIMEDOUT"),
+        (
+            Failed::construction_failure("no table"),
+            "ConstructionFailure",
+        ),
+    ] {
+        assert_eq!(error.describe().code, code, "{error:?}");
+    }
+    let error = Failed::response_error("no JSON", response(200, &[])).describe();
+    assert_eq!((&*error.code, error.status), ("EPROTO", Some(200)));
+}

@@ -1,0 +1,174 @@
+//! HTTP: responses whose status is an error, and clients that get none.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use backstop_core::failure::Error;
+use backstop_core::retry_after::retry_after;
+
+use super::Describe;
+
+/// A response of an HTTP client.
+pub trait HttpResponse {
+    /// Its status.
+    fn status(&self) -> u16;
+
+    /// Its headers that are text, with names in lower case.
+    fn headers(&self) -> impl Iterator<Item = (&str, &str)>;
+}
+
+impl<B> HttpResponse for ::hyper::Response<B> {
+    fn status(&self) -> u16 {
+        self.status().as_u16()
+    }
+
+    fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let headers = self.headers().iter();
+        headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+    }
+}
+
+#[cfg(feature = "reqwest")]
+impl HttpResponse for ::reqwest::Response {
+    fn status(&self) -> u16 {
+        self.status().as_u16()
+    }
+
+    fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let headers = self.headers().iter();
+        headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+    }
+}
+
+/// Why an HTTP request failed: no response, or one whose status is an error. Keeps the response, so that its headers reach the policy and its body the caller.
+#[derive(Debug)]
+pub enum RequestError<E, R> {
+    /// The client got no response.
+    Failed(E),
+    /// The status of the response is 400 or above.
+    Status(R),
+}
+
+/// Turns a response whose status is 400 or above into an error. Unlike the method of `reqwest` for this, it keeps the headers: `Retry-After` is among them.
+///
+/// ```
+/// use backstop_retry::{Describe, RequestError, success};
+/// use hyper::Response;
+///
+/// let busy = Response::builder().status(503).header("retry-after", "7").body("busy").unwrap();
+/// let error: RequestError<hyper::Error, _> = success(busy).unwrap_err();
+/// assert_eq!(error.describe().retry_after.unwrap().0, 7_000);
+/// ```
+///
+/// With `reqwest`:
+///
+/// ```
+/// # #[cfg(feature = "reqwest")]
+/// # async fn example(client: reqwest::Client, retrier: backstop_retry::Retrier) {
+/// use backstop_retry::success;
+///
+/// let response = retrier
+///     .run(|_| async { success(client.get("https://example.com/articles").send().await?) })
+///     .await;
+/// # }
+/// ```
+pub fn success<E, R: HttpResponse>(response: R) -> Result<R, RequestError<E, R>> {
+    match response.status() {
+        400.. => Err(RequestError::Status(response)),
+        _ => Ok(response),
+    }
+}
+
+impl<E, R> From<E> for RequestError<E, R> {
+    fn from(error: E) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<E: Describe, R: HttpResponse> Describe for RequestError<E, R> {
+    fn describe(&self) -> Error {
+        match self {
+            Self::Failed(error) => error.describe(),
+            Self::Status(response) => describe_response(response),
+        }
+    }
+}
+
+/// The code is `HTTP 503`, the details are the headers.
+fn describe_response(response: &impl HttpResponse) -> Error {
+    let status = response.status();
+    let header = |name: &str| {
+        let mut headers = response.headers();
+        headers.find_map(|(known, value)| (known == name).then_some(value))
+    };
+    let details = response.headers();
+    let details = details.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Error {
+        status: Some(status),
+        retry_after: retry_after(header),
+        details: details.collect(),
+        ..Error::new(format!("HTTP {status}"), "")
+    }
+}
+
+impl<E: fmt::Display, R: HttpResponse> fmt::Display for RequestError<E, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(f, "{error}"),
+            Self::Status(response) => write!(f, "HTTP {}", response.status()),
+        }
+    }
+}
+
+impl<E: StdError + 'static, R: HttpResponse + fmt::Debug> StdError for RequestError<E, R> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Failed(error) => error.source(),
+            Self::Status(_) => None,
+        }
+    }
+}
+
+/// The code is that of the connection's error; `Timeout` of hyper is `ETIMEDOUT`.
+impl Describe for ::hyper::Error {
+    fn describe(&self) -> Error {
+        let text = backstop_core::text::chain(self);
+        let code = match super::network::code(self) {
+            Some(code) => code,
+            None if self.is_timeout() => "ETIMEDOUT",
+            // The connection ended before the response did.
+            None if self.is_incomplete_message() || self.is_closed() => "ECONNRESET",
+            None => "ECONNRESET",
+        };
+        Error::new(code, text)
+    }
+}
+
+/// The code is that of the connection's error, `HTTP 503` for a status, or what the client could not do: `Builder`, `Redirect`, `Decode`.
+#[cfg(feature = "reqwest")]
+impl Describe for ::reqwest::Error {
+    fn describe(&self) -> Error {
+        let text = backstop_core::text::chain(self);
+        if let Some(status) = self.status() {
+            let status = status.as_u16();
+            return Error {
+                status: Some(status),
+                ..Error::new(format!("HTTP {status}"), text)
+            };
+        }
+        let code = match super::network::code(self) {
+            Some(code) => code,
+            None if self.is_timeout() => "ETIMEDOUT",
+            None if self.is_builder() => "Builder",
+            None if self.is_redirect() => "Redirect",
+            None if self.is_decode() => "Decode",
+            None if self.is_connect() => "ECONNREFUSED",
+            None => "ECONNRESET",
+        };
+        Error::new(code, text)
+    }
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;
