@@ -44,6 +44,8 @@
 //! A call that succeeds at once allocates nothing, takes no lock, and reads no clock unless it has a deadline. Each attempt has a `tracing` span of the level DEBUG.
 
 mod attempt;
+#[cfg(feature = "aws")]
+pub mod aws;
 pub mod budget;
 mod builder;
 mod clock;
@@ -51,12 +53,16 @@ mod deadline;
 mod describe;
 mod error;
 mod event;
+#[cfg(feature = "aws")]
+mod inside;
 mod policy;
 mod progress;
 mod retrier;
 mod run;
 pub mod telemetry;
 mod test_clock;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 pub use attempt::Attempt;
 pub use backstop_core::decision;

@@ -149,10 +149,15 @@ where
     /// # Ok::<(), backstop_retry::BuildError>(())
     /// ```
     pub fn describe<C: Fn(&E) -> Error>(self, describe: C) -> Run<'a, F, Fut, T, E, By<C>> {
+        self.described_by(By(describe))
+    }
+
+    /// Describes the function's errors in another way.
+    pub(crate) fn described_by<D>(self, describer: D) -> Run<'a, F, Fut, T, E, D> {
         Run {
             retrier: self.retrier,
             function: self.function,
-            describer: By(describe),
+            describer,
             options: self.options,
             id: self.id,
             attributes: self.attributes,
@@ -236,9 +241,12 @@ where
                     self.as_mut().attempt();
                 }
                 StateProjection::Attempting { future, span } => {
-                    let entered = span.enter();
-                    let polled = future.poll(context);
-                    drop(entered);
+                    let polled = {
+                        let _entered = span.enter();
+                        #[cfg(feature = "aws")]
+                        let _inside = crate::inside::Inside::enter();
+                        future.poll(context)
+                    };
                     match polled {
                         Poll::Ready(Ok(value)) => {
                             self.succeeded();

@@ -1,0 +1,292 @@
+//! The retrier for [tower] services (feature `tower`): a layer, and a policy for tower's own `Retry`.
+//!
+//! Prefer [`RetryLayer`]: its errors tell how a call ended, and its calls have deadlines and timeouts. [`RetryPolicy`] fits where tower's `Retry` is in use already and the type of the errors must stay.
+//!
+//! [tower]: ::tower
+
+use std::fmt;
+use std::future::poll_fn;
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use ::tower::retry::Policy;
+use ::tower::{Layer, Service};
+use backstop_core::failure::Error;
+
+use crate::clock::Sleep;
+use crate::describe::{By, ByTrait, Describer};
+use crate::error::RetryError;
+use crate::progress::Progress;
+use crate::retrier::{Retrier, Step};
+
+/// Retries the requests of a service. A request has to be `Clone`, and each attempt uses a clone of the service.
+///
+/// ```
+/// use backstop_retry::{Error, Retrier, TestClock};
+/// use backstop_retry::tower::RetryLayer;
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+///
+/// let clock = TestClock::new();
+/// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+/// let service = ServiceBuilder::new()
+///     .layer(RetryLayer::new(retrier))
+///     .service(service_fn(async |_: &str| Err::<(), _>(Error::new("HTTP 503", "busy"))));
+///
+/// let error = clock.block_on(service.oneshot("a request")).unwrap_err();
+/// assert_eq!(error.attempts(), 3);
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
+///
+/// The layer passes every response on. Turn responses that are errors into errors below it, such as with `map_result` and [`success`](crate::success).
+#[derive(Debug, Clone)]
+pub struct RetryLayer<D = ByTrait> {
+    retrier: Retrier,
+    describer: D,
+    deadline: Option<Duration>,
+}
+
+impl RetryLayer {
+    /// Retries as this retrier does.
+    pub fn new(retrier: Retrier) -> Self {
+        Self {
+            retrier,
+            describer: ByTrait,
+            deadline: None,
+        }
+    }
+}
+
+impl<D> RetryLayer<D> {
+    /// The deadline of each request, from its start.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Describes the service's errors with a closure, see [`Run::describe`](crate::Run::describe).
+    pub fn describe<C>(self, describe: C) -> RetryLayer<By<C>> {
+        RetryLayer {
+            retrier: self.retrier,
+            describer: By(describe),
+            deadline: self.deadline,
+        }
+    }
+}
+
+impl<S, D: Clone> Layer<S> for RetryLayer<D> {
+    type Service = RetryService<S, D>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RetryService {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// A service whose requests are retried, made by [`RetryLayer`].
+#[derive(Debug, Clone)]
+pub struct RetryService<S, D = ByTrait> {
+    inner: S,
+    layer: RetryLayer<D>,
+}
+
+type Retried<T, E> = Pin<Box<dyn Future<Output = Result<T, RetryError<E>>> + Send>>;
+
+impl<S, D, Request> Service<Request> for RetryService<S, D>
+where
+    S: Service<Request> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Response: 'static,
+    S::Error: Send + 'static,
+    D: Describer<S::Error> + Clone + Send + 'static,
+    Request: Clone + Send + 'static,
+{
+    type Response = S::Response;
+    type Error = RetryError<S::Error>;
+    type Future = Retried<S::Response, S::Error>;
+
+    /// Always ready: each attempt waits for its own clone of the service, and its deadline holds for that wait too.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let RetryLayer {
+            retrier,
+            describer,
+            deadline,
+        } = self.layer.clone();
+        let service = self.inner.clone();
+        Box::pin(async move {
+            let mut call = retrier
+                .run(move |_| {
+                    let mut service = service.clone();
+                    let request = request.clone();
+                    async move {
+                        poll_fn(|context| service.poll_ready(context)).await?;
+                        service.call(request).await
+                    }
+                })
+                .described_by(describer);
+            if let Some(deadline) = deadline {
+                call = call.deadline(deadline);
+            }
+            call.await
+        })
+    }
+}
+
+/// A policy for tower's own `Retry`.
+///
+/// The errors stay those of the service; how a call ended is in the events and the metrics of the retrier. tower makes a clone of the policy for each request, so a clone begins anew.
+///
+/// ```
+/// use backstop_retry::Retrier;
+/// use backstop_retry::tower::RetryPolicy;
+/// use tower::retry::RetryLayer;
+///
+/// let retrier = Retrier::builder().name("articles").build()?;
+/// let layer = RetryLayer::new(RetryPolicy::new(retrier));
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
+pub struct RetryPolicy<D = ByTrait> {
+    retrier: Retrier,
+    describer: D,
+    deadline: Option<Duration>,
+    /// When the request began, if it has a deadline.
+    began: Option<Instant>,
+    attempts: u32,
+    progress: Option<Box<Progress>>,
+}
+
+impl RetryPolicy {
+    /// Retries as this retrier does, except that attempts are never cut short.
+    pub fn new(retrier: Retrier) -> Self {
+        Self {
+            retrier,
+            describer: ByTrait,
+            deadline: None,
+            began: None,
+            attempts: 0,
+            progress: None,
+        }
+    }
+}
+
+impl<D> RetryPolicy<D> {
+    /// The deadline of each request, from its start: no wait begins that cannot end before it.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Describes the service's errors with a closure, see [`Run::describe`](crate::Run::describe).
+    pub fn describe<C>(self, describe: C) -> RetryPolicy<By<C>> {
+        RetryPolicy {
+            retrier: self.retrier,
+            describer: By(describe),
+            deadline: self.deadline,
+            began: None,
+            attempts: 0,
+            progress: None,
+        }
+    }
+
+    fn succeeded(&mut self) {
+        let retrier = &self.retrier.0;
+        match self.progress.take() {
+            None => retrier.first_succeeded(),
+            Some(progress) => {
+                if let Some(reservation) = progress.reservation {
+                    reservation.succeeded();
+                }
+                retrier.succeeded(self.attempts);
+            }
+        }
+    }
+
+    fn failed(&mut self, description: Error) -> Option<Sleep> {
+        let retrier = &self.retrier.0;
+        let number = NonZeroU32::new(self.attempts).unwrap_or(NonZeroU32::MIN);
+        let progress = self.progress.get_or_insert_with(|| {
+            Box::new(Progress::new(retrier.ids.next(), retrier.clock.now()))
+        });
+        let failure = progress.failure(retrier, number, description, &[]);
+        let evaluation = retrier.evaluate(&failure);
+        let deadline = self.began.zip(self.deadline);
+        let deadline = deadline.and_then(|(began, deadline)| began.checked_add(deadline));
+        let room = retrier.options.min_attempt_time;
+        match retrier.conclude(progress, &failure, evaluation, deadline, room) {
+            Step::Retry(at) => Some(retrier.clock.sleep_until(at)),
+            Step::End(..) => {
+                self.progress = None;
+                None
+            }
+        }
+    }
+}
+
+/// A policy for another request.
+impl<D: Clone> Clone for RetryPolicy<D> {
+    fn clone(&self) -> Self {
+        Self {
+            retrier: self.retrier.clone(),
+            describer: self.describer.clone(),
+            deadline: self.deadline,
+            began: self.deadline.map(|_| self.retrier.0.clock.now()),
+            attempts: 0,
+            progress: None,
+        }
+    }
+}
+
+impl<Request, Response, E, D> Policy<Request, Response, E> for RetryPolicy<D>
+where
+    Request: Clone,
+    D: Describer<E>,
+{
+    type Future = Sleep;
+
+    fn retry(&mut self, _: &mut Request, result: &mut Result<Response, E>) -> Option<Self::Future> {
+        self.attempts = self.attempts.saturating_add(1);
+        self.retrier.0.metrics.attempts.increment(1);
+        match result {
+            Ok(_) => {
+                self.succeeded();
+                None
+            }
+            Err(error) => {
+                let description = self.describer.describe(error);
+                self.failed(description)
+            }
+        }
+    }
+
+    fn clone_request(&mut self, request: &Request) -> Option<Request> {
+        // tower calls this when it is about to send the attempt.
+        if let Some(progress) = &mut self.progress
+            && let Some(reservation) = &mut progress.reservation
+        {
+            reservation.send();
+        }
+        Some(request.clone())
+    }
+}
+
+impl<D> fmt::Debug for RetryPolicy<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryPolicy")
+            .field("retrier", &self.retrier)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "tower_tests.rs"]
+mod tests;
