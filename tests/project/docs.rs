@@ -120,6 +120,7 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
         "attributes",
         "broken",
         "duplicate",
+        "end",
         "hold",
         "hops",
         "kind",
@@ -141,21 +142,36 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
 #[test]
 fn all_metrics_and_no_others_are_documented_with_their_descriptions() {
     let text = document("host/docs/metrics.md");
-    let rows = METRICS.iter().map(|metric| {
-        let kind = match metric.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram, seconds",
-        };
-        let labels: Vec<_> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
-        let (name, labels) = (metric.name, labels.join(", "));
-        format!("| `{name}` | {kind} | {labels} | {} |", metric.meaning)
-    });
-    let documented = text.lines().filter(|line| line.starts_with("| `backstop_"));
-    assert_eq!(
-        documented.collect::<Vec<_>>().join("\n"),
-        rows.collect::<Vec<_>>().join("\n")
-    );
+    let rows: Vec<_> = METRICS
+        .iter()
+        .map(|metric| {
+            let kind = match metric.kind {
+                Kind::Counter => "counter",
+                Kind::Gauge => "gauge",
+                Kind::Histogram(_) => "histogram, seconds",
+            };
+            let labels: Vec<_> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
+            let (name, labels) = (metric.name, labels.join(", "));
+            format!("| `{name}` | {kind} | {labels} | {} |", metric.meaning)
+        })
+        .collect();
+    let retrier = document("host/docs/retrier.md");
+    let of_retrier: Vec<_> = backstop_retry::telemetry::METRICS
+        .iter()
+        .map(|metric| {
+            let kind = match metric.kind {
+                "histogram" => "histogram, seconds",
+                kind => kind,
+            };
+            let labels: Vec<_> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
+            let (name, labels) = (metric.name, labels.join(", "));
+            format!("| `{name}` | {kind} | {labels} | {} |", metric.meaning)
+        })
+        .collect();
+    for (text, rows) in [(text, rows), (retrier, of_retrier)] {
+        let documented = text.lines().filter(|line| line.starts_with("| `backstop_"));
+        assert_eq!(documented.collect::<Vec<_>>().join("\n"), rows.join("\n"));
+    }
 }
 
 /// The value of a key of an alert, as the file has it on one line.

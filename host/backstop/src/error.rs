@@ -31,7 +31,7 @@ pub use crate::exporter::ExporterError;
 pub use crate::handler::http::HttpError;
 pub use crate::policy::{KeyError, PolicyError, SandboxError, SourceError, StoreError, WatchError};
 pub use crate::queue::{EntryError, QueueError};
-pub use crate::record::recorder::RecordError;
 pub use crate::run::RunError;
 pub use crate::service::{QueueFault, StartError};
+pub use backstop_records::RecordError;
 pub use backstop_versions::scenario::ScenarioError;

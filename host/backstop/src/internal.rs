@@ -60,8 +60,7 @@ pub mod queue {
 }
 
 pub mod record {
-    pub use crate::record::Observer;
-    pub use crate::record::recorder::Recorder;
+    pub use backstop_records::{Observer, Recorder};
 }
 
 pub mod service {

@@ -128,6 +128,7 @@ impl Observers {
             hops: observed.journey.hops,
             duplicate: observed.journey.is_duplicate,
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            end: None,
             shadow: None,
         }
     }

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 
+use backstop_core::policy::PolicyDigest;
 use backstop_files::atomic_write;
 
 use crate::compiler::{Compiler, Job};
 use crate::component_error::ComponentError;
-use crate::digest::PolicyDigest;
 use crate::limits::CompileLimits;
 use crate::trust;
 

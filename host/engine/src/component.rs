@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
+use backstop_core::policy::PolicyDigest;
+
 use crate::bindings::{self, backoff, classifier, dead_lettering, settings};
 use crate::compiled;
 use crate::compiler::{Compiler, Job, Wanted};
 use crate::component_error::ComponentError;
-use crate::digest::PolicyDigest;
 use crate::encoding::{self, INTERFACES};
 use crate::host::Host;
 use crate::sandbox::Sandbox;

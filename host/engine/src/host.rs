@@ -5,20 +5,12 @@ use std::sync::Arc;
 use wasmtime::bail;
 
 use backstop_core::fallback;
+use backstop_core::policy::LogLine;
 
 use crate::bindings::{default_classifier, log, payload, types};
 use crate::limits::{Limits, Meter};
 use crate::payload::{Lookups, Payload};
 use crate::payload_reads::PayloadReads;
-
-/// One line that a policy logged.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct LogLine {
-    /// `debug`, `info`, `warn` or `error`; `stderr` for what a runtime printed.
-    pub level: String,
-    /// The text.
-    pub message: String,
-}
 
 /// The cost of a call to the host, in bytes of [`Limits::payload`] and in addition to the bytes it moves: this limits the number of calls too.
 const CALL: usize = 64;

@@ -28,7 +28,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `digest`, [`builtin`], [`trust`] | digests of files, the built-in policies, and whose files are trusted |
+//! | [`builtin`], [`trust`] | the built-in policies, and whose files are trusted |
 //! | `limits`, `config` | the limits of a policy, and the WebAssembly features that the engine allows |
 //! | `shape`, [`sections`], `encoding` | from a file to the bytes of a component, with limits that are checked before anything else parses it |
 //! | `component_error`, `compiler`, `compiled` | from bytes to machine code: in a child process, or compiled before |
@@ -45,7 +45,6 @@ mod compiler;
 mod component;
 mod component_error;
 mod config;
-mod digest;
 mod document;
 mod encoding;
 mod host;
@@ -64,19 +63,19 @@ mod shape;
 pub mod trust;
 mod wasi;
 
+pub use backstop_core::policy::{LogLine, NoDigest, PartName, PolicyDigest};
 pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
 pub use compiler::{Compiler, Wanted, compiler_process};
 pub use component::{CompiledComponent, Component, Prepared};
 pub use component_error::{CompilerError, ComponentError};
-pub use digest::{NoDigest, PolicyDigest};
 pub use encoding::{EncodingError, INTERFACES};
-pub use host::{LogLine, StoppedClock};
+pub use host::StoppedClock;
 pub use instance::{EvaluationError, Phase};
 pub use limits::{CompileLimits, Limits};
 pub use parts::{Parts, Role};
 pub use payload::Payload;
 pub use payload_reads::PayloadReads;
-pub use policy::{Evaluation, MissingRole, Part, PartName, Policy, Session};
+pub use policy::{Evaluation, MissingRole, Part, Policy, Session};
 pub use probe::ProbeError;
 pub use sandbox::{Sandbox, SandboxError};
 pub use shape::{Measure, Shape, ShapeError};

@@ -5,18 +5,16 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::{Failure, Milliseconds};
 use backstop_core::fallback;
+use backstop_core::policy::{LogLine, PartName, PolicyDigest};
 use backstop_core::settings::Settings;
 
 use crate::bindings::{backoff, classifier, dead_lettering, types};
 use crate::component::Component;
-use crate::digest::PolicyDigest;
-use crate::host::{LogLine, StoppedClock};
+use crate::host::StoppedClock;
 use crate::instance::{EvaluationError, Live};
 use crate::parts::{Parts, Role};
 use crate::payload::Payload;
@@ -60,29 +58,6 @@ pub struct MissingRole {
     pub role: Role,
     /// The interfaces that it exports.
     pub exported: String,
-}
-
-/// Names a part of a policy in records and reports.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartName {
-    /// The operator's name for it.
-    pub name: String,
-    /// The digest of its file.
-    pub digest: PolicyDigest,
-    /// Its settings.
-    #[serde(default, skip_serializing_if = "is_empty")]
-    pub settings: Settings,
-}
-
-fn is_empty(settings: &Settings) -> bool {
-    settings.is_empty()
-}
-
-impl std::fmt::Display for PartName {
-    /// For people: `full-jitter (3f2a91c04d17)`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.name, self.digest.short())
-    }
 }
 
 impl std::fmt::Debug for Policy {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use backstop_core::examples;
 use backstop_core::failure::MESSAGE_BYTES;
+use backstop_core::policy::LogLine;
 
-use crate::host::LogLine;
 use crate::instance::EvaluationError;
 use crate::payload::Payload;
 use crate::policy::Policy;

@@ -11,11 +11,13 @@ use backstop_core::decision::LONGEST_DELAY;
 use backstop_core::failure::Milliseconds;
 use backstop_core::policy::{FullJitter, Policy, PolicyError, SettingsError, by_name};
 use backstop_core::settings::Settings;
+use backstop_records::Recorder;
 
 use crate::budget::Budget;
 use crate::clock::{Clock, TokioClock};
 use crate::event::Observer;
-use crate::policy::{Choice, IntoPolicy};
+use crate::policy::{Choice, IntoPolicy, Native};
+use crate::record::Records;
 use crate::retrier::{Ids, Inner, Retrier};
 use crate::run::Options;
 use crate::telemetry::Metrics;
@@ -170,6 +172,24 @@ impl RetrierBuilder {
         self
     }
 
+    /// Records every decision, for `backstop policy replay`. The recorder writes on a thread of its own and never holds up a call; [`flush`](Recorder::flush) it before the program ends.
+    ///
+    /// ```
+    /// use backstop_retry::{Recorder, Retrier};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("decisions.jsonl");
+    /// let recorder = Recorder::to_file(&path)?;
+    /// let retrier = Retrier::builder().name("articles").record(&recorder).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn record(self, recorder: &Arc<Recorder>) -> Self {
+        self.observe(Records(Arc::clone(recorder)))
+    }
+
     /// The clock; tokio's by default.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
@@ -193,7 +213,7 @@ impl RetrierBuilder {
             source: self.source.unwrap_or_else(|| format!("retrier:{name}")),
             metrics: Metrics::of(&name),
             name,
-            policy,
+            policy: Native::new(policy),
             max_attempts: self.max_attempts,
             max_delay: Milliseconds::from_duration(self.max_delay).min(LONGEST_DELAY),
             options: self.options,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use backstop_core::decision::{Action, DecidedBy, Decision};
 use backstop_core::failure::{Error, Milliseconds};
+pub use backstop_records::End;
 
 /// Why a call ended without success. The function's own last error is inside: [`into_inner`](Self::into_inner).
 ///
@@ -36,45 +37,6 @@ pub enum RetryError<E> {
     Permanent(Ended<E>),
     /// The policy, or the retrier's own limit of attempts, allows no further attempt.
     GaveUp(Ended<E>),
-}
-
-/// The four ends, without what they contain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum End {
-    /// See [`RetryError::DeadlineExceeded`].
-    DeadlineExceeded,
-    /// See [`RetryError::BudgetExhausted`].
-    BudgetExhausted,
-    /// See [`RetryError::Permanent`].
-    Permanent,
-    /// See [`RetryError::GaveUp`].
-    GaveUp,
-}
-
-impl End {
-    /// All ends.
-    pub const ALL: [Self; 4] = [
-        Self::DeadlineExceeded,
-        Self::BudgetExhausted,
-        Self::Permanent,
-        Self::GaveUp,
-    ];
-
-    /// `deadline-exceeded`, `budget-exhausted`, `permanent` or `gave-up`, spelled the same in metrics, spans and decision records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::DeadlineExceeded => "deadline-exceeded",
-            Self::BudgetExhausted => "budget-exhausted",
-            Self::Permanent => "permanent",
-            Self::GaveUp => "gave-up",
-        }
-    }
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// The state of a call at its end.

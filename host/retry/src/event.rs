@@ -1,9 +1,11 @@
 //! What happens to the calls of a retrier: [`Event`]s, and who observes them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_core::decision::{Decision, ErrorClass};
+use backstop_core::decision::Decision;
 use backstop_core::failure::Failure;
+use backstop_core::policy::{LogLine, PartName};
 
 use crate::error::End;
 
@@ -79,11 +81,12 @@ pub enum Event<'a> {
 pub struct Evaluated {
     /// The decision: the policy's, or the fallback's for a broken policy.
     pub decision: Decision,
-}
-
-impl Evaluated {
-    /// The class of the error.
-    pub fn class(&self) -> &ErrorClass {
-        &self.decision.class
-    }
+    /// The parts of the evaluated policy, with their settings.
+    pub policy: Arc<[PartName]>,
+    /// The policy's log lines.
+    pub log: Vec<LogLine>,
+    /// The fuel that it consumed; 0 for a policy in Rust.
+    pub fuel: u64,
+    /// How long the evaluation took.
+    pub took: Duration,
 }

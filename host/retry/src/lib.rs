@@ -57,6 +57,7 @@ mod event;
 mod inside;
 mod policy;
 mod progress;
+mod record;
 mod retrier;
 mod run;
 pub mod telemetry;
@@ -70,6 +71,8 @@ pub use backstop_core::failure::{self, Error};
 pub use backstop_core::policy::{
     DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy, PolicyError, SettingsError,
 };
+pub use backstop_core::policy::{LogLine, PartName};
+pub use backstop_records::{RecordError, Recorder};
 pub use budget::{Budget, BudgetSettings};
 pub use builder::{BuildError, RetrierBuilder};
 pub use clock::{Clock, Sleep, TokioClock};
@@ -83,3 +86,8 @@ pub use policy::{ByName, ByValue, IntoPolicy, PolicyChoice};
 pub use retrier::{FALLBACK_ATTEMPTS, Retrier};
 pub use run::Run;
 pub use test_clock::TestClock;
+
+/// Compiles the examples of the document.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/retrier.md")]
+struct Documentation;

@@ -1,10 +1,13 @@
 //! Whoever answers failures: a policy in Rust, or by name.
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use backstop_core::clock;
 use backstop_core::decision::{Answer, FallbackCause, FallbackKind};
 use backstop_core::failure::Failure;
-use backstop_core::policy::Policy;
+use backstop_core::policy::{LogLine, PartName, Policy};
 
 /// A policy as a retrier is built with it.
 pub struct PolicyChoice(pub(crate) Choice);
@@ -49,18 +52,46 @@ impl IntoPolicy<ByName> for String {
     }
 }
 
-/// The policy's answer to a failure, or why the fallback decides.
+/// The result of one evaluation.
 pub(crate) struct Evaluation {
+    /// The policy's answer, or why the fallback decides.
     pub(crate) answer: Result<Answer, FallbackCause>,
+    pub(crate) policy: Arc<[PartName]>,
+    pub(crate) log: Vec<LogLine>,
+    pub(crate) fuel: u64,
+    pub(crate) took: Duration,
 }
 
-/// Evaluates a policy in Rust.
-pub(crate) fn evaluate(policy: &dyn Policy, failure: &Failure) -> Evaluation {
-    let answer = policy.answer(failure).validate().map_err(|invalid| {
-        FallbackCause::new(
-            FallbackKind::InvalidAnswer,
-            format!("the policy answered {invalid}"),
-        )
-    });
-    Evaluation { answer }
+/// A policy in Rust.
+pub(crate) struct Native {
+    policy: Arc<dyn Policy>,
+    name: Arc<[PartName]>,
+}
+
+impl Native {
+    pub(crate) fn new(policy: Arc<dyn Policy>) -> Self {
+        let name = [PartName::native(&*policy)].into();
+        Self { policy, name }
+    }
+
+    pub(crate) fn evaluate(&self, failure: &Failure) -> Evaluation {
+        let started = clock::instant();
+        let answer = self.policy.answer(failure).validate().map_err(|invalid| {
+            let text = format!("the policy answered {invalid}");
+            FallbackCause::new(FallbackKind::InvalidAnswer, text)
+        });
+        Evaluation {
+            answer,
+            policy: Arc::clone(&self.name),
+            log: Vec::new(),
+            fuel: 0,
+            took: started.elapsed(),
+        }
+    }
+}
+
+impl fmt::Debug for Native {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.policy.fmt(f)
+    }
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use backstop_core::decision::{Action, Bounds, DecidedBy, Decision, ErrorClass, Reach, decide};
 use backstop_core::failure::{Failure, Milliseconds};
-use backstop_core::policy::Policy;
 
 use crate::attempt::Attempt;
 use crate::budget::Budget;
@@ -17,7 +16,7 @@ use crate::clock::Clock;
 use crate::describe::ByTrait;
 use crate::error::End;
 use crate::event::{Evaluated, Event, Observer};
-use crate::policy::{self, Evaluation};
+use crate::policy::{Evaluation, Native};
 use crate::progress::Progress;
 use crate::run::{Options, Run};
 use crate::telemetry::Metrics;
@@ -51,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) name: Arc<str>,
     /// The `source` of failures.
     pub(crate) source: String,
-    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) policy: Native,
     pub(crate) max_attempts: Option<NonZeroU32>,
     pub(crate) max_delay: Milliseconds,
     pub(crate) options: Options,
@@ -132,7 +131,7 @@ impl fmt::Debug for Retrier {
 impl Inner {
     /// Evaluates the policy. The failure is within bounds.
     pub(crate) fn evaluate(&self, failure: &Failure) -> Evaluation {
-        policy::evaluate(&*self.policy, failure)
+        self.policy.evaluate(failure)
     }
 
     /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the budget.
@@ -145,7 +144,14 @@ impl Inner {
         min_attempt_time: Duration,
     ) -> Step {
         let reach = Reach::visibility(self.max_delay, failure.age);
-        let decision = decide(failure, evaluation.answer, &Bounds::default(), reach);
+        let Evaluation {
+            answer,
+            policy,
+            log,
+            fuel,
+            took,
+        } = evaluation;
+        let decision = decide(failure, answer, &Bounds::default(), reach);
         let decision = self.limit_attempts(failure, decision);
         self.metrics.failed(&decision.class);
         let now = self.clock.now();
@@ -172,7 +178,13 @@ impl Inner {
                 ErrorClass::Transient | ErrorClass::Throttled | ErrorClass::Other(_),
             ) => Step::End(End::GaveUp, time_left),
         };
-        let evaluated = Evaluated { decision };
+        let evaluated = Evaluated {
+            decision,
+            policy,
+            log,
+            fuel,
+            took,
+        };
         self.report(failure, &evaluated, step);
         progress.decision = Some(evaluated.decision);
         step

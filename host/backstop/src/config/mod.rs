@@ -23,9 +23,9 @@ use crate::policy::{KeyError, Limits, SourceError};
 use backstop_files::mistake::Mistake;
 use backstop_files::regular_file::{self, WRITTEN};
 
-pub use crate::record::recorder::Destination;
 use backstop_core::settings::parse_pair;
 use backstop_files::values::parse_span;
+pub use backstop_records::Destination;
 pub use decider::DeciderConfig;
 pub use lambda::{LambdaConfig, LambdaFlags, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
 pub use options::Options;

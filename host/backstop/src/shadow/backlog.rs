@@ -250,6 +250,7 @@ mod tests {
             hops: 0,
             duplicate: false,
             took_us: 0,
+            end: None,
             shadow: None,
         };
         let payload = Arc::new(Payload::new("x".repeat(bytes)));

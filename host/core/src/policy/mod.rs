@@ -21,8 +21,10 @@
 
 mod aws_sdk;
 mod by_name;
+mod digest;
 mod failed_attempt;
 mod profile;
+mod part_name;
 mod standard;
 
 use std::fmt::Debug;
@@ -40,6 +42,8 @@ pub use aws_sdk::AwsSdk;
 pub use backstop_backoff::SettingsError;
 pub use by_name::{NAMES, PolicyError, by_name};
 pub use profile::{BudgetName, Profile, UnknownProfile};
+pub use digest::{NoDigest, PolicyDigest};
+pub use part_name::{LogLine, PartName};
 pub use standard::{DecorrelatedJitter, EqualJitter, Formula, FullJitter, Linear, Standard};
 
 /// A policy: answers each failure. The same failure always gets the same answer, since a policy reads no clock and draws no random numbers.

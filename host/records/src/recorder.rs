@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::{DecisionRecord, Observer};
+use crate::record::{DecisionRecord, Observer};
 
 /// Where decision records are written.
 #[derive(Debug, Clone, PartialEq, Eq)]

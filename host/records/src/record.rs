@@ -1,33 +1,15 @@
-//! The decision record: one JSON line for each decision, with everything that is needed to repeat the decision.
-//!
-//! `host/docs/decision-record.md` documents every field.
-//!
-//! ```no_run
-//! use backstop::record::DecisionRecord;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! for line in std::fs::read_to_string("decisions.jsonl")?.lines() {
-//!     let record: DecisionRecord = serde_json::from_str(line)?;
-//!     let failure = &record.failure;
-//!     println!("{}, attempt {}: {:?}", failure.message_id, failure.attempt, record.decision.action);
-//! }
-//! # Ok(())
-//! # }
-//! ```
-
-pub(crate) mod recorder;
-mod shadowed;
+//! One record.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::Decision;
-use crate::failure::{Failure, Timestamp};
+use backstop_core::decision::Decision;
+use backstop_core::failure::{Failure, Timestamp};
+use backstop_core::policy::{LogLine, PartName};
 
-pub use crate::policy::{LogLine, PartName};
-pub(crate) use recorder::{RecordError, Recorder};
-pub use shadowed::{Aspect, ShadowOutcome, Shadowed, Skipped};
+use crate::shadowed::Shadowed;
 
 /// One decision and everything that went into it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,7 +17,7 @@ pub use shadowed::{Aspect, ShadowOutcome, Shadowed, Skipped};
 pub struct DecisionRecord {
     /// When it was made.
     pub time: Timestamp,
-    /// The queue's name in the configuration.
+    /// The queue's name in the configuration, or the retrier's in a program.
     pub queue: String,
     /// The parts of the evaluated policy, with their settings.
     pub policy: Vec<PartName>,
@@ -60,6 +42,9 @@ pub struct DecisionRecord {
     /// Whether another copy of the message made this attempt already.
     #[serde(default, skip_serializing_if = "is_default")]
     pub duplicate: bool,
+    /// How the call ended with this failure, if a program's retrier decided and made no further attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
     /// The fuel that all parts consumed.
     pub fuel: u64,
     /// How long the evaluation took, in microseconds.
@@ -71,7 +56,7 @@ pub struct DecisionRecord {
 
 impl DecisionRecord {
     /// Its approximate size in memory: the texts whose length depends on the message.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         let pairs = self
             .failure
             .attributes
@@ -94,4 +79,44 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub trait Observer: Send + Sync {
     /// Called for each decision: before it is applied, or, if the queue has a shadow, after the shadow has answered.
     fn decided(&self, record: &DecisionRecord);
+}
+
+/// How a call in a program ended without success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The deadline came, or would have come before the next attempt.
+    DeadlineExceeded,
+    /// The policy allowed a retry, but the retry budget did not.
+    BudgetExhausted,
+    /// The policy says that every further attempt would fail.
+    Permanent,
+    /// The policy, or the retrier's own limit of attempts, allows no further attempt.
+    GaveUp,
+}
+
+impl End {
+    /// All ends.
+    pub const ALL: [Self; 4] = [
+        Self::DeadlineExceeded,
+        Self::BudgetExhausted,
+        Self::Permanent,
+        Self::GaveUp,
+    ];
+
+    /// `deadline-exceeded`, `budget-exhausted`, `permanent` or `gave-up`, spelled the same in metrics, spans and decision records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DeadlineExceeded => "deadline-exceeded",
+            Self::BudgetExhausted => "budget-exhausted",
+            Self::Permanent => "permanent",
+            Self::GaveUp => "gave-up",
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }

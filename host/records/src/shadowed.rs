@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Action, Decision, FallbackKind};
-use crate::policy::PartName;
+use backstop_core::decision::{Action, Decision, FallbackKind};
+use backstop_core::policy::PartName;
 
 /// A shadow's result for one failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ pub enum Skipped {
 
 impl ShadowOutcome {
     /// Compares the shadow's decision with the live one.
-    pub(crate) fn compared(live: &Decision, decision: Decision, took_us: u64) -> Self {
+    pub fn compared(live: &Decision, decision: Decision, took_us: u64) -> Self {
         let differs = differences(live, &decision);
         Self::Compared {
             agrees: differs.iter().all(|aspect| *aspect == Aspect::Reason),
@@ -107,8 +107,8 @@ fn differences(live: &Decision, shadow: &Decision) -> Vec<Aspect> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::{DecidedBy, ErrorClass};
-    use crate::failure::Milliseconds;
+    use backstop_core::decision::{DecidedBy, ErrorClass};
+    use backstop_core::failure::Milliseconds;
 
     fn decision(class: ErrorClass, action: Action) -> Decision {
         Decision {

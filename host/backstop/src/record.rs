@@ -1,0 +1,21 @@
+//! The decision record: one JSON line for each decision, with everything that is needed to repeat the decision.
+//!
+//! `host/docs/decision-record.md` documents every field.
+//!
+//! ```no_run
+//! use backstop::record::DecisionRecord;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! for line in std::fs::read_to_string("decisions.jsonl")?.lines() {
+//!     let record: DecisionRecord = serde_json::from_str(line)?;
+//!     let failure = &record.failure;
+//!     println!("{}, attempt {}: {:?}", failure.message_id, failure.attempt, record.decision.action);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub use backstop_records::{
+    Aspect, DecisionRecord, End, LogLine, PartName, ShadowOutcome, Shadowed, Skipped,
+};
+pub(crate) use backstop_records::{Observer, RecordError, Recorder};

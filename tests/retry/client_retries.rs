@@ -1,0 +1,65 @@
+//! The SDK client's own retries inside a retrier: found, and turned off.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_sdk_sqs::Client;
+use axum::Router;
+use axum::http::StatusCode;
+use backstop_retry::aws::ClientRetries;
+use backstop_retry::{End, FullJitter, Retrier};
+use backstop_tests::aws::config;
+use tokio::net::TcpListener;
+
+/// An endpoint that answers each request with 500, and how many it got.
+async fn broken_service() -> (String, Arc<AtomicU32>) {
+    let requests = Arc::<AtomicU32>::default();
+    let counted = Arc::clone(&requests);
+    let service = Router::new().fallback(async move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        (StatusCode::INTERNAL_SERVER_ERROR, "{}")
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    (url, requests)
+}
+
+#[tokio::test]
+async fn a_clients_retries_are_off_inside_a_retrier_and_nowhere_else() {
+    let (endpoint, requests) = broken_service().await;
+    let config = config(&endpoint).await;
+    let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
+    let policy = FullJitter::default().base(Duration::from_millis(1));
+    let policy = policy.cap(Duration::from_millis(1)).max_attempts(2);
+    let retrier = Retrier::builder().policy(policy).build().unwrap();
+    for (interceptor, inside, outside) in [
+        (None, 6, 3),
+        (Some(ClientRetries::Warn), 6, 3),
+        (Some(ClientRetries::Off), 2, 3),
+    ] {
+        let mut builder = aws_sdk_sqs::config::Builder::from(&config).retry_config(retries.clone());
+        if let Some(interceptor) = interceptor {
+            builder = builder.interceptor(interceptor);
+        }
+        let client = Client::from_conf(builder.build());
+        let call = retrier.run(|_| client.list_queues().send());
+        let error = call.await.unwrap_err();
+        assert_eq!((error.end(), error.attempts()), (End::GaveUp, 2));
+        assert_eq!(error.description().unwrap().status, Some(500));
+        assert_eq!(
+            requests.swap(0, Ordering::Relaxed),
+            inside,
+            "{interceptor:?}"
+        );
+        client.list_queues().send().await.unwrap_err();
+        assert_eq!(
+            requests.swap(0, Ordering::Relaxed),
+            outside,
+            "{interceptor:?}"
+        );
+    }
+}

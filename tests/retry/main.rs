@@ -1,0 +1,4 @@
+//! The retrier of programs: with the AWS SDK's clients, and with the tools for queues.
+
+mod client_retries;
+mod records;
