@@ -56,6 +56,7 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         ("backstop-core", [].as_slice(), 30),
         ("backstop-records", &[], 35),
         ("backstop-retry", &[], 40),
+        ("backstop-retry", &["--features", "wasm"], 180),
         ("backstop-engine", &[], 180),
         ("backstop-versions", none, 220),
         ("backstop", &[], 345),

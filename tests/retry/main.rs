@@ -2,3 +2,4 @@
 
 mod client_retries;
 mod records;
+mod swaps;

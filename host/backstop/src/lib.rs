@@ -103,7 +103,6 @@ mod observers;
 mod policy;
 pub mod queue;
 pub mod record;
-mod reloads;
 mod run;
 mod service;
 mod shadow;

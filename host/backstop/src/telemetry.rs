@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, SharedString, Unit, counter, gauge, histogram};
 
-use backstop_versions::ROLLBACKS;
+use backstop_versions::{REFUSALS, ROLLBACKS, SWAPS};
 
 use crate::decision::{Action, Decision, ErrorClass, Hold};
 
@@ -49,8 +49,6 @@ const DECISIONS: &str = "backstop_decisions_total";
 const DECISION_SECONDS: &str = "backstop_decision_seconds";
 const DELAY_SECONDS: &str = "backstop_delay_seconds";
 const POLICY_INFO: &str = "backstop_policy_info";
-const SWAPS: &str = "backstop_policy_swaps_total";
-const REFUSALS: &str = "backstop_policy_refusals_total";
 const UNREACHABLE: &str = "backstop_policy_source_unreachable";
 const SHADOW_COMPARISONS: &str = "backstop_shadow_comparisons_total";
 const SHADOW_DIFFERENCES: &str = "backstop_shadow_differences_total";
@@ -377,16 +375,6 @@ pub(crate) fn create_policy_counters(policy: &str) {
     for name in [SWAPS, REFUSALS, ROLLBACKS] {
         counter!(name, "policy" => policy.to_owned()).increment(0);
     }
-}
-
-/// Counts an activated version of the policy with this name.
-pub(crate) fn swapped(policy: &str) {
-    counter!(SWAPS, "policy" => policy.to_owned()).increment(1);
-}
-
-/// Counts a rejected version of the policy with this name.
-pub(crate) fn refused(policy: &str) {
-    counter!(REFUSALS, "policy" => policy.to_owned()).increment(1);
 }
 
 /// Whether the source of the policy with this name is unreachable.

@@ -16,7 +16,7 @@ use backstop_records::Recorder;
 use crate::budget::Budget;
 use crate::clock::{Clock, TokioClock};
 use crate::event::Observer;
-use crate::policy::{Choice, IntoPolicy, Native};
+use crate::policy::{Choice, Decider, IntoPolicy, Native};
 use crate::record::Records;
 use crate::retrier::{Ids, Inner, Retrier};
 use crate::run::Options;
@@ -35,6 +35,8 @@ pub struct RetrierBuilder {
     observers: Vec<Arc<dyn Observer>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
+    #[cfg(feature = "wasm")]
+    catalog: Option<crate::wasm::Catalog>,
 }
 
 /// Why a retrier can't be built.
@@ -46,6 +48,9 @@ pub enum BuildError {
     Settings(SettingsError),
     /// A policy that is a value has its settings already: `set` is for policies by name.
     NotNamed(String),
+    /// The WebAssembly policy can't be used.
+    #[cfg(feature = "wasm")]
+    Wasm(crate::wasm::WasmError),
 }
 
 impl fmt::Display for BuildError {
@@ -57,11 +62,21 @@ impl fmt::Display for BuildError {
                 f,
                 "setting `{setting}` is for a policy by its name: use the methods of the policy"
             ),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for BuildError {}
+impl std::error::Error for BuildError {
+    #[cfg(feature = "wasm")]
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Wasm(error) => error.source(),
+            Self::Policy(_) | Self::Settings(_) | Self::NotNamed(_) => None,
+        }
+    }
+}
 
 impl RetrierBuilder {
     pub(crate) fn new() -> Self {
@@ -81,6 +96,8 @@ impl RetrierBuilder {
             observers: Vec::new(),
             clock: Arc::new(TokioClock),
             seed: None,
+            #[cfg(feature = "wasm")]
+            catalog: None,
         }
     }
 
@@ -98,7 +115,7 @@ impl RetrierBuilder {
         self
     }
 
-    /// The policy: a value such as [`FullJitter`], or the name of a built-in one.
+    /// The policy: a value such as [`FullJitter`], or the name of a built-in one. With the feature `wasm` also a file, a folder of versions, `s3://…` or `oci://…`, with or without a pin.
     ///
     /// ```
     /// use std::time::Duration;
@@ -204,16 +221,31 @@ impl RetrierBuilder {
         self
     }
 
+    /// What its WebAssembly policy shares with others: sandbox, cache, keys; [`default_catalog`](crate::wasm::default_catalog) unless set.
+    #[cfg(feature = "wasm")]
+    #[must_use]
+    pub fn catalog(mut self, catalog: crate::wasm::Catalog) -> Self {
+        self.catalog = Some(catalog);
+        self
+    }
+
     /// The retrier. Binds its metrics to the exporter that is installed now.
+    ///
+    /// Blocks while a WebAssembly policy is fetched and compiled; `load` does not.
     pub fn build(self) -> Result<Retrier, BuildError> {
-        let policy = native(self.policy, self.settings)?;
+        let policy = decider(
+            self.policy,
+            self.settings,
+            #[cfg(feature = "wasm")]
+            self.catalog,
+        )?;
         let name: Arc<str> = self.name.into();
         let seed = self.seed.unwrap_or_else(random_seed);
         Ok(Retrier(Arc::new(Inner {
             source: self.source.unwrap_or_else(|| format!("retrier:{name}")),
             metrics: Metrics::of(&name),
             name,
-            policy: Native::new(policy),
+            policy,
             max_attempts: self.max_attempts,
             max_delay: Milliseconds::from_duration(self.max_delay).min(LONGEST_DELAY),
             options: self.options,
@@ -223,22 +255,52 @@ impl RetrierBuilder {
             ids: Ids::seeded(seed),
         })))
     }
+
+    /// As [`build`](Self::build), on another thread, since it takes seconds to fetch and compile a policy. Needs a tokio runtime.
+    #[cfg(feature = "wasm")]
+    pub async fn load(self) -> Result<Retrier, BuildError> {
+        match tokio::task::spawn_blocking(|| self.build()).await {
+            Ok(built) => built,
+            Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+        }
+    }
 }
 
-/// The policy in Rust.
-fn native(choice: Choice, settings: Vec<(String, String)>) -> Result<Arc<dyn Policy>, BuildError> {
-    match choice {
+/// The policy: in Rust if there is one, else in WebAssembly.
+fn decider(
+    choice: Choice,
+    settings: Vec<(String, String)>,
+    #[cfg(feature = "wasm")] catalog: Option<crate::wasm::Catalog>,
+) -> Result<Decider, BuildError> {
+    let native = match choice {
         Choice::Native(policy) => {
             if let Some((name, _)) = settings.into_iter().next() {
                 return Err(BuildError::NotNamed(name));
             }
             policy.validate().map_err(BuildError::Settings)?;
-            Ok(policy)
+            policy
         }
-        Choice::Named(name) => {
-            by_name(&name, &Settings::from(settings)).map_err(BuildError::Policy)
-        }
-    }
+        Choice::Named(name) => match by_name(&name, &Settings::from(settings.clone())) {
+            Ok(policy) => policy,
+            #[cfg(feature = "wasm")]
+            Err(PolicyError::Unknown(name)) => {
+                // A source has its own runtime, which async code must not wait for.
+                let load = || crate::wasm::Watched::load(&name, settings.into(), catalog);
+                let loaded = std::thread::scope(|scope| {
+                    let thread = std::thread::Builder::new().name("policy".to_owned());
+                    let thread = thread.spawn_scoped(scope, load);
+                    let thread = thread.map_err(crate::wasm::WasmError::Thread)?;
+                    match thread.join() {
+                        Ok(loaded) => loaded,
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    }
+                });
+                return loaded.map(Decider::Wasm).map_err(BuildError::Wasm);
+            }
+            Err(error) => return Err(BuildError::Policy(error)),
+        },
+    };
+    Ok(Decider::Native(Native::new(native)))
 }
 
 /// A seed that differs in every process and for every retrier: the standard library draws it from the operating system.

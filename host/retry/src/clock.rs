@@ -19,6 +19,11 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 
     /// Waits until this time.
     fn sleep_until(&self, until: Instant) -> Sleep;
+
+    /// Whether time moves on only when nothing else can happen. Then no other thread may be waited for, and policies are evaluated on the caller's.
+    fn is_virtual(&self) -> bool {
+        false
+    }
 }
 
 /// Tokio's timers. A call that waits needs a tokio runtime with its timers enabled; one that succeeds at once does not.

@@ -64,6 +64,8 @@ pub mod telemetry;
 mod test_clock;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "wasm")]
+pub mod wasm;
 
 pub use attempt::Attempt;
 pub use backstop_core::decision;

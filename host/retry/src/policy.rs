@@ -9,6 +9,8 @@ use backstop_core::decision::{Answer, FallbackCause, FallbackKind};
 use backstop_core::failure::Failure;
 use backstop_core::policy::{LogLine, PartName, Policy};
 
+use crate::clock::Clock;
+
 /// A policy as a retrier is built with it.
 pub struct PolicyChoice(pub(crate) Choice);
 
@@ -60,6 +62,110 @@ pub(crate) struct Evaluation {
     pub(crate) log: Vec<LogLine>,
     pub(crate) fuel: u64,
     pub(crate) took: Duration,
+}
+
+/// The policy of a retrier.
+pub(crate) enum Decider {
+    Native(Native),
+    #[cfg(feature = "wasm")]
+    Wasm(crate::wasm::Watched),
+}
+
+/// An evaluation that is done, or under way on another thread.
+pub(crate) enum Evaluating {
+    Done(Box<Failure>, Evaluation),
+    #[cfg(feature = "wasm")]
+    UnderWay(Pending),
+}
+
+/// An evaluation on another thread. Dropped, it ends by itself.
+#[cfg(feature = "wasm")]
+pub(crate) type Pending =
+    std::pin::Pin<Box<dyn Future<Output = (Box<Failure>, Evaluation)> + Send>>;
+
+impl Decider {
+    #[cfg_attr(
+        not(feature = "wasm"),
+        expect(unused_variables, reason = "a policy in Rust takes no time")
+    )]
+    /// Evaluates the policy for a failure. A WebAssembly policy is evaluated on a thread for blocking work, so that a slow one delays only its own call.
+    pub(crate) fn evaluate(&self, failure: Failure, clock: &dyn Clock) -> Evaluating {
+        match self {
+            Self::Native(native) => {
+                let evaluation = native.evaluate(&failure);
+                Evaluating::Done(Box::new(failure), evaluation)
+            }
+            #[cfg(feature = "wasm")]
+            Self::Wasm(watched) => {
+                let runtime = tokio::runtime::Handle::try_current();
+                let failure = Box::new(failure);
+                match runtime {
+                    Ok(runtime) if !clock.is_virtual() => {
+                        Evaluating::UnderWay(on_a_thread(&runtime, watched, failure))
+                    }
+                    Ok(_) | Err(_) => {
+                        let evaluation = crate::wasm::evaluate(&watched.policy, &failure);
+                        Evaluating::Done(failure, evaluation)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Evaluates the policy on this thread.
+    #[cfg(feature = "tower")]
+    pub(crate) fn evaluate_now(&self, failure: &Failure) -> Evaluation {
+        match self {
+            Self::Native(native) => native.evaluate(failure),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(watched) => crate::wasm::evaluate(&watched.policy, failure),
+        }
+    }
+
+    #[cfg(feature = "wasm")]
+    pub(crate) fn live(&self) -> Option<&Arc<backstop_versions::LivePolicy>> {
+        match self {
+            Self::Native(_) => None,
+            Self::Wasm(watched) => Some(&watched.policy),
+        }
+    }
+}
+
+#[cfg(feature = "wasm")]
+fn on_a_thread(
+    runtime: &tokio::runtime::Handle,
+    watched: &crate::wasm::Watched,
+    failure: Box<Failure>,
+) -> Pending {
+    let policy = Arc::clone(&watched.policy);
+    let input = failure.clone();
+    let evaluating = runtime.spawn_blocking(move || crate::wasm::evaluate(&policy, &input));
+    Box::pin(async move {
+        let evaluation = evaluating.await.unwrap_or_else(|panic| {
+            tracing::error!(%panic, id = failure.message_id, "the evaluation failed: the fallback decides");
+            Evaluation {
+                answer: Err(FallbackCause::new(
+                    FallbackKind::HostFailed,
+                    "the host failed while it evaluated the policy",
+                )),
+                policy: Arc::new([]),
+                log: Vec::new(),
+                fuel: 0,
+                took: Duration::ZERO,
+            }
+        });
+        (failure, evaluation)
+    })
+}
+
+impl fmt::Debug for Decider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native(native) => native.fmt(f),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(watched) => watched.fmt(f),
+        }
+    }
 }
 
 /// A policy in Rust.

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::describe::ByTrait;
 use crate::error::End;
 use crate::event::{Evaluated, Event, Observer};
-use crate::policy::{Evaluation, Native};
+use crate::policy::{Decider, Evaluation};
 use crate::progress::Progress;
 use crate::run::{Options, Run};
 use crate::telemetry::Metrics;
@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) name: Arc<str>,
     /// The `source` of failures.
     pub(crate) source: String,
-    pub(crate) policy: Native,
+    pub(crate) policy: Decider,
     pub(crate) max_attempts: Option<NonZeroU32>,
     pub(crate) max_delay: Milliseconds,
     pub(crate) options: Options,
@@ -129,11 +129,6 @@ impl fmt::Debug for Retrier {
 }
 
 impl Inner {
-    /// Evaluates the policy. The failure is within bounds.
-    pub(crate) fn evaluate(&self, failure: &Failure) -> Evaluation {
-        self.policy.evaluate(failure)
-    }
-
     /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the budget.
     pub(crate) fn conclude(
         &self,

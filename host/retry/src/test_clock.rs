@@ -142,6 +142,10 @@ impl Clock for TestClock {
             number: None,
         })
     }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
 }
 
 struct Woken(AtomicBool);

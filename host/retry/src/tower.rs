@@ -217,7 +217,7 @@ impl<D> RetryPolicy<D> {
             Box::new(Progress::new(retrier.ids.next(), retrier.clock.now()))
         });
         let failure = progress.failure(retrier, number, description, &[]);
-        let evaluation = retrier.evaluate(&failure);
+        let evaluation = retrier.policy.evaluate_now(&failure);
         let deadline = self.began.zip(self.deadline);
         let deadline = deadline.and_then(|(began, deadline)| began.checked_add(deadline));
         let room = retrier.options.min_attempt_time;

@@ -27,6 +27,7 @@
 //! | `catalog` | what the policies of a host share |
 //! | `live` | the pipeline: fetch, verify, load, validate, activate; the active version, startup, update checks and roll-backs |
 //! | `watch` | when to check for updates: changed folders, and a schedule |
+//! | `reloads` | the outcomes of update checks, in the log and in the metrics |
 //! | [`outcome`], [`preset`], [`scenario`] | scenarios: the expectations of an author or an operator |
 
 mod catalog;
@@ -37,6 +38,7 @@ mod health;
 mod live;
 pub mod outcome;
 pub mod preset;
+mod reloads;
 pub mod scenario;
 mod schedule;
 mod signature;
@@ -52,6 +54,7 @@ pub use error::PolicyError;
 pub use live::{
     Check, Compiling, LivePolicy, NotRolledBack, Passes, Reload, RolledBack, Status, load,
 };
+pub use reloads::{Purpose, REFUSALS, SWAPS, log_reload};
 pub use schedule::Schedule;
 pub use signature::{
     KeyError, Keys, LONGEST as LONGEST_SIGNATURE, SIGNATURE_SUFFIX, SignatureError, signature_path,

@@ -8,8 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::clock;
 use crate::failure::Timestamp;
-use crate::policy::{LivePolicy, Reload, Schedule};
-use crate::reloads::{Role, log_reload};
+use crate::policy::{LivePolicy, Purpose, Reload, Schedule, log_reload};
 
 /// The longest that a finished batch waits for an update check. A longer check continues in the next invocation.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,7 +21,7 @@ const MARGIN: Duration = Duration::from_secs(1);
 pub struct Refresh {
     policy: Arc<LivePolicy>,
     /// Its name in the log.
-    role: Role,
+    purpose: Purpose,
     timeout: Duration,
     state: Mutex<State>,
 }
@@ -38,21 +37,21 @@ struct State {
 impl Refresh {
     /// Checks for updates of a policy that has just been loaded.
     pub fn of_policy(policy: Arc<LivePolicy>) -> Self {
-        Self::new(policy, Role::Live, RELOAD_TIMEOUT)
+        Self::new(policy, Purpose::Live, RELOAD_TIMEOUT)
     }
 
     /// The same for a shadow. No batch waits for its checks.
     pub fn of_shadow(policy: Arc<LivePolicy>) -> Self {
-        Self::new(policy, Role::Shadow, Duration::ZERO)
+        Self::new(policy, Purpose::Shadow, Duration::ZERO)
     }
 
-    fn new(policy: Arc<LivePolicy>, role: Role, timeout: Duration) -> Self {
+    fn new(policy: Arc<LivePolicy>, purpose: Purpose, timeout: Duration) -> Self {
         let mut schedule = Schedule::new(policy.catalog().refresh);
         let wait = schedule.next(policy.is_unsettled(), rand::random());
         let due = clock::now().plus(wait);
         Self {
             policy,
-            role,
+            purpose,
             timeout,
             state: Mutex::new(State {
                 schedule,
@@ -86,9 +85,9 @@ impl Refresh {
         };
         match ended {
             Ok(Reload::Unchanged) => {}
-            Ok(reload) => log_reload(self.role, &self.policy, reload),
+            Ok(reload) => log_reload(self.purpose, &self.policy, reload),
             Err(error) => {
-                tracing::error!(%error, "an update check of the {} failed", self.role);
+                tracing::error!(%error, "an update check of the {} failed", self.purpose);
             }
         }
         let unsettled = self.policy.is_unsettled();

@@ -16,9 +16,8 @@ use crate::control::Control;
 use crate::decider::Decider;
 use crate::exporter::{Exporter, ExporterError};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
-use crate::policy::{LivePolicy, WatchError, Watcher};
+use crate::policy::{LivePolicy, Purpose, WatchError, Watcher, log_reload};
 use crate::queue::{Connections, Description};
-use crate::reloads::{Role, log_reload};
 use crate::text::chain;
 
 use gauges::{PolicyGauges, PolicySlot};
@@ -248,7 +247,7 @@ fn watch(consumers: &[(String, Consumer)]) -> Result<Watcher, WatchError> {
     policies.sort_by_key(Arc::as_ptr);
     policies.dedup_by_key(|policy| Arc::as_ptr(policy));
     Watcher::start(policies, |policy, reload| {
-        log_reload(Role::Live, policy, reload);
+        log_reload(Purpose::Live, policy, reload);
     })
 }
 
@@ -256,7 +255,7 @@ fn watch(consumers: &[(String, Consumer)]) -> Result<Watcher, WatchError> {
 fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
     let shadow = consumer.decider().shadow()?;
     Watcher::start(vec![Arc::clone(shadow.policy())], |policy, reload| {
-        log_reload(Role::Shadow, policy, reload);
+        log_reload(Purpose::Shadow, policy, reload);
     })
     .inspect_err(|error| {
         tracing::error!(

@@ -2,20 +2,27 @@
 
 use std::fmt;
 
-use crate::policy::{LivePolicy, Reload};
-use crate::telemetry;
-use crate::text::chain;
+use backstop_core::text::chain;
+use metrics::counter;
+
+use crate::live::{LivePolicy, Reload};
+
+/// The metric that counts activated new versions, by the policy's name.
+pub const SWAPS: &str = "backstop_policy_swaps_total";
+
+/// The metric that counts rejected new versions, by the policy's name.
+pub const REFUSALS: &str = "backstop_policy_refusals_total";
 
 /// What a policy is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Purpose {
     /// It decides.
     Live,
     /// It is compared with the one that decides.
     Shadow,
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Live => "policy",
@@ -25,30 +32,30 @@ impl fmt::Display for Role {
 }
 
 /// Logs and counts the result of an update check.
-pub(crate) fn log_reload(role: Role, policy: &LivePolicy, reload: Reload) {
+pub fn log_reload(purpose: Purpose, policy: &LivePolicy, reload: Reload) {
     match reload {
         Reload::Swapped { from, to } => {
-            telemetry::swapped(&policy.spec().title());
+            counter!(SWAPS, "policy" => policy.spec().title()).increment(1);
             tracing::info!(
                 from,
                 to,
-                "a new version of the {role} is active from now on"
+                "a new version of the {purpose} is active from now on"
             );
         }
         Reload::Refused { kept, cause } => {
-            telemetry::refused(&policy.spec().title());
+            counter!(REFUSALS, "policy" => policy.spec().title()).increment(1);
             let cause = chain(&cause);
-            tracing::error!(kept, "a new version of a {role} is rejected: {cause}");
+            tracing::error!(kept, "a new version of a {purpose} is rejected: {cause}");
         }
         Reload::SourceUnreachable { kept, cause } => {
             let cause = chain(&cause);
             tracing::error!(
                 kept,
-                "the source of a {role} is unreachable, and is checked again: {cause}"
+                "the source of a {purpose} is unreachable, and is checked again: {cause}"
             );
         }
         Reload::SourceRecovered { kept } => {
-            tracing::info!(kept, "the source of the {role} is reachable again");
+            tracing::info!(kept, "the source of the {purpose} is reachable again");
         }
         Reload::Unchanged => tracing::debug!(policy = policy.current().title(), "no new version"),
     }

@@ -1,0 +1,68 @@
+//! What one call sets for itself.
+
+use std::time::Duration;
+
+use super::Run;
+use crate::deadline::Deadline;
+
+/// What one call may set for itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) deadline: Option<Deadline>,
+    pub(crate) attempt_timeout: Option<Duration>,
+    pub(crate) min_attempt_time: Duration,
+    pub(crate) interrupt_at_deadline: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            deadline: None,
+            attempt_timeout: None,
+            min_attempt_time: Duration::ZERO,
+            interrupt_at_deadline: true,
+        }
+    }
+}
+
+impl<F, Fut, T, E, D> Run<'_, F, Fut, T, E, D> {
+    /// When the result is needed: an instant, a duration from the start of the call, or the time of a Lambda context. See [`Deadline`].
+    ///
+    /// No attempt starts after it, no wait begins that cannot end before it, and an attempt that is under way is [cut short](Self::interrupt_at_deadline).
+    pub fn deadline(mut self, deadline: impl Into<Deadline>) -> Self {
+        self.options.deadline = Some(deadline.into());
+        self
+    }
+
+    /// The longest that one attempt may take. A longer one is cut short and counts as a failure with the code `Timeout`, which the policy may retry.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.options.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// The least time before the deadline that makes an attempt worthwhile; 0 by default. With less time left, the call ends instead.
+    pub fn min_attempt_time(mut self, time: Duration) -> Self {
+        self.options.min_attempt_time = time;
+        self
+    }
+
+    /// Whether the deadline cuts an attempt short that is under way; yes by default, because the caller needs an answer by then. With `false` the last attempt may end after the deadline.
+    ///
+    /// An attempt that is cut short may still have had its effect on the other side, as with every timeout.
+    pub fn interrupt_at_deadline(mut self, interrupt: bool) -> Self {
+        self.options.interrupt_at_deadline = interrupt;
+        self
+    }
+
+    /// The id of the call: the `message-id` of its failures, in logs and decision records. The randomness of its delays derives from it. By default each call has an id of its own.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Passes an attribute to the policy, such as the tenant or the operation.
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.attributes.push((name.into(), value.into()));
+        self
+    }
+}

@@ -1,0 +1,213 @@
+//! The steps of a call: an attempt begins, fails or succeeds, a decision follows, the deadline comes.
+
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use backstop_core::failure::{Error, Failure, Milliseconds};
+
+use super::{Cut, Failing, Run, State};
+use crate::attempt::Attempt;
+use crate::describe::Describer;
+use crate::error::{End, RetryError, State as Ended};
+use crate::policy::{Evaluating, Evaluation};
+use crate::progress::Progress;
+use crate::retrier::Step;
+
+impl<F, Fut, T, E, D> Run<'_, F, Fut, T, E, D>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    D: Describer<E>,
+{
+    /// Begins the next attempt.
+    pub(super) fn attempt(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        *this.attempts = this.attempts.saturating_add(1);
+        let number = NonZeroU32::new(*this.attempts).unwrap_or(NonZeroU32::MIN);
+        if let Some(failing) = this.failing
+            && let Some(reservation) = &mut failing.progress.reservation
+        {
+            reservation.send();
+        }
+        this.retrier.metrics.attempts.increment(1);
+        let span = tracing::debug_span!("attempt", retrier = &*this.retrier.name, attempt = number);
+        let attempt = Attempt {
+            number,
+            deadline: *this.deadline,
+        };
+        let future = span.in_scope(|| (this.function)(attempt));
+        this.state.set(State::Attempting { future, span });
+    }
+
+    /// Waits until the attempt, or the evaluation after it, is cut short, if it ever is.
+    pub(super) fn poll_cut(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        timeout: Option<Duration>,
+    ) -> Poll<Cut> {
+        let this = self.project();
+        if this.timer.is_none() {
+            let deadline = this.deadline.filter(|_| this.options.interrupt_at_deadline);
+            let clock = &this.retrier.clock;
+            let timeout = timeout.and_then(|timeout| {
+                let at = clock.now().checked_add(timeout)?;
+                Some((at, Cut::AttemptTimeout(timeout)))
+            });
+            let deadline = deadline.map(|at| (at, Cut::Deadline));
+            let first = match (deadline, timeout) {
+                (Some(deadline), Some(timeout)) if timeout.0 < deadline.0 => Some(timeout),
+                (deadline, timeout) => deadline.or(timeout),
+            };
+            *this.timer = first.map(|(at, cut)| (cut, clock.sleep_until(at)));
+        }
+        match this.timer {
+            Some((cut, sleep)) => sleep.as_mut().poll(context).map(|()| *cut),
+            None => Poll::Pending,
+        }
+    }
+
+    /// The attempt failed: with the function's own error, or with none if it was cut short. Either waits for the next attempt, or ends the call.
+    pub(super) fn failed(
+        mut self: Pin<&mut Self>,
+        description: Error,
+        error: Option<E>,
+    ) -> Result<(), RetryError<E>> {
+        let mut this = self.as_mut().project();
+        let retrier = *this.retrier;
+        *this.timer = None;
+        // The attempt's future must not live on while the call waits.
+        this.state.set(State::Done);
+        let attempt = NonZeroU32::new(*this.attempts).unwrap_or(NonZeroU32::MIN);
+        let failing = this.failing.get_or_insert_with(|| {
+            let id = this.id.take().unwrap_or_else(|| retrier.ids.next());
+            Box::new(Failing {
+                progress: Progress::new(id, retrier.clock.now()),
+                error: None,
+            })
+        });
+        if error.is_some() {
+            failing.error = error;
+        }
+        let progress = &mut failing.progress;
+        let failure = progress.failure(retrier, attempt, description, this.attributes);
+        match retrier.policy.evaluate(failure, &*retrier.clock) {
+            Evaluating::Done(failure, evaluation) => self.decided(&failure, evaluation),
+            #[cfg(feature = "wasm")]
+            Evaluating::UnderWay(evaluation) => {
+                this.state.set(State::Deciding { evaluation });
+                Ok(())
+            }
+        }
+    }
+
+    /// The policy was evaluated for the failed attempt.
+    pub(super) fn decided(
+        self: Pin<&mut Self>,
+        failure: &Failure,
+        evaluation: Evaluation,
+    ) -> Result<(), RetryError<E>> {
+        let mut this = self.project();
+        let retrier = *this.retrier;
+        *this.timer = None;
+        this.state.set(State::Done);
+        let Some(failing) = this.failing else {
+            return Ok(());
+        };
+        let step = retrier.conclude(
+            &mut failing.progress,
+            failure,
+            evaluation,
+            *this.deadline,
+            this.options.min_attempt_time,
+        );
+        match step {
+            Step::Retry(at) => {
+                let sleep = retrier.clock.sleep_until(at);
+                this.state.set(State::Waiting { sleep });
+                Ok(())
+            }
+            Step::End(end, time_left) => {
+                this.under_way.has_begun = false;
+                let state = ended(this.failing.take(), *this.attempts, time_left);
+                Err(RetryError::new(end, state))
+            }
+        }
+    }
+
+    /// The function succeeded.
+    pub(super) fn succeeded(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        *this.timer = None;
+        this.state.set(State::Done);
+        this.under_way.has_begun = false;
+        match this.failing.take() {
+            None => this.retrier.first_succeeded(),
+            Some(failing) => {
+                if let Some(reservation) = failing.progress.reservation {
+                    reservation.succeeded();
+                }
+                this.retrier.succeeded(*this.attempts);
+            }
+        }
+    }
+
+    /// The deadline came during the attempt.
+    pub(super) fn interrupted(mut self: Pin<&mut Self>, now: Instant) -> RetryError<E> {
+        let this = self.as_mut().project();
+        let failing = this.failing.get_or_insert_with(|| {
+            Box::new(Failing {
+                progress: Progress::new(String::new(), now),
+                error: None,
+            })
+        });
+        failing.progress.description =
+            Error::new("Timeout", "the deadline came during the attempt");
+        self.out_of_time(now)
+    }
+
+    /// The deadline ends the call before or during an attempt.
+    pub(super) fn out_of_time(self: Pin<&mut Self>, now: Instant) -> RetryError<E> {
+        let mut this = self.project();
+        *this.timer = None;
+        this.state.set(State::Done);
+        this.under_way.has_begun = false;
+        let time_left = this
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(now));
+        // Before the event: it gives back what a retry took that was not sent.
+        let state = ended(this.failing.take(), *this.attempts, time_left);
+        this.retrier.deadline_exceeded(*this.attempts, time_left);
+        RetryError::new(End::DeadlineExceeded, state)
+    }
+}
+
+/// The state of a call that ends now.
+fn ended<E>(
+    failing: Option<Box<Failing<E>>>,
+    attempts: u32,
+    time_left: Option<Duration>,
+) -> Ended<E> {
+    let (progress, error) = match failing {
+        Some(failing) => (Some(failing.progress), failing.error),
+        None => (None, None),
+    };
+    let (description, decision) = match progress {
+        Some(progress) => (Some(progress.description), progress.decision),
+        None => (None, None),
+    };
+    Ended {
+        attempts,
+        error,
+        description,
+        decision,
+        time_left,
+    }
+}
+
+/// The failure of an attempt that took longer than its timeout.
+pub(super) fn timed_out(timeout: Duration) -> Error {
+    let timeout = Milliseconds::from_duration(timeout);
+    Error::new("Timeout", format!("the attempt took longer than {timeout}"))
+}

@@ -1,0 +1,174 @@
+//! WebAssembly policies inside a program (feature `wasm`): files, folders, S3 (feature `s3`) and OCI registries (feature `oci`), swapped while calls wait.
+//!
+//! ```no_run
+//! use backstop_retry::Retrier;
+//!
+//! # async fn example() -> Result<(), backstop_retry::BuildError> {
+//! let retrier = Retrier::builder()
+//!     .name("orders")
+//!     .policy("oci://registry.example.com/policies/orders:live")
+//!     .set("base", "50ms")
+//!     .load()
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A new version is fetched, verified, compiled and validated while the old one decides, as in the host. A call that waits keeps its delay; its next failure is decided by the active version. A version that breaks on too many calls is rolled back. [`Retrier::live_policy`] has the state of the policy, and rolls it back by hand.
+//!
+//! All retriers of a program share one [`Catalog`]: the sandbox, its limits, and the user's cache directory. [`RetrierBuilder::catalog`](crate::RetrierBuilder::catalog) sets another, for example with required signatures:
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use backstop_retry::Retrier;
+//! use backstop_retry::wasm::{Catalog, Keys, default_catalog};
+//!
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let keys = Keys::read(&["orders.pub".to_owned()], Path::new("."))?;
+//! let catalog = Catalog { keys: Some(keys), ..default_catalog()? };
+//! let retrier = Retrier::builder().policy("./orders.wasm").catalog(catalog).build()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Untrusted policies
+//!
+//! A program whose `main` starts with [`compiler_process`] compiles policies in a child process with limits on memory and time. Without it, they are compiled in the program itself, where a malicious file can use up both.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use backstop_core::failure::Failure;
+use backstop_core::settings::Settings;
+use backstop_engine::Payload;
+use backstop_versions::{PartSpec, Purpose, Watcher, log_reload};
+
+pub use backstop_engine::{Limits, Sandbox, SandboxError, compiler_process};
+pub use backstop_versions::{
+    Catalog, Keys, LivePolicy, NotRolledBack, PolicyError, PolicySpec, Reload, Remotes, RollBack,
+    RolledBack, Source, SourceError, Status, Store, StoreError, WatchError,
+};
+
+use crate::policy::Evaluation;
+use crate::retrier::Retrier;
+
+/// Why a WebAssembly policy can't be used.
+#[derive(Debug)]
+pub enum WasmError {
+    /// The text names no policy.
+    Source(SourceError),
+    /// This machine can't run the sandbox.
+    Sandbox(SandboxError),
+    /// The policy is rejected, or its source is unreachable.
+    Policy(PolicyError),
+    /// It can't be watched.
+    Watch(WatchError),
+    /// The thread that loads it ended.
+    Thread(std::io::Error),
+}
+
+impl fmt::Display for WasmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(error) => error.fmt(f),
+            Self::Sandbox(error) => error.fmt(f),
+            Self::Policy(error) => error.fmt(f),
+            Self::Watch(error) => error.fmt(f),
+            Self::Thread(_) => f.write_str("can't start a thread to load the policy"),
+        }
+    }
+}
+
+impl std::error::Error for WasmError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Source(error) => error.source(),
+            Self::Sandbox(error) => error.source(),
+            Self::Policy(error) => error.source(),
+            Self::Watch(error) => error.source(),
+            Self::Thread(error) => Some(error),
+        }
+    }
+}
+
+/// What the retriers of this program share unless they are told otherwise: a sandbox with the default limits, and the user's cache directory, if it can be used.
+pub fn default_catalog() -> Result<Catalog, SandboxError> {
+    static SHARED: Mutex<Option<Catalog>> = Mutex::new(None);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(catalog) = &*shared {
+        return Ok(catalog.clone());
+    }
+    let sandbox = Sandbox::new(Limits::default())?;
+    let folder = Store::default_folder();
+    let store = folder.and_then(|folder| Store::open(&folder).ok());
+    let compiled = sandbox.compiled().clone();
+    let sandbox = sandbox.with_compiled(compiled.kept_in(store.as_ref().map(Store::code)));
+    let catalog = Catalog {
+        refusals: store.clone(),
+        store,
+        ..Catalog::from(&sandbox)
+    };
+    *shared = Some(catalog.clone());
+    Ok(catalog)
+}
+
+/// A policy that is watched for as long as the retrier lives.
+pub(crate) struct Watched {
+    pub(crate) policy: Arc<LivePolicy>,
+    _watcher: Watcher,
+}
+
+impl Watched {
+    /// Loads the policy with this name. Blocks.
+    pub(crate) fn load(
+        name: &str,
+        settings: Settings,
+        catalog: Option<Catalog>,
+    ) -> Result<Self, WasmError> {
+        let source = Source::parse(name, Path::new("")).map_err(WasmError::Source)?;
+        let catalog = match catalog {
+            Some(catalog) => catalog,
+            None => default_catalog().map_err(WasmError::Sandbox)?,
+        };
+        let spec = PolicySpec::Single(PartSpec { source, settings });
+        let policy = LivePolicy::load(catalog, spec).map_err(WasmError::Policy)?;
+        let report = |policy: &LivePolicy, reload| log_reload(Purpose::Live, policy, reload);
+        let watcher =
+            Watcher::start(vec![Arc::clone(&policy)], report).map_err(WasmError::Watch)?;
+        Ok(Self {
+            policy,
+            _watcher: watcher,
+        })
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.policy.fmt(f)
+    }
+}
+
+/// Evaluates the active version for a failure. Blocks for as long as the sandbox allows.
+pub(crate) fn evaluate(live: &Arc<LivePolicy>, failure: &Failure) -> Evaluation {
+    let policy = live.current();
+    let evaluation = policy.evaluate(failure, &Arc::<Payload>::default());
+    if evaluation.answer.is_err() {
+        live.record_failure(&policy, &failure.message_id);
+    }
+    Evaluation {
+        answer: evaluation.answer.map_err(|error| error.cause()),
+        policy: policy.parts().collect(),
+        log: evaluation.log,
+        fuel: evaluation.fuel,
+        took: evaluation.took,
+    }
+}
+
+impl Retrier {
+    /// The policy with its versions, if it is a WebAssembly one: its status, and roll-backs.
+    pub fn live_policy(&self) -> Option<&Arc<LivePolicy>> {
+        self.0.policy.live()
+    }
+}
