@@ -4,6 +4,21 @@ use std::num::NonZeroU32;
 use std::time::Instant;
 
 /// Passed to the function at each attempt.
+///
+/// ```
+/// use backstop_retry::{Error, Retrier, TestClock};
+///
+/// let clock = TestClock::new();
+/// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+/// let call = retrier.run(|attempt| async move {
+///     match attempt.is_retry() {
+///         false => Err(Error::new("HTTP 503", "busy")),
+///         true => Ok(attempt.number()),
+///     }
+/// });
+/// assert_eq!(clock.block_on(call).unwrap(), 2);
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     pub(crate) number: NonZeroU32,

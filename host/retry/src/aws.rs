@@ -33,6 +33,14 @@ static WARNED: AtomicBool = AtomicBool::new(false);
 /// An interceptor for an SDK client that finds the client's own retries inside an attempt of a retrier.
 ///
 /// It knows the attempt by the thread that runs it, so it does not see a request that the function sends from another task.
+///
+/// ```
+/// use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
+/// use backstop_retry::aws::ClientRetries;
+///
+/// // For `aws_sdk_sqs::config::Builder::interceptor`.
+/// let interceptor = SharedInterceptor::new(ClientRetries::Off);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientRetries {
     /// Logs a warning, once in a process.

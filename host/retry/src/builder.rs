@@ -15,8 +15,9 @@ use backstop_records::Recorder;
 
 use crate::budget::Budget;
 use crate::clock::{Clock, TokioClock};
+use crate::decider::{Decider, Native};
 use crate::event::Observer;
-use crate::policy::{Choice, Decider, IntoPolicy, Native};
+use crate::into_policy::{Choice, IntoPolicy};
 use crate::record::Records;
 use crate::retrier::{Ids, Inner, Retrier};
 use crate::run::Options;

@@ -10,6 +10,36 @@ use backstop_core::failure::Timestamp;
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Tells the time and waits. [`TokioClock`] is the default; a test can use tokio's paused time with it, or a [`TestClock`](crate::TestClock) without tokio.
+///
+/// A clock of your own, such as one for another runtime:
+///
+/// ```
+/// use std::time::{Instant, SystemTime, UNIX_EPOCH};
+///
+/// use backstop_retry::failure::Timestamp;
+/// use backstop_retry::{Clock, Retrier, Sleep};
+///
+/// #[derive(Debug)]
+/// struct Threads;
+///
+/// impl Clock for Threads {
+///     fn now(&self) -> Instant {
+///         Instant::now()
+///     }
+///
+///     fn time(&self) -> Timestamp {
+///         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+///         Timestamp(since.as_millis() as u64)
+///     }
+///
+///     fn sleep_until(&self, until: Instant) -> Sleep {
+///         Box::pin(async move { std::thread::sleep(until.saturating_duration_since(Instant::now())) })
+///     }
+/// }
+///
+/// let retrier = Retrier::builder().clock(Threads).build()?;
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The time to measure durations with.
     fn now(&self) -> Instant;

@@ -37,7 +37,13 @@
 //! | limit the retries of many calls together | [`budget`] |
 //! | react to the end of a call | [`RetryError`] |
 //! | watch calls | [`Observer`], [`telemetry`] |
+//! | write a policy in Rust | [`Policy`], [`policy`] |
+//! | record decisions for `backstop policy replay` | [`RetrierBuilder::record`] |
 //! | test without waiting | [`TestClock`] |
+//! | retry calls of the AWS SDK (feature `aws`) | `aws`, for the client's own retries |
+//! | retry HTTP calls (features `reqwest`, `hyper`) | `success`, for responses with an error status |
+//! | retry the requests of a tower service (feature `tower`) | `tower` |
+//! | change the policy while the program runs (features `wasm`, `s3`, `oci`) | `wasm` |
 //!
 //! # What a call costs
 //!
@@ -50,12 +56,13 @@ pub mod budget;
 mod builder;
 mod clock;
 mod deadline;
+mod decider;
 mod describe;
 mod error;
 mod event;
 #[cfg(feature = "aws")]
 mod inside;
-mod policy;
+mod into_policy;
 mod progress;
 mod record;
 mod retrier;
@@ -71,7 +78,7 @@ pub use attempt::Attempt;
 pub use backstop_core::decision;
 pub use backstop_core::failure::{self, Error};
 pub use backstop_core::policy::{
-    DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy, PolicyError, SettingsError,
+    self, DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy, PolicyError, SettingsError,
 };
 pub use backstop_core::policy::{LogLine, PartName};
 pub use backstop_records::{RecordError, Recorder};
@@ -84,7 +91,7 @@ pub use describe::{By, ByTrait, Describe, Describer, describe_by_causes};
 pub use describe::{HttpResponse, RequestError, success};
 pub use error::{End, Ended, RetryError};
 pub use event::{Evaluated, Event, Observer};
-pub use policy::{ByName, ByValue, IntoPolicy, PolicyChoice};
+pub use into_policy::{ByName, ByValue, IntoPolicy, PolicyChoice};
 pub use retrier::{FALLBACK_ATTEMPTS, Retrier};
 pub use run::Run;
 pub use test_clock::TestClock;

@@ -142,7 +142,7 @@ where
 
 /// A policy for tower's own `Retry`.
 ///
-/// The errors stay those of the service; how a call ended is in the events and the metrics of the retrier. tower makes a clone of the policy for each request, so a clone begins anew.
+/// The errors stay those of the service; how a call ended is in the events and the metrics of the retrier. tower makes a clone of the policy for each request, so a clone begins anew. A WebAssembly policy is evaluated on the caller's thread.
 ///
 /// ```
 /// use backstop_retry::Retrier;

@@ -51,7 +51,7 @@ pub use backstop_versions::{
     RolledBack, Source, SourceError, Status, Store, StoreError, WatchError,
 };
 
-use crate::policy::Evaluation;
+use crate::decider::Evaluation;
 use crate::retrier::Retrier;
 
 /// Why a WebAssembly policy can't be used.

@@ -69,7 +69,7 @@ pin_project! {
 }
 
 #[cfg(feature = "wasm")]
-type Deciding = crate::policy::Pending;
+type Deciding = crate::decider::Pending;
 
 /// Policies in Rust are evaluated at once.
 #[cfg(not(feature = "wasm"))]

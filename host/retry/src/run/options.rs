@@ -29,12 +29,48 @@ impl<F, Fut, T, E, D> Run<'_, F, Fut, T, E, D> {
     /// When the result is needed: an instant, a duration from the start of the call, or the time of a Lambda context. See [`Deadline`].
     ///
     /// No attempt starts after it, no wait begins that cannot end before it, and an attempt that is under way is [cut short](Self::interrupt_at_deadline).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use backstop_retry::{Error, Linear, Retrier, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let policy = Linear::default().base(Duration::from_secs(1));
+    /// let retrier = Retrier::builder().policy(policy).clock(clock.clone()).build()?;
+    /// let call = retrier
+    ///     .run(|_| async { Err::<(), _>(Error::new("HTTP 503", "busy")) })
+    ///     .deadline(Duration::from_secs(4));
+    ///
+    /// let error = clock.block_on(call).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "the deadline ended the call after 3 attempts, with 1s left and a delay of 3s: HTTP 503"
+    /// );
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
     pub fn deadline(mut self, deadline: impl Into<Deadline>) -> Self {
         self.options.deadline = Some(deadline.into());
         self
     }
 
     /// The longest that one attempt may take. A longer one is cut short and counts as a failure with the code `Timeout`, which the policy may retry.
+    ///
+    /// ```
+    /// use std::future::pending;
+    /// use std::time::Duration;
+    ///
+    /// use backstop_retry::{Error, Retrier, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+    /// let call = retrier
+    ///     .run(|_| pending::<Result<(), Error>>())
+    ///     .attempt_timeout(Duration::from_secs(1));
+    /// let error = clock.block_on(call).unwrap_err();
+    /// assert_eq!(error.description().unwrap().code, "Timeout");
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.options.attempt_timeout = Some(timeout);
         self

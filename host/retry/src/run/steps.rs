@@ -9,9 +9,9 @@ use backstop_core::failure::{Error, Failure, Milliseconds};
 
 use super::{Cut, Failing, Run, State};
 use crate::attempt::Attempt;
+use crate::decider::{Evaluating, Evaluation};
 use crate::describe::Describer;
 use crate::error::{End, RetryError, State as Ended};
-use crate::policy::{Evaluating, Evaluation};
 use crate::progress::Progress;
 use crate::retrier::Step;
 
