@@ -23,8 +23,8 @@ mod aws_sdk;
 mod by_name;
 mod digest;
 mod failed_attempt;
-mod profile;
 mod part_name;
+mod profile;
 mod standard;
 
 use std::fmt::Debug;
@@ -41,9 +41,9 @@ use crate::text::cut;
 pub use aws_sdk::AwsSdk;
 pub use backstop_backoff::SettingsError;
 pub use by_name::{NAMES, PolicyError, by_name};
-pub use profile::{BudgetName, Profile, UnknownProfile};
 pub use digest::{NoDigest, PolicyDigest};
 pub use part_name::{LogLine, PartName};
+pub use profile::{BudgetName, Profile, UnknownProfile};
 pub use standard::{DecorrelatedJitter, EqualJitter, Formula, FullJitter, Linear, Standard};
 
 /// A policy: answers each failure. The same failure always gets the same answer, since a policy reads no clock and draws no random numbers.
