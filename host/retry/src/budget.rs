@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use backstop_core::decision::ErrorClass;
+use backstop_core::policy::BudgetName;
 use metrics::{Counter, Gauge};
 
 use crate::telemetry;
@@ -80,6 +81,14 @@ impl BudgetSettings {
         refill_per_second: 0.0,
         floor_per_second: 1.0,
     };
+
+    /// The numbers with this name.
+    pub const fn named(name: BudgetName) -> Self {
+        match name {
+            BudgetName::Aws2_0 => Self::AWS_2_0,
+            BudgetName::Aws2_1 => Self::AWS_2_1,
+        }
+    }
 
     fn cost(&self, class: &ErrorClass) -> u32 {
         match class {

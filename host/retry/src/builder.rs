@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use backstop_core::decision::LONGEST_DELAY;
 use backstop_core::failure::Milliseconds;
-use backstop_core::policy::{FullJitter, Policy, PolicyError, SettingsError, by_name};
+use backstop_core::policy::{BudgetName, PolicyError, Profile, SettingsError, by_name};
 use backstop_core::settings::Settings;
 use backstop_records::Recorder;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, BudgetSettings};
 use crate::clock::{Clock, TokioClock};
 use crate::decider::{Decider, Native};
 use crate::event::Observer;
@@ -33,6 +33,7 @@ pub struct RetrierBuilder {
     max_delay: Duration,
     options: Options,
     budget: Option<Budget>,
+    budget_of_profile: Option<BudgetName>,
     observers: Vec<Arc<dyn Observer>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
@@ -81,19 +82,16 @@ impl std::error::Error for BuildError {
 
 impl RetrierBuilder {
     pub(crate) fn new() -> Self {
-        let policy = FullJitter::default()
-            .base(Duration::from_millis(50))
-            .cap(Duration::from_secs(20))
-            .max_attempts(3);
         Self {
             name: "default".to_owned(),
             source: None,
-            policy: Choice::Native(Arc::new(policy)),
+            policy: Choice::Native(Profile::Http.policy()),
             settings: Vec::new(),
             max_attempts: None,
             max_delay: LONGEST_DELAY.as_duration(),
             options: Options::default(),
             budget: None,
+            budget_of_profile: None,
             observers: Vec::new(),
             clock: Arc::new(TokioClock),
             seed: None,
@@ -116,7 +114,7 @@ impl RetrierBuilder {
         self
     }
 
-    /// The policy: a value such as [`FullJitter`], or the name of a built-in one. With the feature `wasm` also a file, a folder of versions, `s3://…` or `oci://…`, with or without a pin.
+    /// The policy: a value such as [`FullJitter`](crate::FullJitter), or the name of a built-in one. With the feature `wasm` also a file, a folder of versions, `s3://…` or `oci://…`, with or without a pin.
     ///
     /// ```
     /// use std::time::Duration;
@@ -131,6 +129,22 @@ impl RetrierBuilder {
     #[must_use]
     pub fn policy<M>(mut self, policy: impl IntoPolicy<M>) -> Self {
         self.policy = policy.into_policy().0;
+        self
+    }
+
+    /// The policy for calls to this service, and a retry budget with the numbers that suit it, unless [`budget`](Self::budget) gives another. Each retrier has a budget of its own, named like the retrier.
+    ///
+    /// ```
+    /// use backstop_retry::{Profile, Retrier};
+    ///
+    /// let retrier = Retrier::builder().name("orders-table").profile(Profile::DynamoDb).build()?;
+    /// assert_eq!(retrier.budget().unwrap().name(), "orders-table");
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.policy = Choice::Native(profile.policy());
+        self.budget_of_profile = Some(profile.budget());
         self
     }
 
@@ -176,7 +190,7 @@ impl RetrierBuilder {
         self
     }
 
-    /// The retry budget, which it shares with every other retrier that has it. Without one, nothing limits the retries of many calls together.
+    /// The retry budget, which it shares with every other retrier that has it. Without one, and without a [`profile`](Self::profile), nothing limits the retries of many calls together.
     #[must_use]
     pub fn budget(mut self, budget: &Budget) -> Self {
         self.budget = Some(budget.clone());
@@ -241,6 +255,9 @@ impl RetrierBuilder {
             self.catalog,
         )?;
         let name: Arc<str> = self.name.into();
+        let of_profile = self.budget_of_profile.map(BudgetSettings::named);
+        let of_profile = || of_profile.map(|settings| Budget::new(&name, settings));
+        let budget = self.budget.or_else(of_profile);
         let seed = self.seed.unwrap_or_else(random_seed);
         Ok(Retrier(Arc::new(Inner {
             source: self.source.unwrap_or_else(|| format!("retrier:{name}")),
@@ -250,7 +267,7 @@ impl RetrierBuilder {
             max_attempts: self.max_attempts,
             max_delay: Milliseconds::from_duration(self.max_delay).min(LONGEST_DELAY),
             options: self.options,
-            budget: self.budget,
+            budget,
             observers: self.observers,
             clock: self.clock,
             ids: Ids::seeded(seed),

@@ -78,7 +78,8 @@ pub use attempt::Attempt;
 pub use backstop_core::decision;
 pub use backstop_core::failure::{self, Error};
 pub use backstop_core::policy::{
-    self, DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy, PolicyError, SettingsError,
+    self, AwsSdk, DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy, PolicyError,
+    Profile, SettingsError,
 };
 pub use backstop_core::policy::{LogLine, PartName};
 pub use backstop_records::{RecordError, Recorder};

@@ -6,7 +6,10 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::error::ErrorMetadata;
-use backstop_core::failure::Milliseconds;
+use backstop_core::decision::Verdict;
+use backstop_core::examples::ordinary_failure;
+use backstop_core::failure::{Failure, Milliseconds};
+use backstop_core::policy::Profile;
 
 use super::*;
 
@@ -81,4 +84,29 @@ fn an_error_without_a_response_has_the_code_of_the_network() {
     }
     let error = Failed::response_error("no JSON", response(200, &[])).describe();
     assert_eq!((&*error.code, error.status), ("EPROTO", Some(200)));
+}
+
+#[test]
+fn the_policy_for_aws_retries_what_the_sdk_retries() {
+    let io = ConnectorError::io(Box::new(io::Error::from(io::ErrorKind::ConnectionReset)));
+    let other = ConnectorError::other("no credentials".into(), None);
+    let service = |code, status| SdkError::service_error(metadata(code), response(status, &[]));
+    for (error, is_retried) in [
+        (Failed::dispatch_failure(io), true),
+        (Failed::timeout_error("slow"), true),
+        (Failed::response_error("no JSON", response(200, &[])), true),
+        (service(Some("ThrottlingException"), 400), true),
+        (service(None, 503), true),
+        (Failed::dispatch_failure(other), false),
+        (Failed::construction_failure("no table"), false),
+        (service(Some("ConditionalCheckFailedException"), 400), false),
+    ] {
+        let failure = Failure {
+            error: error.describe(),
+            ..ordinary_failure()
+        };
+        let answer = Profile::DynamoDb.policy().answer(&failure);
+        let retries = answer.action.verdict() == Verdict::Retry;
+        assert_eq!(retries, is_retried, "{error:?}");
+    }
 }
