@@ -9,7 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop_retry::wasm::{Catalog, Limits, Reload, RollBack, Sandbox};
+use backstop_core::text::chain;
+use backstop_retry::wasm::{
+    Catalog, Limits, PartSpec, Parts, PolicySpec, Reload, RollBack, Sandbox, Source,
+};
 use backstop_retry::{Error, Event, Retrier, RetrierBuilder, TestClock};
 use backstop_tests::bench::Bench;
 use backstop_tests::policies::{AT_WORK, Rule, waits};
@@ -246,4 +249,40 @@ fn settings_reach_the_policy_and_invalid_ones_are_rejected() {
         assert!(error.to_string().contains(expected), "{error}");
     }
     assert!(Path::new(&path).exists());
+}
+
+#[test]
+fn a_composed_policy_and_required_scenarios() {
+    let clock = TestClock::new();
+    let (folder, path) = file(&waits(9));
+    let part = PartSpec {
+        source: Source::parse(&path, Path::new("")).unwrap(),
+        settings: [].into(),
+    };
+    let parts = Parts {
+        backoff: Some(part),
+        ..Parts::default()
+    };
+    let retrier = Retrier::builder()
+        .policy(PolicySpec::Composed(parts))
+        .catalog(catalog())
+        .clock(clock.clone())
+        .max_attempts(2);
+    clock
+        .block_on(retrier.build().unwrap().run(|_| fail()))
+        .unwrap_err();
+    assert_eq!(clock.elapsed(), Duration::from_millis(9));
+
+    let scenarios = folder.path().join("scenarios.toml");
+    let expects = |delay: &str| {
+        let scenario = format!(
+            "[[scenario]]\nname = \"busy\"\nfailure = {{ code = \"HTTP 503\" }}\nexpect = {{ delay = \"{delay}\" }}\n"
+        );
+        std::fs::write(&scenarios, scenario).unwrap();
+        builder(&path).scenarios(&scenarios).build()
+    };
+    let passed = expects("9ms");
+    assert!(passed.is_ok(), "{passed:?}");
+    let refused = chain(&expects("10ms").unwrap_err());
+    assert!(refused.contains("fails the scenario `busy`"), "{refused}");
 }

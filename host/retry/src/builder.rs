@@ -38,7 +38,7 @@ pub struct RetrierBuilder {
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
     #[cfg(feature = "wasm")]
-    catalog: Option<crate::wasm::Catalog>,
+    wasm: crate::wasm::WasmOptions,
 }
 
 /// Why a retrier can't be built.
@@ -96,7 +96,7 @@ impl RetrierBuilder {
             clock: Arc::new(TokioClock),
             seed: None,
             #[cfg(feature = "wasm")]
-            catalog: None,
+            wasm: crate::wasm::WasmOptions::default(),
         }
     }
 
@@ -240,7 +240,15 @@ impl RetrierBuilder {
     #[cfg(feature = "wasm")]
     #[must_use]
     pub fn catalog(mut self, catalog: crate::wasm::Catalog) -> Self {
-        self.catalog = Some(catalog);
+        self.wasm.catalog = Some(catalog);
+        self
+    }
+
+    /// A file of [scenarios](crate::wasm) that every version of its WebAssembly policy must pass before it decides.
+    #[cfg(feature = "wasm")]
+    #[must_use]
+    pub fn scenarios(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.wasm.scenarios = Some(path.into());
         self
     }
 
@@ -252,7 +260,7 @@ impl RetrierBuilder {
             self.policy,
             self.settings,
             #[cfg(feature = "wasm")]
-            self.catalog,
+            self.wasm,
         )?;
         let name: Arc<str> = self.name.into();
         let of_profile = self.budget_of_profile.map(BudgetSettings::named);
@@ -288,13 +296,11 @@ impl RetrierBuilder {
 fn decider(
     choice: Choice,
     settings: Vec<(String, String)>,
-    #[cfg(feature = "wasm")] catalog: Option<crate::wasm::Catalog>,
+    #[cfg(feature = "wasm")] wasm: crate::wasm::WasmOptions,
 ) -> Result<Decider, BuildError> {
     let native = match choice {
         Choice::Native(policy) => {
-            if let Some((name, _)) = settings.into_iter().next() {
-                return Err(BuildError::NotNamed(name));
-            }
+            no_settings(settings)?;
             policy.validate().map_err(BuildError::Settings)?;
             policy
         }
@@ -302,23 +308,26 @@ fn decider(
             Ok(policy) => policy,
             #[cfg(feature = "wasm")]
             Err(PolicyError::Unknown(name)) => {
-                // A source has its own runtime, which async code must not wait for.
-                let load = || crate::wasm::Watched::load(&name, settings.into(), catalog);
-                let loaded = std::thread::scope(|scope| {
-                    let thread = std::thread::Builder::new().name("policy".to_owned());
-                    let thread = thread.spawn_scoped(scope, load);
-                    let thread = thread.map_err(crate::wasm::WasmError::Thread)?;
-                    match thread.join() {
-                        Ok(loaded) => loaded,
-                        Err(panic) => std::panic::resume_unwind(panic),
-                    }
-                });
-                return loaded.map(Decider::Wasm).map_err(BuildError::Wasm);
+                return wasm
+                    .load_named(&name, settings.into())
+                    .map_err(BuildError::Wasm);
             }
             Err(error) => return Err(BuildError::Policy(error)),
         },
+        #[cfg(feature = "wasm")]
+        Choice::Spec(spec) => {
+            no_settings(settings)?;
+            return wasm.load(*spec).map_err(BuildError::Wasm);
+        }
     };
     Ok(Decider::Native(Native::new(native)))
+}
+
+fn no_settings(settings: Vec<(String, String)>) -> Result<(), BuildError> {
+    match settings.into_iter().next() {
+        Some((name, _)) => Err(BuildError::NotNamed(name)),
+        None => Ok(()),
+    }
 }
 
 /// A seed that differs in every process and for every retrier: the standard library draws it from the operating system.

@@ -11,6 +11,8 @@ pub(crate) enum Choice {
     Native(Arc<dyn Policy>),
     /// To be looked up with the settings.
     Named(String),
+    #[cfg(feature = "wasm")]
+    Spec(Box<backstop_versions::PolicySpec>),
 }
 
 /// What a retrier accepts as its policy: a [`Policy`], or the name of a built-in one.
@@ -44,5 +46,17 @@ impl IntoPolicy<ByName> for &str {
 impl IntoPolicy<ByName> for String {
     fn into_policy(self) -> PolicyChoice {
         PolicyChoice(Choice::Named(self))
+    }
+}
+
+/// A specification names the parts of a composed policy.
+#[cfg(feature = "wasm")]
+#[derive(Debug)]
+pub enum BySpec {}
+
+#[cfg(feature = "wasm")]
+impl IntoPolicy<BySpec> for backstop_versions::PolicySpec {
+    fn into_policy(self) -> PolicyChoice {
+        PolicyChoice(Choice::Spec(Box::new(self)))
     }
 }

@@ -92,6 +92,8 @@ pub use describe::{By, ByTrait, Describe, Describer, describe_by_causes};
 pub use describe::{HttpResponse, RequestError, success};
 pub use error::{End, Ended, RetryError};
 pub use event::{Evaluated, Event, Observer};
+#[cfg(feature = "wasm")]
+pub use into_policy::BySpec;
 pub use into_policy::{ByName, ByValue, IntoPolicy, PolicyChoice};
 pub use retrier::{FALLBACK_ATTEMPTS, Retrier};
 pub use run::Run;

@@ -32,26 +32,49 @@
 //! # }
 //! ```
 //!
+//! A policy may be composed of parts, one for each question. A question without a part is answered by the host's default:
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use backstop_retry::Retrier;
+//! use backstop_retry::wasm::{PartSpec, Parts, PolicySpec, Source};
+//!
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let part = |name: &str| -> Result<PartSpec, Box<dyn std::error::Error>> {
+//!     let source = Source::parse(name, Path::new("."))?;
+//!     Ok(PartSpec { source, settings: [("base", "50ms")].into() })
+//! };
+//! let parts = Parts { backoff: Some(part("equal-jitter")?), ..Parts::default() };
+//! let retrier = Retrier::builder().policy(PolicySpec::Composed(parts)).build()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`RetrierBuilder::scenarios`](crate::RetrierBuilder::scenarios) names a file of scenarios that every version must pass before it decides, as `scenarios` in the host's configuration.
+//!
 //! # Untrusted policies
 //!
 //! A program whose `main` starts with [`compiler_process`] compiles policies in a child process with limits on memory and time. Without it, they are compiled in the program itself, where a malicious file can use up both.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use backstop_core::failure::Failure;
 use backstop_core::settings::Settings;
 use backstop_engine::Payload;
-use backstop_versions::{PartSpec, Purpose, Watcher, log_reload};
+use backstop_versions::{Purpose, Watcher, log_reload, scenario};
 
-pub use backstop_engine::{Limits, Sandbox, SandboxError, compiler_process};
+pub use backstop_engine::{Limits, Parts, Sandbox, SandboxError, compiler_process};
+pub use backstop_versions::scenario::ScenarioError;
 pub use backstop_versions::{
-    Catalog, Keys, LivePolicy, NotRolledBack, PolicyError, PolicySpec, Reload, Remotes, RollBack,
-    RolledBack, Source, SourceError, Status, Store, StoreError, WatchError,
+    Catalog, Keys, LivePolicy, NotRolledBack, PartSpec, PolicyError, PolicySpec, Reload, Remotes,
+    RollBack, RolledBack, Source, SourceError, Status, Store, StoreError, WatchError,
 };
 
-use crate::decider::Evaluation;
+use crate::decider::{Decider, Evaluation};
 use crate::retrier::Retrier;
 
 /// Why a WebAssembly policy can't be used.
@@ -63,6 +86,8 @@ pub enum WasmError {
     Sandbox(SandboxError),
     /// The policy is rejected, or its source is unreachable.
     Policy(PolicyError),
+    /// The scenarios that it has to pass can't be used.
+    Scenarios(ScenarioError),
     /// It can't be watched.
     Watch(WatchError),
     /// The thread that loads it ended.
@@ -75,6 +100,7 @@ impl fmt::Display for WasmError {
             Self::Source(error) => error.fmt(f),
             Self::Sandbox(error) => error.fmt(f),
             Self::Policy(error) => error.fmt(f),
+            Self::Scenarios(error) => error.fmt(f),
             Self::Watch(error) => error.fmt(f),
             Self::Thread(_) => f.write_str("can't start a thread to load the policy"),
         }
@@ -87,6 +113,7 @@ impl std::error::Error for WasmError {
             Self::Source(error) => error.source(),
             Self::Sandbox(error) => error.source(),
             Self::Policy(error) => error.source(),
+            Self::Scenarios(error) => error.source(),
             Self::Watch(error) => error.source(),
             Self::Thread(error) => Some(error),
         }
@@ -114,34 +141,52 @@ pub fn default_catalog() -> Result<Catalog, SandboxError> {
     Ok(catalog)
 }
 
-/// A policy that is watched for as long as the retrier lives.
-pub(crate) struct Watched {
-    pub(crate) policy: Arc<LivePolicy>,
-    _watcher: Watcher,
+/// How a WebAssembly policy is loaded.
+#[derive(Default)]
+pub(crate) struct WasmOptions {
+    pub(crate) catalog: Option<Catalog>,
+    pub(crate) scenarios: Option<PathBuf>,
 }
 
-impl Watched {
+impl WasmOptions {
     /// Loads the policy with this name. Blocks.
-    pub(crate) fn load(
-        name: &str,
-        settings: Settings,
-        catalog: Option<Catalog>,
-    ) -> Result<Self, WasmError> {
+    pub(crate) fn load_named(self, name: &str, settings: Settings) -> Result<Decider, WasmError> {
         let source = Source::parse(name, Path::new("")).map_err(WasmError::Source)?;
-        let catalog = match catalog {
+        self.load(PolicySpec::Single(PartSpec { source, settings }))
+    }
+
+    /// Loads this policy, on a thread of its own: a source has its own runtime, which async code must not wait for. Blocks.
+    pub(crate) fn load(self, spec: PolicySpec) -> Result<Decider, WasmError> {
+        let thread = thread::Builder::new().name("policy".to_owned());
+        let loading = thread.spawn(|| self.load_here(spec));
+        match loading.map_err(WasmError::Thread)?.join() {
+            Ok(loaded) => loaded.map(Decider::Wasm),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    fn load_here(self, spec: PolicySpec) -> Result<Watched, WasmError> {
+        let catalog = match self.catalog {
             Some(catalog) => catalog,
             None => default_catalog().map_err(WasmError::Sandbox)?,
         };
-        let spec = PolicySpec::Single(PartSpec { source, settings });
-        let policy = LivePolicy::load(catalog, spec).map_err(WasmError::Policy)?;
+        let check = self.scenarios.as_deref().map(scenario::required);
+        let check = check.transpose().map_err(WasmError::Scenarios)?;
+        let policy = LivePolicy::checked(catalog, spec, check).map_err(WasmError::Policy)?;
         let report = |policy: &LivePolicy, reload| log_reload(Purpose::Live, policy, reload);
         let watcher =
             Watcher::start(vec![Arc::clone(&policy)], report).map_err(WasmError::Watch)?;
-        Ok(Self {
+        Ok(Watched {
             policy,
             _watcher: watcher,
         })
     }
+}
+
+/// A policy that is watched for as long as the retrier lives.
+pub(crate) struct Watched {
+    pub(crate) policy: Arc<LivePolicy>,
+    _watcher: Watcher,
 }
 
 impl fmt::Debug for Watched {
