@@ -1,0 +1,110 @@
+//! The time that a call takes: one that succeeds at once, and one that fails twice. The clock is paused, so that no delay counts.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::io;
+use std::time::Duration;
+
+use backstop_core::clock;
+use backstop_retry::{Budget, BudgetSettings};
+use tower::{Service, service_fn};
+
+use crate::sides::{by_hand, retrier, with_backon, with_tower};
+
+const ROUNDS: usize = 15;
+
+/// The failures before the success.
+#[derive(Clone, Copy)]
+struct Call {
+    failures: u32,
+    calls: u32,
+}
+
+/// The function that is called: fails so often, then succeeds.
+async fn function(failures_left: &Cell<u32>) -> Result<u32, io::Error> {
+    match black_box(failures_left.get()) {
+        0 => Ok(7),
+        left => {
+            failures_left.set(left - 1);
+            Err(io::Error::from(io::ErrorKind::ConnectionReset))
+        }
+    }
+}
+
+/// Prints the times of all sides.
+pub(crate) fn compare() {
+    println!("nanoseconds for a call");
+    println!(
+        "  {:<28} {:>18} {:>18}",
+        "", "succeeds at once", "fails twice"
+    );
+    let sides = [
+        "by hand",
+        "backon",
+        "tower",
+        "Backstop",
+        "Backstop, with a budget",
+    ];
+    let cases = [(0, 20_000), (2, 2_000)].map(|(failures, calls)| Call { failures, calls });
+    let mut best = [[f64::INFINITY; 2]; 5];
+    for _ in 0..ROUNDS {
+        for (side, best) in sides.iter().zip(&mut best) {
+            for (call, best) in cases.iter().zip(best) {
+                *best = best.min(nanoseconds(side, *call));
+            }
+        }
+    }
+    for (side, [at_once, twice]) in sides.iter().zip(best) {
+        println!("  {side:<28} {at_once:>15.0} ns {twice:>15.0} ns");
+    }
+    let fastest = best
+        .iter()
+        .take(3)
+        .map(|[at_once, _]| *at_once)
+        .fold(f64::INFINITY, f64::min);
+    let ours = best
+        .iter()
+        .skip(3)
+        .map(|[at_once, _]| *at_once)
+        .fold(0.0, f64::max);
+    println!(
+        "  a success costs {:.0} ns more than the best   goal: 1000 or less",
+        ours - fastest
+    );
+}
+
+fn nanoseconds(side: &str, call: Call) -> f64 {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    let took = runtime.block_on(timed(side, call));
+    took.as_secs_f64() * 1e9 / f64::from(call.calls)
+}
+
+async fn timed(side: &str, call: Call) -> Duration {
+    let plain = retrier(None);
+    // More than the calls take.
+    let budget = Budget::new(
+        "bench",
+        BudgetSettings {
+            capacity: u32::MAX,
+            ..BudgetSettings::AWS_2_1
+        },
+    );
+    let limited = retrier(Some(&budget));
+    let start = clock::instant();
+    for _ in 0..call.calls {
+        let left = &Cell::new(call.failures);
+        let value = match side {
+            "by hand" => by_hand(|| function(left)).await.unwrap(),
+            "backon" => with_backon(|| function(left)).await.unwrap(),
+            "tower" => {
+                let mut service = with_tower(service_fn(|()| function(left)));
+                service.call(()).await.unwrap()
+            }
+            "Backstop" => plain.run(|_| function(left)).await.unwrap(),
+            _ => limited.run(|_| function(left)).await.unwrap(),
+        };
+        black_box(value);
+    }
+    start.elapsed()
+}

@@ -1,0 +1,79 @@
+//! The memory that a call takes while it waits for its second attempt.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+
+use backstop_retry::{Budget, BudgetSettings};
+use tower::{Service, service_fn};
+
+use crate::sides::{by_hand, retrier, with_backon, with_tower};
+
+const CALLS: usize = 10_000;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, with a count of the bytes that are allocated.
+pub(crate) struct Counting;
+
+#[expect(
+    unsafe_code,
+    reason = "an allocator is unsafe; this one passes everything on"
+)]
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller guarantees.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller guarantees.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+async fn fails() -> Result<(), io::Error> {
+    Err(io::Error::from(io::ErrorKind::ConnectionReset))
+}
+
+/// Prints the memory of all sides.
+pub(crate) fn compare() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    let _entered = runtime.enter();
+    let budget = Budget::new(
+        "bench",
+        BudgetSettings {
+            capacity: u32::MAX,
+            ..BudgetSettings::AWS_2_1
+        },
+    );
+    let (plain, limited) = (retrier(None), retrier(Some(&budget)));
+    println!("\nbytes of a call that waits for its second attempt, its future included");
+    print("by hand", || by_hand(fails));
+    print("backon", || with_backon(fails));
+    print("tower", || with_tower(service_fn(|()| fails())).call(()));
+    print("Backstop", || plain.run(|_| fails()));
+    print("Backstop, with a budget", || limited.run(|_| fails()));
+}
+
+fn print<F: Future>(side: &str, call: impl Fn() -> F) {
+    let mut waiting: Vec<Pin<Box<F>>> = Vec::with_capacity(CALLS);
+    let before = ALLOCATED.load(Ordering::Relaxed);
+    // Some delays are zero.
+    while waiting.len() < CALLS {
+        let mut call = Box::pin(call());
+        let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if polled.is_pending() {
+            waiting.push(call);
+        }
+    }
+    let bytes = ALLOCATED.load(Ordering::Relaxed) - before;
+    println!("  {side:<28} {:>15}", bytes / CALLS);
+}
