@@ -33,12 +33,14 @@ pub enum Fault {
     Cut,
     /// Carried out, and answered a second late.
     Slow,
-    /// Half of a batch is not carried out and reported as failed, the receiver's fault.
+    /// Half of a batch is not carried out and reported as failed, the receiver's fault; for DynamoDB, as unprocessed.
     FailedInPart,
     /// Half of a batch is not carried out and reported as throttled, the sender's fault.
     ThrottledInPart,
     /// Carried out, but half of a batch is in neither list of the response.
     Unanswered,
+    /// Carried out, and answered with the entries in reverse order.
+    Reversed,
     /// Never answered, and not carried out.
     Hanging,
 }
@@ -158,6 +160,7 @@ async fn forward(
                 .await
         }
         Fault::Unanswered => to.carry_out_half(&headers, &body, None).await,
+        Fault::Reversed => to.carry_out_reversed(&headers, body).await,
     }
 }
 
@@ -184,7 +187,8 @@ impl Upstream {
             Ok(answer) => {
                 let mut response = Response::builder().status(answer.status());
                 for (name, value) in answer.headers().iter().filter(|(name, _)| {
-                    name.as_str().starts_with("x-amz")
+                    // The checksum of DynamoDB's answer is wrong for a rewritten one.
+                    name.as_str().starts_with("x-amz") && *name != "x-amz-crc32"
                         || ["content-type", "etag"].contains(&name.as_str())
                 }) {
                     response = response.header(name, value);
@@ -205,6 +209,9 @@ impl Upstream {
         failed: Option<(&str, bool)>,
     ) -> Response<Body> {
         let mut request: Value = serde_json::from_slice(body).unwrap_or_default();
+        if request.get("RequestItems").is_some() && failed.is_some() {
+            return self.carry_out_half_of_writes(headers, request).await;
+        }
         let Some(entries) = request.get("Entries").and_then(Value::as_array).cloned() else {
             return self.carry_out(headers, body.clone()).await;
         };
@@ -237,6 +244,56 @@ impl Upstream {
         }
         Response::from_parts(parts, Body::from(answer.to_string()))
     }
+}
+
+impl Upstream {
+    /// Every other write of DynamoDB is left out of the request and reported as unprocessed.
+    async fn carry_out_half_of_writes(
+        &self,
+        headers: &HeaderMap,
+        mut request: Value,
+    ) -> Response<Body> {
+        let mut unprocessed = serde_json::Map::new();
+        for (table, writes) in request["RequestItems"].as_object_mut().unwrap() {
+            let all = writes.as_array().cloned().unwrap_or_default();
+            let (done, left): (Vec<_>, Vec<_>) =
+                all.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
+            let strip = |pairs: Vec<(usize, Value)>| -> Vec<Value> {
+                pairs.into_iter().map(|(_, write)| write).collect()
+            };
+            *writes = strip(done).into();
+            let left = strip(left);
+            if !left.is_empty() {
+                unprocessed.insert(table.clone(), left.into());
+            }
+        }
+        let answer = self.carry_out(headers, request.to_string().into()).await;
+        rewrite(answer, |answer| {
+            answer["UnprocessedItems"] = unprocessed.into();
+        })
+        .await
+    }
+
+    async fn carry_out_reversed(&self, headers: &HeaderMap, body: Bytes) -> Response<Body> {
+        let answer = self.carry_out(headers, body).await;
+        rewrite(answer, |answer| {
+            for list in ["Successful", "Failed"] {
+                if let Some(entries) = answer.get_mut(list).and_then(Value::as_array_mut) {
+                    entries.reverse();
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// The answer with its JSON changed.
+async fn rewrite(answer: Response<Body>, change: impl FnOnce(&mut Value)) -> Response<Body> {
+    let (parts, body) = answer.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await;
+    let mut answer: Value = serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
+    change(&mut answer);
+    Response::from_parts(parts, Body::from(answer.to_string()))
 }
 
 fn id(entry: &Value) -> String {

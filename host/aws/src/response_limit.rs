@@ -11,6 +11,9 @@ use http_body_util::Limited;
 /// The largest response of SQS, in bytes: ten messages of 1 MiB, where JSON may escape each character as six.
 const SQS: usize = 64 << 20;
 
+/// The largest response of DynamoDB, in bytes: a request of 16 MB that is unprocessed, with a margin for its JSON.
+const DYNAMODB: usize = 64 << 20;
+
 /// The largest response of Lambda, in bytes: 6 MiB from a function, with a margin.
 const LAMBDA: usize = 16 << 20;
 
@@ -26,6 +29,9 @@ pub struct ResponseLimit {
 impl ResponseLimit {
     /// For SQS: 64 MiB.
     pub const SQS: Self = Self { success: SQS };
+
+    /// For DynamoDB: 64 MiB.
+    pub const DYNAMODB: Self = Self { success: DYNAMODB };
 
     /// For Lambda: 16 MiB.
     pub const LAMBDA: Self = Self { success: LAMBDA };

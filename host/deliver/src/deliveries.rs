@@ -334,6 +334,7 @@ impl<T: Target, S: Stream<Item = T::Entry>> Deliveries<T, S> {
 
     fn accept(&mut self, entry: T::Entry, now: Instant) {
         let target = &self.settings.target;
+        let entry = target.prepare(entry);
         let (bytes, most) = (target.size(&entry), target.limits().entry_bytes);
         let meta = Meta {
             index: self.counts.entries,

@@ -2,7 +2,7 @@
 //!
 //! A [`Delivery`] takes a stream of entries and gives a stream of [outcomes](Outcome), one for each entry. It splits by count and size, keeps several requests in flight, and takes no more from its input than it can work on. Each failed entry has its own attempt and its own due time under a retry policy. Entries of one group stay in order.
 //!
-//! A [`Target`] is the service.
+//! A [`Target`] is the service: a queue of SQS with the feature `sqs`, a table of DynamoDB with the feature `dynamodb`, or one of your own.
 //!
 //! ```
 //! use backstop_core::policy::FullJitter;
@@ -30,8 +30,12 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(feature = "aws")]
+mod aws;
 mod deliveries;
 mod delivery;
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
 mod held;
 #[cfg(test)]
 mod laws_tests;
@@ -39,8 +43,12 @@ mod outcome;
 mod schedule;
 #[cfg(test)]
 mod service_tests;
+#[cfg(feature = "sqs")]
+pub mod sqs;
 mod target;
 
+#[cfg(feature = "aws")]
+pub use aws::OpenError;
 pub use deliveries::Deliveries;
 pub use delivery::{AfterFailure, Delivery};
 pub use outcome::{Counts, Outcome, Report, Status, Undelivered};

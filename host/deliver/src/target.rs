@@ -130,6 +130,11 @@ pub trait Target: Send + Sync + 'static {
         None
     }
 
+    /// Completes an entry that was just taken from the input, before anything else. What it sets, such as an id, is the same in every attempt and in the outcome.
+    fn prepare(&self, entry: Self::Entry) -> Self::Entry {
+        entry
+    }
+
     /// What happens to an entry whose group has another entry that is not yet settled.
     fn duplicates(&self) -> Duplicates {
         Duplicates::Separate

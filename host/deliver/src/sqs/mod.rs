@@ -1,0 +1,199 @@
+//! Delivery to SQS queues, standard and FIFO.
+//!
+//! An entry is the SDK's own type. [`message`] starts one:
+//!
+//! ```no_run
+//! use backstop_deliver::Delivery;
+//! use backstop_deliver::sqs::{Queue, message};
+//! use futures_util::stream;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = aws_config::load_from_env().await;
+//! let queue = Queue::open(&config, "https://sqs.eu-west-1.amazonaws.com/123456789012/orders").await?;
+//! let entries = (0..1_000_000).map(|order| message(format!("order {order}")).build().unwrap());
+//! let report = Delivery::new(queue).send(stream::iter(entries)).await?;
+//! for outcome in &report.undelivered {
+//!     eprintln!("{}: {:?}", outcome.entry.message_body(), outcome.status);
+//! }
+//! # Ok(()) }
+//! ```
+
+mod size;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_config::SdkConfig;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::builders::SendMessageBatchRequestEntryBuilder;
+use aws_sdk_sqs::types::{QueueAttributeName as Q, SendMessageBatchRequestEntry};
+use backstop_aws::{Endpoint, ResponseLimit};
+use backstop_core::failure::Error;
+
+use crate::aws::{OpenError, client, entry_result, open_error, request_error};
+use crate::target::{EntryResult, Group, Limits, RequestError, Target};
+
+pub use size::size;
+
+/// The most messages of one request.
+const ENTRIES: usize = 10;
+
+/// The most bytes of one request, and the most that a queue can be set to accept in one message.
+const BYTES: usize = 1 << 20;
+
+/// Starts an entry with this body. Its id, which the SDK asks for, is replaced in each request.
+///
+/// ```
+/// use backstop_deliver::sqs::message;
+/// let entry = message("order 7").message_group_id("customer 3").build().unwrap();
+/// assert_eq!(entry.message_body(), "order 7");
+/// ```
+pub fn message(body: impl Into<String>) -> SendMessageBatchRequestEntryBuilder {
+    SendMessageBatchRequestEntry::builder()
+        .id("0")
+        .message_body(body)
+}
+
+/// A queue in SQS that messages are delivered to.
+///
+/// In a FIFO queue, the messages of one message group are sent in their order, each after the one before is settled, since one request can accept the second of two messages and fail the first. Many groups are therefore faster than a few. A message without a deduplication id gets one, unless the queue makes it from the body; it stays the same in every attempt, so that SQS drops repetitions for five minutes.
+#[derive(Debug)]
+pub struct Queue {
+    client: Client,
+    endpoint: Endpoint,
+    url: String,
+    arn: String,
+    limits: Limits,
+    fifo: bool,
+    deduplicates_by_body: bool,
+    /// Two parts of new deduplication ids: one for this queue object, and a counter.
+    unique: (u64, u64),
+    next: AtomicU64,
+}
+
+/// What the service says about a delivered message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The message's id.
+    pub message_id: String,
+    /// Its place in its message group.
+    pub sequence_number: Option<String>,
+}
+
+impl Queue {
+    /// Reads the queue's attributes: its kind, and the largest message. Needs `sqs:GetQueueAttributes` and `sqs:SendMessage`.
+    pub async fn open(config: &SdkConfig, url: &str) -> Result<Self, OpenError> {
+        let endpoint = Endpoint::of("SQS", config);
+        let client = client!(aws_sdk_sqs, config, ResponseLimit::SQS);
+        let response = client
+            .get_queue_attributes()
+            .queue_url(url)
+            .attribute_names(Q::All)
+            .send()
+            .await
+            .map_err(|error| open_error(url, "GetQueueAttributes", &endpoint, &error))?;
+        let attributes = response.attributes.unwrap_or_default();
+        let is_true = |name| attributes.get(&name).is_some_and(|value| value == "true");
+        let most = attributes.get(&Q::MaximumMessageSize);
+        let most = most.and_then(|bytes| bytes.parse().ok()).unwrap_or(BYTES);
+        let most = BYTES.min(most);
+        let state = RandomState::new();
+        Ok(Self {
+            limits: Limits {
+                entries: ENTRIES,
+                bytes: most,
+                entry_bytes: most,
+            },
+            fifo: is_true(Q::FifoQueue) || url.ends_with(".fifo"),
+            deduplicates_by_body: is_true(Q::ContentBasedDeduplication),
+            arn: attributes
+                .get(&Q::QueueArn)
+                .cloned()
+                .unwrap_or_else(|| url.to_owned()),
+            client,
+            endpoint,
+            url: url.to_owned(),
+            unique: (state.hash_one(1), state.hash_one(2)),
+            next: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether it is a FIFO queue.
+    pub const fn is_fifo(&self) -> bool {
+        self.fifo
+    }
+
+    /// Whether the queue makes the deduplication id of a message from its body.
+    pub const fn deduplicates_by_body(&self) -> bool {
+        self.deduplicates_by_body
+    }
+}
+
+impl Target for Queue {
+    type Entry = SendMessageBatchRequestEntry;
+    type Receipt = Receipt;
+
+    fn source(&self) -> &str {
+        &self.arn
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn size(&self, entry: &Self::Entry) -> usize {
+        size(entry)
+    }
+
+    fn group(&self, entry: &Self::Entry) -> Option<Group> {
+        let group = entry.message_group_id.as_ref().filter(|_| self.fifo);
+        group.map(Group::new)
+    }
+
+    fn prepare(&self, mut entry: Self::Entry) -> Self::Entry {
+        if self.fifo && !self.deduplicates_by_body && entry.message_deduplication_id.is_none() {
+            let (first, second) = self.unique;
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let id = format!("{first:016x}{second:016x}-{number}");
+            entry.message_deduplication_id = Some(id);
+        }
+        entry
+    }
+
+    async fn send(
+        &self,
+        entries: &[Self::Entry],
+    ) -> Result<Vec<EntryResult<Receipt>>, RequestError> {
+        let numbered = entries.iter().enumerate().map(|(id, entry)| {
+            let mut entry = entry.clone();
+            entry.id = id.to_string();
+            entry
+        });
+        let response = self
+            .client
+            .send_message_batch()
+            .queue_url(&self.url)
+            .set_entries(Some(numbered.collect()))
+            .send()
+            .await
+            .map_err(|error| request_error(&self.endpoint, &error))?;
+        let mut results = HashMap::with_capacity(entries.len());
+        for sent in response.successful {
+            let receipt = Receipt {
+                message_id: sent.message_id,
+                sequence_number: sent.sequence_number,
+            };
+            results.insert(sent.id, EntryResult::Delivered(receipt));
+        }
+        for failed in response.failed {
+            let error = Error::new(failed.code, failed.message.unwrap_or_default());
+            results.insert(failed.id, entry_result(error, failed.sender_fault));
+        }
+        let result = |id: usize| results.remove(&id.to_string());
+        let results = (0..entries.len()).map(result);
+        Ok(results
+            .map(|result| result.unwrap_or(EntryResult::Unanswered))
+            .collect())
+    }
+}
