@@ -3,5 +3,6 @@
 mod deployment;
 mod functions;
 mod hold_in_memory;
+mod retrier;
 mod retries;
 mod retries_in_memory;

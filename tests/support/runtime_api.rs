@@ -21,7 +21,7 @@ use tokio::time::timeout;
 /// The function ARN of every invocation.
 const ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:retries";
 
-/// How long an invocation may take: its deadline, and the limit of the test.
+/// How long an invocation may take unless a test sets another time, and how long a test waits.
 const TIME: Duration = Duration::from_secs(60);
 
 /// What a handler made of an event: its response, or the error that it reported.
@@ -47,11 +47,18 @@ struct Shared {
     asked: watch::Sender<Option<Instant>>,
     handed_over: AtomicU64,
     under_way: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    /// How long an invocation may take.
+    time: Duration,
 }
 
 impl RuntimeApi {
     /// Starts it, before the process requests its first event.
     pub async fn start() -> Self {
+        Self::with_time(TIME).await
+    }
+
+    /// Starts it for a function with this timeout.
+    pub async fn with_time(time: Duration) -> Self {
         let (events, waiting) = mpsc::unbounded_channel();
         let (asking, asked) = watch::channel(None);
         let shared = Arc::new(Shared {
@@ -59,6 +66,7 @@ impl RuntimeApi {
             asked: asking,
             handed_over: AtomicU64::default(),
             under_way: Mutex::default(),
+            time,
         });
         let invocation = "/2018-06-01/runtime/invocation";
         let router = Router::new()
@@ -111,7 +119,7 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response<Body> {
         .header("content-type", "application/json")
         .header(
             "Lambda-Runtime-Deadline-Ms",
-            clock::now().plus(TIME).0.to_string(),
+            clock::now().plus(shared.time).0.to_string(),
         )
         .header("Lambda-Runtime-Aws-Request-Id", id)
         .header("Lambda-Runtime-Invoked-Function-Arn", ARN)

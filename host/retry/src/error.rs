@@ -8,6 +8,8 @@ use backstop_core::decision::{Action, DecidedBy, Decision};
 use backstop_core::failure::{Error, Milliseconds};
 pub use backstop_records::End;
 
+use crate::describe::Describe;
+
 /// Why a call ended without success. The function's own last error is inside: [`into_inner`](Self::into_inner).
 ///
 /// ```
@@ -237,6 +239,42 @@ impl<E: fmt::Debug> fmt::Debug for Ended<E> {
             .field("decision", &self.0.decision)
             .field("time_left", &self.0.time_left)
             .finish()
+    }
+}
+
+/// The last failure, as a policy receives it, with the call's end in its message: for a handler of a queue, a Lambda function, or a retrier around this one. Its details have `attempts` and `end`.
+///
+/// The code is the one of the last failure, so that what is worth a retry there is worth one here. If there was no failure, since the deadline had passed before the first attempt, it is `Timeout`.
+impl<E> From<&RetryError<E>> for Error {
+    fn from(error: &RetryError<E>) -> Self {
+        let last = error.description().cloned();
+        let last = last.unwrap_or_else(|| Self::new("Timeout", ""));
+        let message = match last.message.as_str() {
+            "" => error.to_string(),
+            message => format!("{error}: {message}"),
+        };
+        let mut details = last.details;
+        details.push(("attempts".to_owned(), error.attempts().to_string()));
+        details.push(("end".to_owned(), error.end().to_string()));
+        Self {
+            message,
+            details,
+            ..last
+        }
+        .within_bounds()
+    }
+}
+
+/// See the conversion from a reference: for `?` in a handler.
+impl<E> From<RetryError<E>> for Error {
+    fn from(error: RetryError<E>) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl<E> Describe for RetryError<E> {
+    fn describe(&self) -> Error {
+        self.into()
     }
 }
 

@@ -37,6 +37,7 @@
 //! | limit the retries of many calls together | [`budget`] |
 //! | react to the end of a call | [`RetryError`] |
 //! | watch calls | [`Observer`], [`telemetry`] |
+//! | send metrics to CloudWatch from a Lambda function | [`Emf`] |
 //! | write a policy in Rust | [`Policy`], [`policy`] |
 //! | record decisions for `backstop policy replay` | [`RetrierBuilder::record`] |
 //! | test without waiting | [`TestClock`] |
@@ -58,6 +59,7 @@ mod clock;
 mod deadline;
 mod decider;
 mod describe;
+mod emf;
 mod error;
 mod event;
 #[cfg(feature = "aws")]
@@ -90,6 +92,7 @@ pub use deadline::Deadline;
 pub use describe::{By, ByTrait, Describe, Describer, describe_by_causes};
 #[cfg(feature = "hyper")]
 pub use describe::{HttpResponse, RequestError, success};
+pub use emf::Emf;
 pub use error::{End, Ended, RetryError};
 pub use event::{Evaluated, Event, Observer};
 #[cfg(feature = "wasm")]
