@@ -14,6 +14,12 @@ use crate::telemetry;
 /// How long an urgent request waits for others to share its batch.
 const PROMPT: Duration = Duration::from_millis(10);
 
+/// The most batches of deletes, and of changes, under way at the same time: 48 polls behind 10 ms of latency need this many.
+const SMALL_BATCHES: usize = 64;
+
+/// The most batches of messages under way at the same time: each can have 1 MiB.
+const LARGE_BATCHES: usize = 16;
+
 /// A counter.
 #[derive(Debug)]
 pub struct Count {
@@ -70,12 +76,16 @@ impl Requests {
 }
 
 impl Entry for ReceiptHandle {
+    const CONCURRENT: usize = SMALL_BATCHES;
+
     fn size(&self) -> usize {
         self.0.len()
     }
 }
 
 impl Entry for (ReceiptHandle, VisibilityTimeout) {
+    const CONCURRENT: usize = SMALL_BATCHES;
+
     fn size(&self) -> usize {
         self.0.0.len()
     }
@@ -85,6 +95,8 @@ impl Entry for (ReceiptHandle, VisibilityTimeout) {
 type Submitted = (Outgoing, Instant);
 
 impl Entry for Submitted {
+    const CONCURRENT: usize = LARGE_BATCHES;
+
     fn size(&self) -> usize {
         self.0.size()
     }

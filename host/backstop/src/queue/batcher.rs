@@ -12,9 +12,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
 
-/// The most batches in flight at once.
-const CONCURRENT: usize = 64;
-
 /// The delays between retries.
 const BACKOFF: Backoff = Backoff::milliseconds(50, 5_000);
 
@@ -34,6 +31,9 @@ pub(crate) enum SubmitError {
 
 /// An entry of a batch.
 pub(super) trait Entry: Clone + Send + 'static {
+    /// The most batches under way at the same time.
+    const CONCURRENT: usize;
+
     /// The bytes that it adds to the size of a request.
     fn size(&self) -> usize;
 }
@@ -62,7 +62,7 @@ struct Pending<E> {
 }
 
 impl<E: Entry> Batcher<E> {
-    /// Starts the task. An entry waits for at most `linger` until its batch is sent.
+    /// Starts the task. An entry waits for at most `linger` until its batch is sent, or for longer while [`Entry::CONCURRENT`] batches are under way.
     pub(super) fn start(linger: Duration, request: Request<E>) -> Self {
         let (entries, pending) = mpsc::channel(1_000);
         tokio::spawn(collect(pending, linger, request));
@@ -86,7 +86,7 @@ async fn collect<E: Entry>(
     linger: Duration,
     request: Request<E>,
 ) {
-    let permits = Arc::new(Semaphore::new(CONCURRENT));
+    let permits = Arc::new(Semaphore::new(E::CONCURRENT));
     let mut next = entries.recv().await;
     while let Some(first) = next.take() {
         let until = Instant::now() + linger;
@@ -192,6 +192,8 @@ mod tests {
     struct Sized(u32, usize);
 
     impl Entry for Sized {
+        const CONCURRENT: usize = 4;
+
         fn size(&self) -> usize {
             self.1
         }
