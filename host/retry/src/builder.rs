@@ -24,6 +24,23 @@ use crate::run::Options;
 use crate::telemetry::Metrics;
 
 /// Builds a [`Retrier`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use backstop_retry::{Budget, DecorrelatedJitter, Retrier};
+///
+/// let policy = DecorrelatedJitter::default().base(Duration::from_millis(20));
+/// let retrier = Retrier::builder()
+///     .name("orders-table")
+///     .policy(policy)
+///     .max_attempts(5)
+///     .attempt_timeout(Duration::from_millis(500))
+///     .budget(&Budget::aws_2_1())
+///     .build()?;
+/// assert_eq!(retrier.name(), "orders-table");
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
 pub struct RetrierBuilder {
     name: String,
     source: Option<String>,
@@ -41,7 +58,15 @@ pub struct RetrierBuilder {
     wasm: crate::wasm::WasmOptions,
 }
 
-/// Why a retrier can't be built.
+/// Why a retrier can't be built. The text names the setting and what is expected.
+///
+/// ```
+/// use backstop_retry::{BuildError, Retrier};
+///
+/// let refused = Retrier::builder().policy("full-jitter").set("bass", "2s").build().unwrap_err();
+/// assert!(matches!(refused, BuildError::Policy(_)));
+/// assert!(refused.to_string().contains("unknown setting `bass`"));
+/// ```
 #[derive(Debug)]
 pub enum BuildError {
     /// No built-in policy has this name, or it rejects its settings.

@@ -42,6 +42,22 @@ pub enum RetryError<E> {
 }
 
 /// The state of a call at its end.
+///
+/// ```
+/// use backstop_retry::decision::ErrorClass;
+/// use backstop_retry::{Error, Retrier, TestClock};
+///
+/// let clock = TestClock::new();
+/// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+/// let call = retrier.run(|_| async { Err::<(), _>(Error::new("ThrottlingException", "slow down")) });
+/// let error = clock.block_on(call).unwrap_err();
+///
+/// let ended = error.ended();
+/// assert_eq!(ended.attempts(), 3);
+/// assert_eq!(ended.decision().unwrap().class, ErrorClass::Throttled);
+/// assert_eq!(ended.time_left(), None);
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
 pub struct Ended<E>(Box<State<E>>);
 
 pub(crate) struct State<E> {

@@ -77,6 +77,23 @@ pub enum Event<'a> {
 }
 
 /// A decision, and where it comes from.
+///
+/// ```
+/// use backstop_retry::{Error, Event, Retrier, TestClock};
+///
+/// let clock = TestClock::new();
+/// let retrier = Retrier::builder()
+///     .clock(clock.clone())
+///     .observe(|event: &Event<'_>| {
+///         if let Event::Retrying { evaluated, .. } = event {
+///             assert_eq!(evaluated.decision.class.to_string(), "transient");
+///             assert_eq!(evaluated.fuel, 0, "a policy in Rust");
+///         }
+///     })
+///     .build()?;
+/// clock.block_on(retrier.run(|_| async { Err::<(), _>(Error::new("HTTP 503", "")) })).unwrap_err();
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluated {
     /// The decision: the policy's, or the fallback's for a broken policy.

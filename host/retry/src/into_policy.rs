@@ -17,7 +17,17 @@ pub(crate) enum Choice {
 
 /// What a retrier accepts as its policy: a [`Policy`], or the name of a built-in one.
 ///
-/// `M` only keeps the two apart.
+/// `M` only keeps the two apart. By name, and as a value:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use backstop_retry::{Linear, Retrier};
+///
+/// Retrier::builder().policy("equal-jitter").set("base", "50ms").build()?;
+/// Retrier::builder().policy(Linear::default().base(Duration::from_millis(50))).build()?;
+/// # Ok::<(), backstop_retry::BuildError>(())
+/// ```
 pub trait IntoPolicy<M> {
     /// The policy.
     fn into_policy(self) -> PolicyChoice;

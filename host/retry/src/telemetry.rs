@@ -30,6 +30,13 @@ pub struct Metric {
 }
 
 /// All metrics of this crate, in the order of the documentation.
+///
+/// ```
+/// use backstop_retry::telemetry::METRICS;
+///
+/// let counters = METRICS.iter().filter(|metric| metric.kind == "counter");
+/// assert!(counters.map(|metric| metric.name).all(|name| name.ends_with("_total")));
+/// ```
 pub const METRICS: &[Metric] = &[
     Metric {
         name: ATTEMPTS,

@@ -120,7 +120,7 @@ impl std::error::Error for WasmError {
     }
 }
 
-/// What the retriers of this program share unless they are told otherwise: a sandbox with the default limits, and the user's cache directory, if it can be used.
+/// What the retriers of this program share unless [`RetrierBuilder::catalog`](crate::RetrierBuilder::catalog) gives them another: a sandbox with the default limits, and the user's cache directory, if it can be used.
 pub fn default_catalog() -> Result<Catalog, SandboxError> {
     static SHARED: Mutex<Option<Catalog>> = Mutex::new(None);
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,26 @@ use backstop_core::retry_after::retry_after;
 
 use super::Describe;
 
-/// A response of an HTTP client.
+/// A response of an HTTP client, for [`success`]. hyper's and reqwest's implement it; for another client:
+///
+/// ```
+/// use backstop_retry::{Describe, HttpResponse, RequestError};
+///
+/// struct Response(u16);
+///
+/// impl HttpResponse for Response {
+///     fn status(&self) -> u16 {
+///         self.0
+///     }
+///
+///     fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+///         [("retry-after", "7")].into_iter()
+///     }
+/// }
+///
+/// let busy = RequestError::<std::io::Error, _>::Status(Response(429)).describe();
+/// assert_eq!((busy.code.as_str(), busy.retry_after.unwrap().0), ("HTTP 429", 7_000));
+/// ```
 pub trait HttpResponse {
     /// Its status.
     fn status(&self) -> u16;
