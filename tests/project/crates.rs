@@ -57,6 +57,8 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         ("backstop-records", &[], 35),
         ("backstop-retry", &[], 40),
         ("backstop-retry", &["--features", "wasm"], 180),
+        ("backstop-idempotency", &[], 45),
+        ("backstop-idempotency", &["--features", "dynamodb"], 155),
         ("backstop-engine", &[], 180),
         ("backstop-versions", none, 220),
         ("backstop", &[], 345),

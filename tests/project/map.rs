@@ -36,8 +36,18 @@ fn every_file_that_the_architecture_names_exists() {
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let crates = [
-        "aws", "backstop", "cli", "core", "engine", "files", "lambda", "logging", "records",
-        "retry", "versions",
+        "aws",
+        "backstop",
+        "cli",
+        "core",
+        "engine",
+        "files",
+        "idempotency",
+        "lambda",
+        "logging",
+        "records",
+        "retry",
+        "versions",
     ];
     let mut folders: Vec<_> = crates
         .map(|name| top().join("host").join(name).join("src"))

@@ -1,0 +1,103 @@
+//! What DynamoDB's refusals and the network's errors mean for a store.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_types::error::display::DisplayErrorContext;
+use backstop_core::failure::Error;
+
+use crate::store::{Completion, StoreError};
+
+type Item = HashMap<String, AttributeValue>;
+
+/// What the condition of a request came to.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It held.
+    None,
+    /// It did not, and this is the item, if the request asked for it.
+    Condition(Item),
+}
+
+/// An error of one operation.
+pub(super) trait OperationError: ProvideErrorMetadata + std::error::Error + 'static {
+    fn condition(&self) -> Option<&ConditionalCheckFailedException>;
+}
+
+macro_rules! has_condition {
+    ($($error:ident),*) => {$(
+        impl OperationError for $error {
+            fn condition(&self) -> Option<&ConditionalCheckFailedException> {
+                match self {
+                    Self::ConditionalCheckFailedException(failed) => Some(failed),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+has_condition!(PutItemError, UpdateItemError, DeleteItemError);
+
+/// Sorts an answer into what a condition decided and errors.
+pub(super) fn refusal<T, E: OperationError>(
+    answer: Result<T, SdkError<E, HttpResponse>>,
+) -> Result<Refusal, StoreError> {
+    let error = match answer {
+        Ok(_) => return Ok(Refusal::None),
+        Err(error) => error,
+    };
+    let failed = error.as_service_error().and_then(OperationError::condition);
+    if let Some(failed) = failed {
+        return Ok(Refusal::Condition(failed.item.clone().unwrap_or_default()));
+    }
+    Err(store_error(&error))
+}
+
+fn store_error<E: OperationError>(error: &SdkError<E, HttpResponse>) -> StoreError {
+    let status = error.raw_response().map(|it| it.status().as_u16());
+    let of_service = error.as_service_error();
+    let code = of_service.and_then(ProvideErrorMetadata::code);
+    let (code, may_have_happened) = match (code, error) {
+        // A refusal: nothing was written.
+        (Some(code), _) if status.is_some_and(|it| it < 500) => (code, false),
+        (Some(code), _) => (code, true),
+        (None, SdkError::ConstructionFailure(_)) => ("InvalidRequest", false),
+        (None, SdkError::TimeoutError(_)) => ("Timeout", true),
+        (None, SdkError::DispatchFailure(failure)) if failure.is_timeout() => ("Timeout", true),
+        (None, SdkError::DispatchFailure(_)) => ("ConnectionFailed", true),
+        (None, _) => ("InvalidResponse", true),
+    };
+    let message = match of_service.and_then(ProvideErrorMetadata::message) {
+        Some(message) => message.to_owned(),
+        None => DisplayErrorContext(error).to_string(),
+    };
+    StoreError {
+        error: Error {
+            status,
+            ..Error::new(code, message)
+        },
+        may_have_happened,
+        refused_result: false,
+    }
+}
+
+/// An item that is too large, or a number that DynamoDB does not hold, is refused as invalid: without the result it is not.
+pub(super) fn of_result(error: StoreError, completion: &Completion<'_>) -> StoreError {
+    let refused_result = completion.result.is_some()
+        && [
+            "ValidationException",
+            "ItemCollectionSizeLimitExceededException",
+        ]
+        .contains(&error.error.code.as_str());
+    StoreError {
+        refused_result: refused_result || error.refused_result,
+        ..error
+    }
+}

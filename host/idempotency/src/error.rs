@@ -1,0 +1,129 @@
+//! Why a call has no result, and what a policy sees of it.
+
+use std::time::Duration;
+
+use backstop_core::failure::{Error, Milliseconds};
+
+use crate::key::KeyError;
+use crate::store::StoreError;
+
+/// How a lease ended before the work did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseEnd {
+    /// The call's deadline came.
+    Deadline,
+    /// The store did not answer until the lease was over, or this process was paused for so long.
+    NotRenewed,
+    /// The record has another owner, or is gone.
+    TakenOver,
+}
+
+impl std::fmt::Display for LeaseEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Deadline => "the deadline came",
+            Self::NotRenewed => "it was not renewed in time",
+            Self::TakenOver => "another owner has the record",
+        })
+    }
+}
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum OnceError<E> {
+    /// The work failed with this error. Its record is deleted, so that it can be done again.
+    #[error("{0}")]
+    Work(E),
+    /// Another owner does this work now.
+    #[error("the same work is in progress elsewhere; its lease ends in {left:?}")]
+    InProgress {
+        /// When its lease ends, unless it is renewed.
+        left: Duration,
+    },
+    /// A repeat has another payload than the record. [`IdempotencyBuilder::validate`](crate::IdempotencyBuilder::validate) says what is compared.
+    #[error("the payload is not that of the record with the same idempotency key")]
+    PayloadMismatch,
+    /// The lease of the owner ran out: the work may or may not have been done, and [`OnUnknown::DeadLetter`](crate::OnUnknown::DeadLetter) says not to do it again.
+    #[error("the work may have been done: its owner `{owner}` did not record its end")]
+    OutcomeUnknown {
+        /// The owner's token, or `unknown` for one of Powertools.
+        owner: String,
+    },
+    /// The work was stopped, or its result ignored: it no longer had the lease.
+    #[error("the work was stopped without its lease: {0}")]
+    LeaseEnded(LeaseEnd),
+    /// The store did not answer. The work was not done.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The event has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The work was done before, and its result cannot be read as the result of this call.
+    #[error("the work was done before; its result cannot be read: {0}")]
+    Result(serde_json::Error),
+}
+
+impl<E> OnceError<E> {
+    /// What a policy sees: `describe` describes an error of the work.
+    ///
+    /// | error | code | status | class by default |
+    /// |---|---|---|---|
+    /// | `InProgress` | `InProgress`, with the time left as `retry-after` | 503 | transient |
+    /// | `PayloadMismatch` | `IdempotencyPayloadMismatch` | 422 | permanent |
+    /// | `OutcomeUnknown` | `IdempotencyOutcomeUnknown` | 409 | permanent |
+    /// | `LeaseEnded` | `IdempotencyLeaseEnded` | 503 | transient |
+    /// | `Store` | `IdempotencyStoreUnavailable` | 503 | transient |
+    /// | `Key` | `IdempotencyKeyMissing` | 400 | permanent |
+    /// | `Result` | `IdempotencyResultUnreadable` | 422 | permanent |
+    pub fn to_failure(&self, describe: impl FnOnce(&E) -> Error) -> Error {
+        let error = |code: &str, status: u16, message: String| Error {
+            status: Some(status),
+            ..Error::new(code, message)
+        };
+        match self {
+            Self::Work(error) => describe(error),
+            Self::InProgress { left } => Error {
+                retry_after: Some(Milliseconds::from_duration(*left)),
+                ..error(
+                    "InProgress",
+                    503,
+                    "the same work is in progress elsewhere".to_owned(),
+                )
+            },
+            Self::PayloadMismatch => error(
+                "IdempotencyPayloadMismatch",
+                422,
+                "the payload is not that of the record with the same idempotency key".to_owned(),
+            ),
+            Self::OutcomeUnknown { owner } => error(
+                "IdempotencyOutcomeUnknown",
+                409,
+                format!("the work may have been done: its owner `{owner}` did not record its end"),
+            ),
+            Self::LeaseEnded(end) => error(
+                "IdempotencyLeaseEnded",
+                503,
+                format!("the work was stopped without its lease: {end}"),
+            ),
+            Self::Store(store) => error("IdempotencyStoreUnavailable", 503, store.to_string()),
+            Self::Key(key) => error("IdempotencyKeyMissing", 400, key.to_string()),
+            Self::Result(wrong) => error("IdempotencyResultUnreadable", 422, wrong.to_string()),
+        }
+        .within_bounds()
+    }
+}
+
+/// The error as a policy receives it, for work that fails with such errors.
+///
+/// ```
+/// use backstop_core::failure::Error;
+/// use backstop_idempotency::OnceError;
+///
+/// let error: OnceError<Error> = OnceError::PayloadMismatch;
+/// assert_eq!(Error::from(error).code, "IdempotencyPayloadMismatch");
+/// ```
+impl From<OnceError<Error>> for Error {
+    fn from(error: OnceError<Error>) -> Self {
+        error.to_failure(Self::clone)
+    }
+}

@@ -1,0 +1,98 @@
+//! JSON as Powertools for TypeScript hashes it: `JSON.stringify(deepSort(value))`, with fields sorted without regard to case.
+
+use std::borrow::Cow;
+
+use super::number;
+use crate::json::Json;
+
+/// The largest name that JavaScript takes for the index of an array. Such fields come first in every object, by number.
+const LARGEST_INDEX: u32 = u32::MAX - 1;
+
+pub(super) fn text(value: &Json) -> String {
+    let mut text = String::new();
+    write(value, &mut text);
+    text
+}
+
+fn write(value: &Json, text: &mut String) {
+    match value {
+        Json::Null => text.push_str("null"),
+        Json::Bool(true) => text.push_str("true"),
+        Json::Bool(false) => text.push_str("false"),
+        Json::Number(written) => text.push_str(&number::javascript(written)),
+        Json::String(string) => write_string(string, text),
+        Json::Array(values) => {
+            text.push('[');
+            for (place, value) in values.iter().enumerate() {
+                separate(place, text);
+                write(value, text);
+            }
+            text.push(']');
+        }
+        Json::Object(fields) => {
+            text.push('{');
+            for (place, (name, value)) in sorted(fields).into_iter().enumerate() {
+                separate(place, text);
+                write_string(name, text);
+                text.push(':');
+                write(value, text);
+            }
+            text.push('}');
+        }
+    }
+}
+
+/// The fields in the order of `deepSort`. Names that differ in case only stay in the order of the event, as there.
+fn sorted(fields: &[(String, Json)]) -> Vec<&(String, Json)> {
+    // The assignment of `__proto__` there makes no field.
+    let mut fields: Vec<_> = fields.iter().filter(|it| it.0 != "__proto__").collect();
+    // `Object.keys` before the sort, and the new object after it, both have their indexes first.
+    fields.sort_by_cached_key(|(name, _)| match index(name) {
+        Some(index) => (0, index, Vec::new()),
+        None => (1, 0, name.to_lowercase().encode_utf16().collect()),
+    });
+    fields
+}
+
+fn index(name: &str) -> Option<u32> {
+    let index: u32 = name.parse().ok()?;
+    (index <= LARGEST_INDEX && index.to_string() == name).then_some(index)
+}
+
+fn separate(place: usize, text: &mut String) {
+    if place > 0 {
+        text.push(',');
+    }
+}
+
+/// serde_json escapes what JavaScript escapes.
+fn write_string(string: &str, text: &mut String) {
+    let written = serde_json::to_string(string).map_or(Cow::Borrowed("\"\""), Cow::Owned);
+    text.push_str(&written);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_what_powertools_for_typescript_writes() {
+        for (given, expected) in [
+            (
+                r#"{"b": 1, "C": 2, "a": [1.0, null, true], "B": 3}"#,
+                r#"{"a":[1,null,true],"b":1,"B":3,"C":2}"#,
+            ),
+            (r#"{"B": 3, "b": 1}"#, r#"{"B":3,"b":1}"#),
+            (
+                r#"{"x": 1, "10": 2, "9": 3, "01": 4, "4294967294": 5, "4294967295": 6}"#,
+                r#"{"9":3,"10":2,"4294967294":5,"01":4,"4294967295":6,"x":1}"#,
+            ),
+            (r#"{"__proto__": 1, "a": 2}"#, r#"{"a":2}"#),
+            // By UTF-16, the first half of the emoji is smaller.
+            (r#"{"\uffff":1,"😀":2}"#, "{\"😀\":2,\"\u{ffff}\":1}"),
+            ("\"é\u{7f}\\u0001\\n\\\"\"", "\"é\u{7f}\\u0001\\n\\\"\""),
+        ] {
+            assert_eq!(text(&Json::parse(given).unwrap()), expected, "{given}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Work under a lease: the lease is renewed while the work runs, and the work stops when the lease ends.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use backstop_core::failure::Timestamp;
+
+use crate::error::LeaseEnd;
+use crate::settings::{LEASE, Settings};
+use crate::settle::within;
+use crate::store::Renewal;
+
+/// The shortest time between two renewals while the store does not answer.
+const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+
+/// The lease of one owner.
+#[derive(Debug)]
+pub(crate) struct Lease<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) key: &'a str,
+    pub(crate) owner: &'a str,
+    pub(crate) deadline: Option<Timestamp>,
+    /// How long each renewal lasts.
+    duration: Duration,
+    until: AtomicU64,
+}
+
+impl<'a> Lease<'a> {
+    /// The lease of a claim that is made now.
+    pub(crate) fn new(
+        settings: &'a Settings,
+        key: &'a str,
+        owner: &'a str,
+        deadline: Option<Timestamp>,
+    ) -> Self {
+        let now = settings.clock.now();
+        let duration = match (settings.lease, deadline) {
+            (Some(lease), _) => lease,
+            (None, Some(deadline)) => deadline.since(now),
+            (None, None) => LEASE,
+        };
+        let lease = Self {
+            settings,
+            key,
+            owner,
+            deadline,
+            duration,
+            until: AtomicU64::new(0),
+        };
+        lease.until.store(lease.end_from(now).0, Ordering::Relaxed);
+        lease
+    }
+
+    /// When the lease ends.
+    pub(crate) fn until(&self) -> Timestamp {
+        Timestamp(self.until.load(Ordering::Relaxed))
+    }
+
+    /// When a record that is written now no longer counts, in seconds since 1970.
+    pub(crate) fn expires(&self) -> u64 {
+        let from = self.settings.clock.now().max(self.until());
+        from.plus(self.settings.expires_after).0 / 1_000
+    }
+
+    /// Runs the work to its end, or to that of the lease.
+    ///
+    /// The clock is read before each step of the work: a process that was paused for longer than its lease takes no further step.
+    pub(crate) async fn protect<F: Future>(&self, work: F) -> Result<F::Output, LeaseEnd> {
+        let (mut work, mut keep) = (pin!(work), pin!(self.keep()));
+        std::future::poll_fn(|context| {
+            if self.settings.clock.now() >= self.until() {
+                return Poll::Ready(Err(self.overdue()));
+            }
+            if let Poll::Ready(end) = keep.as_mut().poll(context) {
+                return Poll::Ready(Err(end));
+            }
+            work.as_mut().poll(context).map(Ok)
+        })
+        .await
+    }
+
+    /// Renews the lease until that fails.
+    async fn keep(&self) -> LeaseEnd {
+        let clock = &self.settings.clock;
+        let third = self.duration / 3;
+        let mut next = clock.now().plus(third);
+        loop {
+            let until = self.until();
+            // The last lease ends with the call.
+            let next_step = if Some(until) == self.deadline {
+                until
+            } else {
+                next
+            };
+            clock.sleep(next_step.min(until).since(clock.now())).await;
+            let now = clock.now();
+            if now >= until {
+                return self.overdue();
+            }
+            if now < next_step {
+                continue;
+            }
+            let renewal = Renewal {
+                key: self.key,
+                owner: self.owner,
+                lease_until: self.end_from(now),
+                expires: self.expires(),
+            };
+            match within(self, until, self.settings.store.renew(&renewal)).await {
+                Ok(true) => {
+                    self.until.store(renewal.lease_until.0, Ordering::Relaxed);
+                    next = now.plus(third);
+                }
+                Ok(false) => return LeaseEnd::TakenOver,
+                Err(error) => {
+                    tracing::warn!(key = self.key, %error, "an idempotency lease was not renewed");
+                    next = clock.now().plus((self.duration / 10).max(SHORTEST_RETRY));
+                }
+            }
+        }
+    }
+
+    fn end_from(&self, now: Timestamp) -> Timestamp {
+        let end = now.plus(self.duration);
+        self.deadline.map_or(end, |deadline| end.min(deadline))
+    }
+
+    /// Why the lease is over now.
+    fn overdue(&self) -> LeaseEnd {
+        if Some(self.until()) == self.deadline {
+            LeaseEnd::Deadline
+        } else {
+            LeaseEnd::NotRenewed
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

@@ -1,0 +1,190 @@
+//! Owners that crash, stop and come back, in virtual time.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::store::{Record, Status};
+use crate::test_world::{SECOND, START, VirtualClock, World, fresh, repeated};
+use crate::{LeaseEnd, OnUnknown, OnceError};
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_while_the_work_runs_and_taken_over_when_its_owner_crashed() {
+    let world = World::new();
+    let owner = world.owner();
+    // Longer than the lease, and longer than the record counts.
+    let long = owner.once("o-7", || world.work(5_000 * SECOND));
+    let (done, ()) = tokio::join!(long.into_future(), async {
+        for _ in 0..499 {
+            sleep(10 * SECOND).await;
+            let other = owner.once("o-7", || world.work(SECOND)).await;
+            assert!(
+                matches!(other, Err(OnceError::InProgress { .. })),
+                "{other:?}"
+            );
+        }
+    });
+    assert_eq!(done.unwrap(), fresh(1));
+
+    let crashed = owner.once("o-8", || world.work(100 * SECOND));
+    let crashed = tokio::time::timeout(50 * SECOND, crashed.into_future()).await;
+    assert!(crashed.is_err());
+    let early = owner.once("o-8", || world.work(SECOND)).await;
+    let Err(OnceError::InProgress { left }) = early else {
+        panic!("{early:?}")
+    };
+    assert!(left <= 30 * SECOND);
+    sleep(left + Duration::from_millis(2)).await;
+    let taken_over = owner.once("o-8", || world.work(SECOND)).await;
+    assert_eq!(taken_over.unwrap(), fresh(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_paused_past_its_lease_takes_no_further_step() {
+    let world = World::new();
+    let first = world.owner();
+    let late = VirtualClock::new();
+    let second = world
+        .builder()
+        .lease(30 * SECOND)
+        .clock(late.clone())
+        .build()
+        .unwrap();
+    let (first, second) = tokio::join!(
+        async {
+            first
+                .once("o-7", || async {
+                    sleep(SECOND).await;
+                    // The process stops here for 40 s; it sees the time when it goes on.
+                    world.clock.ahead.store(40_000, Relaxed);
+                    tokio::task::yield_now().await;
+                    world.work(Duration::ZERO).await
+                })
+                .await
+        },
+        async {
+            sleep(2 * SECOND).await;
+            late.ahead.store(40_000, Relaxed);
+            second.once("o-7", || world.work(SECOND)).await
+        }
+    );
+    let error = first.unwrap_err();
+    assert!(
+        matches!(error, OnceError::LeaseEnded(LeaseEnd::NotRenewed)),
+        "{error}"
+    );
+    assert_eq!((second.unwrap(), world.effects()), (fresh(1), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_cannot_overwrite_the_second_ones_result() {
+    let world = World::new();
+    let owner = world.owner();
+    let key = owner.key_for("o-7").unwrap().unwrap();
+    let work = || async {
+        // Another one took over, by a clock that is ahead.
+        let record = Record {
+            status: Status::Completed,
+            result: Some("7".to_owned()),
+            owner: Some("another".to_owned()),
+            ..world.store.only().unwrap()
+        };
+        world.store.records.put(key.as_str(), record);
+        world.work(SECOND).await
+    };
+    let error = owner.once("o-7", work).await.unwrap_err();
+    assert!(
+        matches!(error, OnceError::LeaseEnded(LeaseEnd::TakenOver)),
+        "{error}"
+    );
+    let repeat = owner.once("o-7", || world.work(SECOND)).await.unwrap();
+    assert_eq!(repeat, repeated(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_stops_at_its_next_renewal_when_another_has_the_record() {
+    let world = World::new();
+    let owner = world.owner();
+    let key = owner.key_for("o-7").unwrap().unwrap();
+    let work = || async {
+        let record = Record {
+            owner: Some("another".to_owned()),
+            ..world.store.only().unwrap()
+        };
+        world.store.records.put(key.as_str(), record);
+        world.work(20 * SECOND).await
+    };
+    let error = owner.once("o-7", work).await.unwrap_err();
+    assert!(
+        matches!(error, OnceError::LeaseEnded(LeaseEnd::TakenOver)),
+        "{error}"
+    );
+    assert_eq!(world.effects(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_ends_at_its_deadline() {
+    let world = World::new();
+    let owner = world.builder().build().unwrap();
+    let late = owner.once("o-7", || world.work(SECOND)).deadline(START);
+    let error = late.await.unwrap_err();
+    assert!(
+        matches!(error, OnceError::LeaseEnded(LeaseEnd::Deadline)),
+        "{error}"
+    );
+    assert_eq!(world.store.requests.load(Relaxed), 0);
+
+    let slow = owner.once("o-7", || world.work(100 * SECOND));
+    let error = slow.deadline(10 * SECOND).await.unwrap_err();
+    assert!(
+        matches!(error, OnceError::LeaseEnded(LeaseEnd::Deadline)),
+        "{error}"
+    );
+    // One request: a lease to the deadline needs no renewal.
+    assert_eq!(world.store.requests.load(Relaxed), 1);
+    assert_eq!(
+        world.store.only().unwrap().lease_until,
+        Some(START.plus(10 * SECOND))
+    );
+
+    // With a lease of its own it is renewed, at most to the deadline.
+    let slow = world.owner();
+    let slow = slow
+        .once("o-8", || world.work(100 * SECOND))
+        .deadline(45 * SECOND);
+    slow.await.unwrap_err();
+    let keys = world.store.records.keys();
+    let leases = keys
+        .iter()
+        .filter_map(|key| world.store.records.get(key)?.lease_until);
+    assert_eq!(leases.max(), Some(START.plus(55 * SECOND)));
+    assert_eq!(world.effects(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_may_have_been_done_is_refused_by_setting() {
+    let world = World::new();
+    let owner = world
+        .builder()
+        .on_unknown(OnUnknown::DeadLetter)
+        .build()
+        .unwrap();
+    let crashed = owner
+        .once("o-7", || world.work(100 * SECOND))
+        .deadline(20 * SECOND);
+    let crashed = tokio::time::timeout(10 * SECOND, crashed.into_future()).await;
+    assert!(crashed.is_err());
+    for wait in [0, 11, 7_200, 700_000] {
+        sleep(wait * SECOND).await;
+        let refused = owner.once("o-7", || world.work(SECOND)).await.unwrap_err();
+        match wait {
+            0 => assert!(matches!(refused, OnceError::InProgress { .. }), "{refused}"),
+            _ => assert!(
+                matches!(refused, OnceError::OutcomeUnknown { .. }),
+                "{refused}"
+            ),
+        }
+    }
+    assert_eq!(world.effects(), 0);
+}

@@ -1,0 +1,142 @@
+//! A store in memory for tests, with the conditions of the one in DynamoDB.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::format::Format;
+use crate::store::{Claim, Claimed, Completion, Record, Renewal, Status, Store, StoreError};
+use async_trait::async_trait;
+
+/// Records in memory, with the conditions of the store in DynamoDB. For tests: another process does not see them.
+///
+/// ```
+/// use backstop_idempotency::{Idempotency, MemoryStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idempotency = Idempotency::builder(MemoryStore::default(), "payments").build()?;
+/// for repeated in [false, true] {
+///     let charged = idempotency.once("o-7", || async { Ok::<_, std::io::Error>(250) }).await?;
+///     assert_eq!((charged.result, charged.repeated), (250, repeated));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    format: Format,
+    records: Mutex<HashMap<String, Record>>,
+}
+
+impl MemoryStore {
+    /// An empty store with records of this format.
+    pub fn new(format: Format) -> Self {
+        Self {
+            format,
+            records: Mutex::default(),
+        }
+    }
+
+    /// The record with this key.
+    pub fn get(&self, key: &str) -> Option<Record> {
+        self.records().get(key).cloned()
+    }
+
+    /// The keys of all records.
+    pub fn keys(&self) -> Vec<String> {
+        self.records().keys().cloned().collect()
+    }
+
+    /// Writes a record without any condition, as Powertools does.
+    pub fn put(&self, key: &str, record: Record) {
+        self.records().insert(key.to_owned(), record);
+    }
+
+    /// Deletes a record without any condition, as Powertools and the table's time to live do.
+    pub fn delete(&self, key: &str) {
+        self.records().remove(key);
+    }
+
+    fn records(&self) -> MutexGuard<'_, HashMap<String, Record>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn format(&self) -> Format {
+        self.format
+    }
+
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        let mut records = self.records();
+        if let Some(record) = records.get(claim.key) {
+            let in_progress = record.status == Status::InProgress;
+            let has_expired = record.expires < claim.now.0 / 1_000;
+            let lease_is_over =
+                in_progress && record.lease_until.is_some_and(|until| until < claim.now);
+            let is_free = if claim.take_over {
+                has_expired || lease_is_over
+            } else {
+                has_expired && !in_progress
+            };
+            if !is_free && record.owner.as_deref() != Some(claim.owner) {
+                return Ok(Claimed::No(record.clone()));
+            }
+        }
+        let record = Record {
+            status: Status::InProgress,
+            expires: claim.expires,
+            lease_until: Some(claim.lease_until),
+            owner: Some(claim.owner.to_owned()),
+            result: None,
+            validation: claim.validation.map(str::to_owned),
+        };
+        records.insert(claim.key.to_owned(), record);
+        Ok(Claimed::Yes)
+    }
+
+    async fn renew(&self, renewal: &Renewal<'_>) -> Result<bool, StoreError> {
+        let mut records = self.records();
+        let Some(record) = owned(&mut records, renewal.key, renewal.owner) else {
+            return Ok(false);
+        };
+        if record.status == Status::Completed {
+            return Ok(false);
+        }
+        if record.lease_until < Some(renewal.lease_until) {
+            record.lease_until = Some(renewal.lease_until);
+            record.expires = renewal.expires;
+        }
+        Ok(true)
+    }
+
+    async fn complete(&self, completion: &Completion<'_>) -> Result<bool, StoreError> {
+        let mut records = self.records();
+        let Some(record) = owned(&mut records, completion.key, completion.owner) else {
+            return Ok(false);
+        };
+        record.status = Status::Completed;
+        record.expires = completion.expires;
+        record.result = completion.result.map(str::to_owned);
+        Ok(true)
+    }
+
+    async fn release(&self, key: &str, owner: &str) -> Result<(), StoreError> {
+        let mut records = self.records();
+        if owned(&mut records, key, owner).is_some_and(|it| it.status == Status::InProgress) {
+            records.remove(key);
+        }
+        Ok(())
+    }
+}
+
+fn owned<'a>(
+    records: &'a mut HashMap<String, Record>,
+    key: &str,
+    owner: &str,
+) -> Option<&'a mut Record> {
+    records
+        .get_mut(key)
+        .filter(|it| it.owner.as_deref() == Some(owner))
+}

@@ -1,0 +1,184 @@
+//! One call: claim the key, do the work, record its end.
+
+use std::pin::Pin;
+
+use backstop_core::failure::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::deadline::Deadline;
+use crate::error::{LeaseEnd, OnceError};
+use crate::key::{Key, KeyError};
+use crate::lease::Lease;
+use crate::settings::{OnUnknown, Settings};
+use crate::settle::{complete, release, within};
+use crate::store::{Claim, Claimed, Record, Status, StoreError};
+
+/// The result of work that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completed<T> {
+    /// What the work returned, now or the first time.
+    pub result: T,
+    /// Whether the work was done before and this is its stored result.
+    pub repeated: bool,
+    /// Whether the store knows that the work is done. `false` if the store did not answer for as long as [`record_timeout`](crate::IdempotencyBuilder::record_timeout), and for an event without a key: another call may do the work again.
+    pub recorded: bool,
+}
+
+/// A call that has not begun. Await it.
+#[must_use = "a call begins when it is awaited"]
+#[derive(Debug)]
+pub struct Once<'a, W> {
+    settings: &'a Settings,
+    key: Result<Option<Key>, KeyError>,
+    deadline: Option<Deadline>,
+    work: W,
+}
+
+impl<'a, W> Once<'a, W> {
+    pub(crate) fn new(settings: &'a Settings, key: Result<Option<Key>, KeyError>, work: W) -> Self {
+        Self {
+            settings,
+            key,
+            deadline: None,
+            work,
+        }
+    }
+
+    /// When the work has to be done. Its lease ends then, and it is stopped.
+    pub fn deadline(self, deadline: impl Into<Deadline>) -> Self {
+        Self {
+            deadline: Some(deadline.into()),
+            ..self
+        }
+    }
+}
+
+impl<'a, W, F, T, E> IntoFuture for Once<'a, W>
+where
+    W: FnOnce() -> F + Send + 'a,
+    F: Future<Output = Result<T, E>> + Send + 'a,
+    T: Serialize + DeserializeOwned + Send + 'a,
+    E: Send + 'a,
+{
+    type Output = Result<Completed<T>, OnceError<E>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl<W, F, T, E> Once<'_, W>
+where
+    W: FnOnce() -> F,
+    F: Future<Output = Result<T, E>>,
+    T: Serialize + DeserializeOwned,
+{
+    /// Runs the call. Awaiting it does the same for work that is `Send`.
+    pub async fn run(self) -> Result<Completed<T>, OnceError<E>> {
+        let Some(key) = self.key? else {
+            let result = (self.work)().await.map_err(OnceError::Work)?;
+            return Ok(Completed {
+                result,
+                repeated: false,
+                recorded: false,
+            });
+        };
+        let settings = self.settings;
+        let now = settings.clock.now();
+        let deadline = self.deadline.map(|deadline| deadline.resolve(now));
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return Err(OnceError::LeaseEnded(LeaseEnd::Deadline));
+        }
+        let owner = Uuid::new_v4().simple().to_string();
+        let lease = Lease::new(settings, key.as_str(), &owner, deadline);
+        if let Some(record) = claim(&lease, &key, now).await.map_err(OnceError::Store)? {
+            return repeat(settings, &key, record, settings.clock.now());
+        }
+        let result = match lease.protect((self.work)()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => {
+                release(&lease).await;
+                return Err(OnceError::Work(error));
+            }
+            Err(end) => {
+                tracing::warn!(key = key.as_str(), %end, "idempotent work was stopped without its lease");
+                return Err(OnceError::LeaseEnded(end));
+            }
+        };
+        // What cannot be written cannot be read by a repeat either; the work is done all the same.
+        let text = serde_json::to_string(&result).unwrap_or_else(|_| "null".to_owned());
+        match complete(&lease, &text).await {
+            Some(false) => Err(OnceError::LeaseEnded(LeaseEnd::TakenOver)),
+            answered => Ok(Completed {
+                result,
+                repeated: false,
+                recorded: answered.is_some(),
+            }),
+        }
+    }
+}
+
+/// Claims the key. Returns the record that is in the way.
+async fn claim(lease: &Lease<'_>, key: &Key, now: Timestamp) -> Result<Option<Record>, StoreError> {
+    let store = &lease.settings.store;
+    let claim = Claim {
+        key: key.as_str(),
+        owner: lease.owner,
+        now,
+        lease_until: lease.until(),
+        expires: lease.expires(),
+        validation: key.validation(),
+        take_over: lease.settings.on_unknown == OnUnknown::Retry,
+    };
+    match within(lease, lease.until(), store.claim(&claim)).await {
+        Ok(Claimed::Yes) => Ok(None),
+        Ok(Claimed::No(record)) => Ok(Some(record)),
+        Err(error) => {
+            // The work was not done, so nobody should wait for a lease that nobody has.
+            if error.may_have_happened {
+                let end = lease.until();
+                let _ = within(lease, end, store.release(claim.key, claim.owner)).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What a record in the way means for a call.
+fn repeat<T: DeserializeOwned, E>(
+    settings: &Settings,
+    key: &Key,
+    record: Record,
+    now: Timestamp,
+) -> Result<Completed<T>, OnceError<E>> {
+    if settings.validate.is_some() && record.validation.as_deref() != key.validation() {
+        return Err(OnceError::PayloadMismatch);
+    }
+    match record.status {
+        Status::InProgress
+            if settings.on_unknown == OnUnknown::DeadLetter && record.is_abandoned(now) =>
+        {
+            let owner = record.owner.unwrap_or_else(|| "unknown".to_owned());
+            Err(OnceError::OutcomeUnknown { owner })
+        }
+        Status::InProgress => Err(OnceError::InProgress {
+            left: record.time_left(now),
+        }),
+        Status::Completed => {
+            let text = record.result.as_deref().unwrap_or("null");
+            let result = serde_json::from_str(text).map_err(OnceError::Result)?;
+            Ok(Completed {
+                result,
+                repeated: true,
+                recorded: true,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "once_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+//! Writes how the work ended, again and again while the store does not answer.
+
+use std::time::Duration;
+
+use backstop_core::failure::Timestamp;
+
+use crate::lease::Lease;
+use crate::race::{First, race};
+use crate::store::{Completion, StoreError};
+
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LONGEST_DELAY: Duration = Duration::from_secs(2);
+
+/// Records that the work is done. Returns whether the record has this owner; `None` if the store did not answer in time.
+pub(crate) async fn complete(lease: &Lease<'_>, result: &str) -> Option<bool> {
+    let store = &lease.settings.store;
+    let mut stored = Some(result);
+    loop {
+        let written = until_answered(lease, || {
+            let expires = lease
+                .settings
+                .clock
+                .now()
+                .plus(lease.settings.expires_after)
+                .0
+                / 1_000;
+            let completion = Completion {
+                key: lease.key,
+                owner: lease.owner,
+                expires,
+                result: stored,
+            };
+            async move { store.complete(&completion).await }
+        })
+        .await;
+        match written {
+            Ok(is_ours) => return Some(is_ours),
+            Err(error) if error.refused_result && stored.is_some() => {
+                tracing::warn!(key = lease.key, %error, "a result cannot be stored: repeats of this work fail instead of returning it");
+                stored = None;
+            }
+            Err(error) => {
+                tracing::error!(key = lease.key, %error, "the end of idempotent work is not recorded: it may be done again");
+                return None;
+            }
+        }
+    }
+}
+
+/// Deletes the record of work that failed, so that it can be done again.
+pub(crate) async fn release(lease: &Lease<'_>) {
+    let store = &lease.settings.store;
+    let released = until_answered(lease, || store.release(lease.key, lease.owner)).await;
+    if let Err(error) = released {
+        tracing::warn!(key = lease.key, %error, "the record of failed work is not deleted: it can be done again when its lease is over");
+    }
+}
+
+/// Calls the store until it answers, for as long as the settings and the deadline allow. At least once.
+async fn until_answered<T, F>(lease: &Lease<'_>, call: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let clock = &lease.settings.clock;
+    let end = clock.now().plus(lease.settings.record_timeout);
+    let end = lease.deadline.map_or(end, |deadline| end.min(deadline));
+    let mut delay = FIRST_DELAY;
+    loop {
+        let error = match within(lease, end, call()).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        if error.refused_result || clock.now().plus(delay) >= end {
+            return Err(error);
+        }
+        clock.sleep(delay).await;
+        delay = (delay * 2).min(LONGEST_DELAY);
+    }
+}
+
+/// The answer of the store to one request, or an error at `end`.
+pub(crate) async fn within<T>(
+    lease: &Lease<'_>,
+    end: Timestamp,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let clock = &lease.settings.clock;
+    let longest = lease.settings.request_timeout;
+    match race(call, clock.sleep(end.since(clock.now()).min(longest))).await {
+        First::A(answer) => answer,
+        First::B(()) => Err(StoreError::timeout()),
+    }
+}
+
+#[cfg(test)]
+#[path = "settle_tests.rs"]
+mod tests;
