@@ -1,5 +1,8 @@
-//! The retrier of programs: with the AWS SDK's clients, and with the tools for queues.
+//! The retrier of programs: against services behind the fault proxy, with the AWS SDK's clients, and with the tools for queues.
 
 mod client_retries;
+mod ends;
+mod faults;
 mod records;
+mod services;
 mod swaps;

@@ -20,6 +20,7 @@ pub mod policies;
 pub mod preview_1;
 pub mod proxy;
 pub mod records;
+pub mod refusal;
 pub mod registry;
 pub mod retries;
 pub mod retry_world;

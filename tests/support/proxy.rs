@@ -14,6 +14,8 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use crate::refusal::Refusal;
+
 /// What happens to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -43,6 +45,10 @@ pub enum Fault {
     Reversed,
     /// Never answered, and not carried out.
     Hanging,
+    /// The connection is closed without an answer; not carried out.
+    Closed,
+    /// An error that the service answers with; not carried out.
+    Refused(Refusal),
 }
 
 /// The faults that a batch can have.
@@ -119,6 +125,7 @@ async fn forward(
         "" => format!("{method} {}", uri.path()),
         operation => operation.to_owned(),
     };
+    let is_json = !target.is_empty();
     let to = Upstream {
         url: format!("{}{uri}", shared.upstream),
         method,
@@ -129,6 +136,9 @@ async fn forward(
         Fault::Denied => error(403, "AccessDeniedException"),
         Fault::OverLimit => error(403, "OverLimit"),
         Fault::Hanging => std::future::pending().await,
+        // Without a message of a panic: it only ends the task of the connection.
+        Fault::Closed => std::panic::resume_unwind(Box::new("closed")),
+        Fault::Refused(refusal) => refusal.response(is_json),
         Fault::ServerError => error(500, "InternalFailure"),
         Fault::None => to.carry_out(&headers, body).await,
         Fault::Slow => {
@@ -300,7 +310,7 @@ fn id(entry: &Value) -> String {
     entry["Id"].as_str().unwrap_or_default().to_owned()
 }
 
-fn error(status: u16, code: &str) -> Response<Body> {
+pub(crate) fn error(status: u16, code: &str) -> Response<Body> {
     let body = json!({"__type": format!("com.amazonaws.sqs#{code}"), "message": "by the proxy"});
     Response::builder()
         .status(status)

@@ -3,8 +3,9 @@
 use std::error::Error as StdError;
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
-use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_runtime_api::client::result::{DispatchFailure, SdkError};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_smithy_types::retry::ErrorKind;
 use backstop_core::failure::Error;
 use backstop_core::retry_after::retry_after;
 use backstop_core::text::chain;
@@ -52,7 +53,7 @@ where
                 let code = match network::code(self) {
                     Some(code) => code,
                     None if failure.is_timeout() => "ETIMEDOUT",
-                    None if failure.is_io() => "ECONNRESET",
+                    None if failure.is_io() || is_transient(failure) => "ECONNRESET",
                     None => "DispatchFailure",
                 };
                 Error::new(code, chain(self))
@@ -61,6 +62,22 @@ where
             other => describe_unknown(other),
         }
     }
+}
+
+/// The body of a response ended early, such as an object of S3: the code is that of the connection's error, `ECONNRESET` without one.
+impl Describe for aws_smithy_types::byte_stream::error::Error {
+    fn describe(&self) -> Error {
+        Error::new(network::code(self).unwrap_or("ECONNRESET"), chain(self))
+    }
+}
+
+/// Whether the HTTP client names the error transient, as a connection that was closed before the response.
+fn is_transient(failure: &DispatchFailure) -> bool {
+    let kind = failure.as_connector_error().and_then(|it| it.as_other());
+    matches!(
+        kind,
+        Some(ErrorKind::TransientError | ErrorKind::ServerError)
+    )
 }
 
 /// For a kind of error that the SDK may add.

@@ -70,6 +70,14 @@ fn an_error_without_a_response_has_the_code_of_the_network() {
             dispatch(ConnectorError::timeout("slow".into())),
             "ETIMEDOUT",
         ),
+        // What the SDK's HTTP client reports if the connection is closed before the response.
+        (
+            dispatch(ConnectorError::other(
+                "connection closed before message completed".into(),
+                Some(ErrorKind::TransientError),
+            )),
+            "ECONNRESET",
+        ),
         (
             dispatch(ConnectorError::other("no credentials".into(), None)),
             "DispatchFailure",

@@ -49,6 +49,22 @@ pub(super) fn code(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     causes()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .find_map(|io| network::code(io.kind()))
+        .or_else(|| causes().find_map(of_hyper))
+}
+
+/// The code of an error of hyper itself, such as a connection that was closed before the response was complete.
+#[cfg(feature = "hyper")]
+fn of_hyper(cause: &(dyn StdError + 'static)) -> Option<&'static str> {
+    let hyper = cause.downcast_ref::<::hyper::Error>()?;
+    match hyper.is_timeout() {
+        true => Some("ETIMEDOUT"),
+        false => (hyper.is_incomplete_message() || hyper.is_closed()).then_some("ECONNRESET"),
+    }
+}
+
+#[cfg(not(feature = "hyper"))]
+fn of_hyper(_: &(dyn StdError + 'static)) -> Option<&'static str> {
+    None
 }
 
 /// The error and its causes. An I/O error skips the one that it wraps, so that one is added.
