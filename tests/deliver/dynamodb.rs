@@ -267,3 +267,52 @@ async fn a_table_that_does_not_exist_is_an_error_at_once() {
     assert_eq!(refused.error.code, "ResourceNotFoundException");
     assert!(!refused.retryable, "{refused}");
 }
+
+#[tokio::test]
+async fn the_command_delivers_requests_and_exported_items() {
+    let items = Items::create(&ministack().endpoint).await;
+    items
+        .deliver(
+            Duplicates::Separate,
+            (0..10).map(|id| item(id, "old")),
+            |_| Fault::None,
+        )
+        .await;
+    let folder = tempfile::tempdir().unwrap();
+    let id = |id: u32| format!(r#""id": {{"N": "{id}"}}, "part": {{"S": "p"}}"#);
+    let mut lines = String::new();
+    for number in 0..100 {
+        let item = format!(r#"{{{}, "value": {{"S": "new"}}}}"#, id(number));
+        lines += &match number {
+            5 => format!("{{\"DeleteRequest\": {{\"Key\": {{{}}}}}}}\n", id(number)),
+            6 => format!("{{\"Item\": {item}}}\n"),
+            7 => "{\"Item\": {\"id\": {\"N\": \"7\"}}}\n".to_owned(),
+            _ => format!("{{\"PutRequest\": {{\"Item\": {item}}}}}\n"),
+        };
+    }
+    let input = folder.path().join("orders.jsonl");
+    std::fs::write(&input, lines).unwrap();
+    let arguments = [
+        "deliver",
+        "dynamodb",
+        "--json",
+        "--table",
+        &items.name,
+        "--duplicates",
+        "last-wins",
+        "--endpoint-url",
+        &items.endpoint,
+        input.to_str().unwrap(),
+    ];
+    let mut command = backstop_tests::backstop::command(&arguments);
+    let output = command.current_dir(folder.path()).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["delivered"], 99, "{summary}");
+    let left = std::fs::read_to_string(folder.path().join("undelivered.jsonl")).unwrap();
+    assert_eq!(left, "{\"Item\": {\"id\": {\"N\": \"7\"}}}\n");
+    let mut expected: BTreeMap<_, _> = (0..100).map(|id| (id, "new".to_owned())).collect();
+    expected.remove(&5);
+    expected.insert(7, "old".to_owned());
+    assert_eq!(items.values().await, expected);
+}

@@ -2,11 +2,13 @@
 
 use std::fmt::Display;
 use std::io;
+use std::path::PathBuf;
 
 use backstop::ConfigError;
 use backstop::StartError;
 use backstop::error::Faults;
 use backstop::queue::{EntryError, QueueError};
+use backstop_deliver::OpenError;
 use backstop_engine::{CompileError, EvaluationError, SandboxError};
 use backstop_versions::{
     BucketError, KeyError, PackageError, PolicyError, RegistryError, SignatureError, SigningError,
@@ -58,6 +60,18 @@ pub(crate) enum CommandError {
     /// The command could not do its work, and no other variant says why.
     #[error("{0}")]
     Failed(String),
+    /// A built-in policy rejects its settings.
+    #[error("{0}")]
+    InvalidSettings(String),
+    /// `backstop deliver` could not deliver all entries.
+    #[error("{undelivered} entries are undelivered: they are in {}", .file.display())]
+    Undelivered { undelivered: u64, file: PathBuf },
+    /// `backstop deliver` was stopped by an error that concerns every request.
+    #[error("{undelivered} entries are undelivered: {error}")]
+    DeliveryRefused {
+        undelivered: u64,
+        error: backstop_core::failure::Error,
+    },
     /// Another error, and what the command was doing.
     #[error("{doing}")]
     During {
@@ -98,6 +112,8 @@ pub(crate) enum CommandError {
 
     #[error(transparent)]
     Start(#[from] StartError),
+    #[error(transparent)]
+    Target(#[from] OpenError),
     #[error(transparent)]
     Consumer(#[from] Faults),
     #[error(transparent)]

@@ -23,6 +23,7 @@ Exit codes:
   6    `backstop doctor` found a problem, or a warning with --strict
   7    `backstop policy test`: a scenario or a check failed
   8    `backstop policy replay`: a decision differs
+  9    `backstop deliver`: entries are undelivered
   130  stopped at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
@@ -39,6 +40,7 @@ pub(super) enum Exit {
     ProblemsFound = 6,
     TestsFailed = 7,
     Differences = 8,
+    Undelivered = 9,
     Interrupted = 130,
 }
 
@@ -62,6 +64,7 @@ impl From<&CommandError> for Exit {
             CommandError::Registry(error) => of_registry(error),
             CommandError::Bucket(error) => of_bucket(error),
             CommandError::BrokenPolicy(_)
+            | CommandError::InvalidSettings(_)
             | CommandError::RollbackRefused { .. }
             | CommandError::Compile(_)
             | CommandError::Signature(_)
@@ -69,7 +72,10 @@ impl From<&CommandError> for Exit {
             | CommandError::Project(_)
             | CommandError::Build(_) => Self::Policy,
             CommandError::Start(error) => of_start(error),
-            CommandError::NoHost(_) => Self::Queue,
+            CommandError::NoHost(_)
+            | CommandError::Target(_)
+            | CommandError::DeliveryRefused { .. } => Self::Queue,
+            CommandError::Undelivered { .. } => Self::Undelivered,
             CommandError::ProblemsFound { .. } | CommandError::WarningsFound { .. } => {
                 Self::ProblemsFound
             }

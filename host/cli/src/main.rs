@@ -1,7 +1,8 @@
 //! The `backstop` command. Nothing else in the workspace prints.
 //!
-//! `run`, `demo`, `doctor` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`output`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
+//! `run`, `demo`, `deliver`, `doctor` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`output`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
 
+mod deliver;
 mod demo;
 mod doctor;
 mod error;
@@ -61,6 +62,7 @@ enum Command {
     Demo(demo::Args),
     Run(Box<run::Args>),
     Policy(policy::Args),
+    Deliver(deliver::Args),
     Doctor(Box<doctor::Args>),
     #[command(hide = true)]
     EndOrphans(orphans::Args),
@@ -110,6 +112,7 @@ fn run(command: Command) -> Result<()> {
             Command::Demo(args) => demo::run(args).await,
             Command::Run(args) => run::run(*args).await,
             Command::Doctor(args) => doctor::run(*args).await,
+            Command::Deliver(args) => deliver::run(args).await,
             Command::EndOrphans(args) => orphans::run(&args),
             // On a thread that may block: these commands wait for S3 and registries.
             Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,

@@ -21,7 +21,7 @@ use backstop_logging::BackgroundWriter;
 
 use crate::error::{CommandError, Context, Result};
 use crate::orphans::Guard;
-use crate::signals::stop_on_signal;
+use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
 use crate::{log, messages};
 
 /// How long to wait until the final counts are printed.
@@ -180,7 +180,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let json = args.json;
     let messages = args.messages.clone();
     let config = config_of(args)?;
-    let signalled = stop_on_signal()?;
+    let signalled = stop_on_signal(STOPPING_CONSUMER)?;
     let has_commands = config
         .queues
         .iter()

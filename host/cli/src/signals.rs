@@ -10,16 +10,17 @@ use crate::error::{Context, Result};
 use crate::exit::Exit;
 use crate::log;
 
-/// A token that the first SIGTERM, SIGINT or SIGHUP cancels.
-pub(super) fn stop_on_signal() -> Result<CancellationToken> {
+/// What a consumer does after the first signal.
+pub(super) const STOPPING_CONSUMER: &str = "stopping: waiting for messages in progress and for open polls (20 s at most); a second signal stops at once";
+
+/// A token that the first SIGTERM, SIGINT or SIGHUP cancels. `message` is logged then.
+pub(super) fn stop_on_signal(message: &'static str) -> Result<CancellationToken> {
     let mut signals = StopSignals::listen()?;
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     tokio::spawn(async move {
         signals.next().await;
-        tracing::info!(
-            "stopping: waiting for messages in progress and for open polls (20 s at most); a second signal stops at once"
-        );
+        tracing::info!("{message}");
         stopped.cancel();
         // A closing terminal, and systemd with `SendSIGHUP`, send SIGHUP after another signal.
         signals.hangup = None;

@@ -25,7 +25,7 @@ use backstop_versions::{LivePolicy, PolicySpec, Reload, Source, Watcher};
 
 use crate::error::{CommandError, Context, Result};
 use crate::output::println;
-use crate::signals::stop_on_signal;
+use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
 use orders::{Orders, TOTAL};
 use timeline::Timeline;
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let stop = stop_on_signal()?;
+    let stop = stop_on_signal(STOPPING_CONSUMER)?;
     let folder = tempfile::tempdir().context("can't create a folder for the demo's policy")?;
     let file = folder.path().join("orders.wat");
     std::fs::write(&file, POLICY)?;

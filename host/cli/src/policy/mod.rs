@@ -32,9 +32,16 @@ mod table;
 mod test;
 mod verify;
 
+use backstop_core::settings::Settings;
+use backstop_engine::Policy;
 use clap::{Parser, Subcommand};
 
 use crate::error::Result;
+
+/// Loads and validates a policy by its name, its path or its address, as a host does.
+pub(super) fn load(name: &str, settings: &Settings) -> Result<Policy> {
+    named_policy::load(&sandbox::cached()?, name, settings)
+}
 
 /// Create, build, test, simulate, sign and distribute policies
 #[derive(Debug, Parser)]

@@ -1,0 +1,123 @@
+//! `backstop deliver`: JSON lines delivered to SQS or DynamoDB, with only the failed entries sent again.
+//!
+//! `lines` reads the input, `source` turns its lines into entries, `work` is the loop, `undelivered` is the file of what is left, and `checkpoint` is what a killed delivery goes on from. `sqs` and `dynamodb` know the formats of the lines.
+
+mod attribute_value;
+mod checkpoint;
+mod dynamodb;
+mod lines;
+mod progress;
+mod retries;
+mod source;
+mod sqs;
+mod summary;
+mod undelivered;
+mod work;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use backstop::queue::Connections;
+use backstop_core::settings::parse_pair;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::error::{CommandError, Result};
+
+/// Deliver JSON lines to a queue or a table in batches, and send only the failed entries again
+///
+/// Entries are sent in full batches, several requests at a time. A policy decides when a failed entry is sent again; nothing else waits for it. What can't be delivered is written to a file in the format of the input, which can be delivered again.
+#[derive(Debug, Parser)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    service: Service,
+}
+
+#[derive(Debug, Subcommand)]
+enum Service {
+    Sqs(Box<sqs::Args>),
+    Dynamodb(Box<dynamodb::Args>),
+}
+
+/// The flags of every service.
+#[derive(Debug, Parser)]
+struct Shared {
+    /// The input, one entry a line; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    input: PathBuf,
+
+    /// The file for what can't be delivered, in the format of the input. It must be empty or missing at the start
+    #[arg(long, value_name = "FILE", default_value = "undelivered.jsonl")]
+    undelivered: PathBuf,
+
+    /// The policy for failed entries: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1), the path of a .wasm or .wat file, a policy's folder, s3://bucket/key or oci://registry/repository:tag [default: full-jitter with base=100ms, cap=20s and max-age=15m]
+    #[arg(long, value_name = "NAME|PATH|URL")]
+    policy: Option<String>,
+
+    /// A setting of the policy, such as base=2s; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    settings: Vec<(String, String)>,
+
+    /// The most requests in flight
+    #[arg(long, value_name = "COUNT", default_value = "16")]
+    requests: NonZeroUsize,
+
+    /// What happens to the later entries of a message group or key when one is undelivered: stop leaves them undelivered too, in order; continue sends them
+    #[arg(long, value_name = "RULE", value_enum, default_value = "stop")]
+    after_failure: AfterFailure,
+
+    /// Use this endpoint in place of the region's own
+    #[arg(long, value_name = "URL", value_parser = backstop::internal::config::parse_endpoint)]
+    endpoint_url: Option<String>,
+
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AfterFailure {
+    Stop,
+    Continue,
+}
+
+impl From<AfterFailure> for backstop_deliver::AfterFailure {
+    fn from(rule: AfterFailure) -> Self {
+        match rule {
+            AfterFailure::Stop => Self::StopGroup,
+            AfterFailure::Continue => Self::GoOn,
+        }
+    }
+}
+
+/// How the lines of the input become entries.
+trait Format: Send + Sync + 'static {
+    /// What is delivered.
+    type Entry;
+
+    /// The entry in a line that is not blank. The error says what is wrong with the line.
+    fn parse(&self, line: &str) -> Result<Self::Entry, String>;
+
+    /// The line to write for an undelivered entry, if it is not the one of the input.
+    fn line(&self, line: &str, entry: &Self::Entry) -> Option<String> {
+        let _ = (line, entry);
+        None
+    }
+}
+
+pub(super) async fn run(args: Args) -> Result<()> {
+    match args.service {
+        Service::Sqs(args) => sqs::run(*args).await,
+        Service::Dynamodb(args) => dynamodb::run(*args).await,
+    }
+}
+
+/// The SDK's configuration.
+async fn sdk(shared: &Shared) -> aws_config::SdkConfig {
+    let connections = Connections::new(shared.endpoint_url.clone());
+    connections.sdk().await.clone()
+}
+
+/// An error of the command line.
+fn usage(text: impl Into<String>) -> CommandError {
+    CommandError::Usage(text.into())
+}

@@ -1,0 +1,170 @@
+//! The loop of a delivery: outcomes to the file, progress, checkpoints, and the end.
+
+use std::time::{Duration, Instant};
+
+use backstop_core::clock;
+use backstop_deliver::{Delivery, Outcome, Status, Target, Undelivered};
+use futures_util::StreamExt;
+
+use super::checkpoint::CheckpointFile;
+use super::lines::Input;
+use super::progress::Progress;
+use super::retries::policy;
+use super::source::Source;
+use super::summary::Summary;
+use super::undelivered::UndeliveredFile;
+use super::{Format, Shared, usage};
+use crate::error::{CommandError, Context, Result};
+use crate::signals::stop_on_signal;
+
+/// How often the state is written, and the bar is drawn.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// Delivers the input to `target`.
+pub(super) async fn deliver<T, F>(shared: Shared, target: T, format: F) -> Result<()>
+where
+    T: Target,
+    F: Format<Entry = T::Entry>,
+{
+    let mut input = Input::open(&shared.input)?;
+    refuse_same_file(&shared)?;
+    let checkpoint_file = CheckpointFile::of(&shared.undelivered);
+    let checkpoint = checkpoint_file.read(&shared.input, input.length)?;
+    let undelivered = checkpoint.as_ref().map(|checkpoint| checkpoint.undelivered);
+    let undelivered = UndeliveredFile::open(&shared.undelivered, undelivered)?;
+    let start = checkpoint.as_ref().map_or(0, |it| it.position);
+    if let Some(checkpoint) = &checkpoint {
+        let line = checkpoint.line;
+        tracing::info!(line, "going on with an interrupted delivery");
+        input.resume(checkpoint.clone())?;
+    }
+    let stop = stop_on_signal(
+        "stopping: finishing the requests in flight and writing the rest; a second signal stops at once",
+    )?;
+    let delivery = Delivery::new(target)
+        .policy(tokio::task::block_in_place(|| policy(&shared))?)
+        .requests(shared.requests.get())
+        .after_failure(shared.after_failure.into())
+        .stop_when(stop.clone().cancelled_owned());
+    let saver = Saver {
+        file: input.length.is_some().then_some(checkpoint_file),
+        input: std::path::absolute(&shared.input)?,
+    };
+    let progress = Progress::start(input.length, start);
+    let source = Source::new(input.read(), checkpoint.as_ref(), undelivered, format);
+    let started = clock::instant();
+    let mut outcomes = delivery
+        .start(source.entries())
+        .map_err(|error| CommandError::InvalidSettings(error.to_string()))?;
+    let (mut saved, mut drawn) = (started, started);
+    saver.save(&source)?;
+    while let Some(outcome) = outcomes.next().await {
+        let why = reason(&outcome);
+        source.settle(outcome.index, &outcome.entry, why);
+        let now = clock::instant();
+        if is_due(&mut drawn, now, DRAW_EVERY) {
+            progress.update(outcomes.counts(), source.lock().position);
+        }
+        if is_due(&mut saved, now, SAVE_EVERY) {
+            saver.save(&source)?;
+        }
+    }
+    drop(progress);
+    let stopped_by = outcomes.stopped_by().cloned();
+    let counts = outcomes.counts();
+    drop(outcomes);
+    if stop.is_cancelled() || stopped_by.is_some() {
+        let rest = source.leave_rest().await;
+        source.lock().reasons.add_rest(rest);
+    }
+    let took = started.elapsed();
+    let mut state = source.lock();
+    state.undelivered.save()?;
+    let summary = Summary {
+        counts,
+        reasons: &state.reasons,
+        took,
+        file: state.undelivered.path(),
+        stopped_by: stopped_by.as_ref(),
+    };
+    summary.print(shared.json);
+    if let Some(failure) = state.failure.take() {
+        drop(state);
+        saver.save(&source)?;
+        let input = shared.input.display();
+        return Err(failure).with_context(|| format!("can't read {input} to its end"));
+    }
+    saver.end();
+    let undelivered = state.reasons.total();
+    match (undelivered, stopped_by) {
+        (0, _) => Ok(()),
+        (_, Some(error)) => Err(CommandError::DeliveryRefused { undelivered, error }),
+        (_, None) => Err(CommandError::Undelivered {
+            undelivered,
+            file: shared.undelivered,
+        }),
+    }
+}
+
+/// Why an entry is undelivered: kind, code of the error, and text.
+fn reason<E, R>(outcome: &Outcome<E, R>) -> Option<(&str, &str, String)> {
+    let Status::Undelivered(why) = &outcome.status else {
+        return None;
+    };
+    let code = match why {
+        Undelivered::Rejected(error)
+        | Undelivered::GivenUp { error, .. }
+        | Undelivered::Stopped(Some(error)) => &error.code,
+        Undelivered::TooLarge { .. }
+        | Undelivered::HeldBack
+        | Undelivered::Duplicate
+        | Undelivered::Stopped(None) => "",
+    };
+    Some((why.as_str(), code, why.to_string()))
+}
+
+fn is_due(last: &mut Instant, now: Instant, every: Duration) -> bool {
+    let is_due = now.duration_since(*last) >= every;
+    if is_due {
+        *last = now;
+    }
+    is_due
+}
+
+/// Otherwise the file would grow while it is read.
+fn refuse_same_file(shared: &Shared) -> Result<()> {
+    let canonical = |path: &std::path::Path| path.canonicalize().ok();
+    let input = canonical(&shared.input);
+    match input.is_some() && input == canonical(&shared.undelivered) {
+        true => Err(usage(
+            "the input is the file of undelivered entries: name another one with --undelivered",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Writes the state of a delivery from a regular file.
+struct Saver {
+    file: Option<CheckpointFile>,
+    input: std::path::PathBuf,
+}
+
+impl Saver {
+    fn save<F: Format>(&self, source: &Source<F>) -> Result<()> {
+        let mut state = source.lock();
+        state.undelivered.save()?;
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let checkpoint = state.checkpoint(&self.input);
+        drop(state);
+        file.write(&checkpoint)
+    }
+
+    fn end(&self) {
+        if let Some(file) = &self.file {
+            file.remove();
+        }
+    }
+}
