@@ -40,6 +40,7 @@ fn sources() -> Vec<PathBuf> {
         "backstop",
         "cli",
         "core",
+        "deliver",
         "engine",
         "files",
         "idempotency",

@@ -70,7 +70,7 @@ pub(crate) enum CommandError {
     #[error("{undelivered} entries are undelivered: {error}")]
     DeliveryRefused {
         undelivered: u64,
-        error: backstop_core::failure::Error,
+        error: Box<backstop_core::failure::Error>,
     },
     /// Another error, and what the command was doing.
     #[error("{doing}")]
@@ -113,7 +113,7 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
-    Target(#[from] OpenError),
+    Target(Box<OpenError>),
     #[error(transparent)]
     Consumer(#[from] Faults),
     #[error(transparent)]
@@ -148,6 +148,12 @@ pub(crate) enum CommandError {
     FileWatch(#[from] notify::Error),
     #[error(transparent)]
     Task(#[from] tokio::task::JoinError),
+}
+
+impl From<OpenError> for CommandError {
+    fn from(error: OpenError) -> Self {
+        Self::Target(Box::new(error))
+    }
 }
 
 /// Says what the command was doing when it failed. The exit code stays that of the cause.

@@ -99,7 +99,10 @@ where
     let undelivered = state.reasons.total();
     match (undelivered, stopped_by) {
         (0, _) => Ok(()),
-        (_, Some(error)) => Err(CommandError::DeliveryRefused { undelivered, error }),
+        (_, Some(error)) => {
+            let error = Box::new(error);
+            Err(CommandError::DeliveryRefused { undelivered, error })
+        }
         (_, None) => Err(CommandError::Undelivered {
             undelivered,
             file: shared.undelivered,

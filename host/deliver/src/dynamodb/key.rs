@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, WriteRequest};
 use crate::target::Group;
 
 /// The values of these attributes, with their types. `None` if one is missing or can't be in a key.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the SDK's types may grow")]
 pub(super) fn of(entry: &WriteRequest, names: &[String]) -> Option<Group> {
     let item = match (&entry.put_request, &entry.delete_request) {
         (Some(put), _) => &put.item,
