@@ -1,8 +1,9 @@
 //! The SDK client's own retries inside a retrier: found, and turned off.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
@@ -28,18 +29,45 @@ async fn broken_service() -> (String, Arc<AtomicU32>) {
     (url, requests)
 }
 
+/// What is logged on this thread.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The only test of this process that uses [`ClientRetries::Warn`], which logs once in a process.
 #[tokio::test]
 async fn a_clients_retries_are_off_inside_a_retrier_and_nowhere_else() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .without_time()
+        .with_ansi(false)
+        .finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let logged = || String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     let (endpoint, requests) = broken_service().await;
     let config = config(&endpoint).await;
     let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
     let policy = FullJitter::default().base(Duration::from_millis(1));
     let policy = policy.cap(Duration::from_millis(1)).max_attempts(2);
     let retrier = Retrier::builder().policy(policy).build().unwrap();
-    for (interceptor, inside, outside) in [
-        (None, 6, 3),
-        (Some(ClientRetries::Warn), 6, 3),
-        (Some(ClientRetries::Off), 2, 3),
+    for (interceptor, inside, outside, warnings) in [
+        (None, 6, 3, 0),
+        (Some(ClientRetries::Off), 2, 3, 0),
+        (Some(ClientRetries::Warn), 6, 3, 1),
+        // Once in a process.
+        (Some(ClientRetries::Warn), 6, 3, 1),
     ] {
         let mut builder = aws_sdk_sqs::config::Builder::from(&config).retry_config(retries.clone());
         if let Some(interceptor) = interceptor {
@@ -55,6 +83,8 @@ async fn a_clients_retries_are_off_inside_a_retrier_and_nowhere_else() {
             inside,
             "{interceptor:?}"
         );
+        let log = logged();
+        assert_eq!(log.lines().count(), warnings, "{interceptor:?}: {log}");
         client.list_queues().send().await.unwrap_err();
         assert_eq!(
             requests.swap(0, Ordering::Relaxed),
@@ -62,4 +92,8 @@ async fn a_clients_retries_are_off_inside_a_retrier_and_nowhere_else() {
             "{interceptor:?}"
         );
     }
+    assert_eq!(
+        logged(),
+        " WARN backstop_retry::aws: an AWS client retries by itself inside a retrier, so that attempts multiply: configure it with RetryConfig::disabled() attempts=3\n"
+    );
 }

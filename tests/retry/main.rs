@@ -5,4 +5,5 @@ mod ends;
 mod faults;
 mod records;
 mod services;
+mod swap_under_load;
 mod swaps;
