@@ -179,6 +179,8 @@ impl RetryPolicy {
 
 impl<D> RetryPolicy<D> {
     /// The deadline of each request, from its start: no wait begins that cannot end before it.
+    ///
+    /// tower does not ask a policy again after a wait. If the timer or the service is late, one attempt may start after the deadline; its failure then ends the request. [`RetryLayer`] makes no such attempt.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);

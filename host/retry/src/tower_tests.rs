@@ -120,3 +120,27 @@ fn a_dropped_request_gives_back_what_it_has_not_sent() {
     drop(call);
     assert_eq!(budget.left(), 500.0);
 }
+
+/// tower does not ask a policy after a wait, as its documentation says; the layer has no such attempt.
+#[test]
+fn a_late_timer_lets_one_attempt_start_after_the_deadline_of_a_policy() {
+    for (is_layer, made) in [(true, 1), (false, 2)] {
+        let clock = TestClock::new();
+        let (attempts, service) = until(9);
+        let retrier = linear(&clock).build().unwrap();
+        let mut call: Pin<Box<dyn Future<Output = bool>>> = if is_layer {
+            let layer = RetryLayer::new(retrier).deadline(3 * SECOND);
+            let call = layer.layer(service).oneshot("r");
+            Box::pin(async { call.await.is_ok() })
+        } else {
+            let policy = RetryPolicy::new(retrier).deadline(3 * SECOND);
+            let call = Retry::new(policy, service).oneshot("r");
+            Box::pin(async { call.await.is_ok() })
+        };
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        clock.advance(4 * SECOND);
+        assert_eq!(call.as_mut().poll(&mut context), Poll::Ready(false));
+        assert_eq!(attempts.load(Ordering::Relaxed), made);
+    }
+}

@@ -25,7 +25,7 @@ const REQUEST_IDS: [&str; 2] = ["x-amzn-requestid", "x-amz-request-id"];
 /// | an error of the connection | `ECONNREFUSED`, `ECONNRESET`, `ENOTFOUND` and others |
 /// | a response that can't be read | `EPROTO` |
 /// | the request was not sent | `DispatchFailure`: no credentials, or an interceptor failed |
-/// | the request can't be built | `ConstructionFailure` |
+/// | the request can't be built | `ValidationException`, which is permanent; without a status, since no request was sent |
 impl<E> Describe for SdkError<E, HttpResponse>
 where
     E: ProvideErrorMetadata + StdError + 'static,
@@ -58,7 +58,8 @@ where
                 };
                 Error::new(code, chain(self))
             }
-            SdkError::ConstructionFailure(_) => Error::new("ConstructionFailure", chain(self)),
+            // A code of its own would be unknown to policies, and so be retried.
+            SdkError::ConstructionFailure(_) => Error::new("ValidationException", chain(self)),
             other => describe_unknown(other),
         }
     }

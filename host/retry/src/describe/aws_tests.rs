@@ -6,7 +6,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::error::ErrorMetadata;
-use backstop_core::decision::Verdict;
+use backstop_core::decision::{ErrorClass, Verdict};
 use backstop_core::examples::ordinary_failure;
 use backstop_core::failure::{Failure, Milliseconds};
 use backstop_core::policy::Profile;
@@ -85,13 +85,29 @@ fn an_error_without_a_response_has_the_code_of_the_network() {
         (Failed::timeout_error("slow"), "ETIMEDOUT"),
         (
             Failed::construction_failure("no table"),
-            "ConstructionFailure",
+            "ValidationException",
         ),
     ] {
         assert_eq!(error.describe().code, code, "{error:?}");
     }
     let error = Failed::response_error("no JSON", response(200, &[])).describe();
     assert_eq!((&*error.code, error.status), ("EPROTO", Some(200)));
+}
+
+#[test]
+fn a_request_that_cannot_be_built_is_permanent_for_every_policy() {
+    let failure = Failure {
+        error: Failed::construction_failure("no table").describe(),
+        ..ordinary_failure()
+    };
+    assert_eq!(
+        failure.error.message,
+        "failed to construct request: no table"
+    );
+    for profile in Profile::ALL {
+        let answer = profile.policy().answer(&failure);
+        assert_eq!(answer.class, ErrorClass::Permanent, "{profile}");
+    }
 }
 
 #[test]

@@ -163,7 +163,7 @@ impl Describe for ::hyper::Error {
     }
 }
 
-/// The code is that of the connection's error, `HTTP 503` for a status, or what the client could not do: `Builder`, `Redirect`, `Decode`.
+/// The code is that of the connection's error, `HTTP 503` for a status, or what the client could not do: `Redirect`, `Decode`, and `ValidationException`, which is permanent, for a request that can't be built.
 #[cfg(feature = "reqwest")]
 impl Describe for ::reqwest::Error {
     fn describe(&self) -> Error {
@@ -178,7 +178,7 @@ impl Describe for ::reqwest::Error {
         let code = match super::network::code(self) {
             Some(code) => code,
             None if self.is_timeout() => "ETIMEDOUT",
-            None if self.is_builder() => "Builder",
+            None if self.is_builder() => "ValidationException",
             None if self.is_redirect() => "Redirect",
             None if self.is_decode() => "Decode",
             None if self.is_connect() => "ECONNREFUSED",

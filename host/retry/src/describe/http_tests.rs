@@ -99,7 +99,7 @@ async fn errors_of_reqwest_have_the_codes_of_the_host() {
     for (url, code) in [
         ("http://127.0.0.1:1/", "ECONNREFUSED"),
         ("http://no-such-host.invalid/", "ENOTFOUND"),
-        ("no url", "Builder"),
+        ("no url", "ValidationException"),
     ] {
         let error = client.get(url).send().await.unwrap_err().describe();
         assert_eq!(error.code, code, "{error:?}");
