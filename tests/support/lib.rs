@@ -14,6 +14,7 @@ pub mod documents;
 pub mod edges;
 pub mod emulator;
 pub mod exposition;
+pub mod idempotency;
 pub mod lambda;
 pub mod mapping;
 pub mod policies;

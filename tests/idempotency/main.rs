@@ -1,0 +1,5 @@
+//! Work that is done once for each key: records that the real libraries of Powertools read and write, and owners that are killed, paused and cut off.
+
+mod keys;
+mod powertools;
+mod records;

@@ -1,0 +1,107 @@
+//! A table for the records of idempotent work.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use backstop_idempotency::{Attributes, DynamoStore, Format};
+
+use crate::aws::config;
+
+/// The sort key of a [`Records`] that has one.
+pub const SORT_KEY: &str = "sk";
+
+/// A table for one test.
+#[derive(Debug, Clone)]
+pub struct Records {
+    /// The SDK's client, connected directly to the emulator.
+    pub client: Client,
+    /// The emulator.
+    pub endpoint: String,
+    /// The table's name.
+    pub table: String,
+    has_sort_key: bool,
+}
+
+impl Records {
+    /// A table with the partition key `id`.
+    pub async fn create(endpoint: &str) -> Self {
+        Self::with_keys(endpoint, false).await
+    }
+
+    /// A table with the partition key `id` and the sort key `sk`.
+    pub async fn with_sort_key(endpoint: &str) -> Self {
+        Self::with_keys(endpoint, true).await
+    }
+
+    async fn with_keys(endpoint: &str, has_sort_key: bool) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let table = format!("records-{}-{number}", std::process::id());
+        let client = Client::new(&config(endpoint).await);
+        let mut request = client
+            .create_table()
+            .table_name(&table)
+            .billing_mode(BillingMode::PayPerRequest);
+        let keys = [("id", KeyType::Hash), (SORT_KEY, KeyType::Range)];
+        for (attribute, key) in keys.into_iter().take(1 + usize::from(has_sort_key)) {
+            let element = KeySchemaElement::builder().attribute_name(attribute);
+            let definition = AttributeDefinition::builder().attribute_name(attribute);
+            let definition = definition.attribute_type(ScalarAttributeType::S);
+            request = request
+                .key_schema(element.key_type(key).build().unwrap())
+                .attribute_definitions(definition.build().unwrap());
+        }
+        request.send().await.unwrap();
+        Self {
+            client,
+            endpoint: endpoint.to_owned(),
+            table,
+            has_sort_key,
+        }
+    }
+
+    /// The store that a program would have.
+    pub fn store(&self, format: Format) -> DynamoStore {
+        self.store_of(self.client.clone(), format)
+    }
+
+    /// The same behind a proxy with this address.
+    pub async fn store_behind(&self, endpoint: &str, format: Format) -> DynamoStore {
+        self.store_of(Client::new(&config(endpoint).await), format)
+    }
+
+    fn store_of(&self, client: Client, format: Format) -> DynamoStore {
+        let attributes = Attributes {
+            sort_key: self.has_sort_key.then(|| SORT_KEY.to_owned()),
+            ..Attributes::default()
+        };
+        DynamoStore::new(client, &self.table)
+            .format(format)
+            .attributes(attributes)
+    }
+
+    /// The name of the sort key.
+    pub fn sort_key(&self) -> Option<&'static str> {
+        self.has_sort_key.then_some(SORT_KEY)
+    }
+
+    /// How many records there are with each status.
+    pub async fn count(&self) -> std::collections::BTreeMap<String, usize> {
+        let mut counts = std::collections::BTreeMap::new();
+        let mut pages = self
+            .client
+            .scan()
+            .table_name(&self.table)
+            .into_paginator()
+            .items()
+            .send();
+        while let Some(item) = pages.next().await {
+            let status = item.unwrap()["status"].as_s().unwrap().clone();
+            *counts.entry(status).or_default() += 1;
+        }
+        counts
+    }
+}
