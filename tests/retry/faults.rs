@@ -100,7 +100,7 @@ async fn waits<S: Service>() {
     let retrier = retrier.max_delay(longest).build().unwrap();
     retrier.run(|_| service.call()).await.unwrap();
     assert_eq!(proxy.requests(), 4);
-    let seen = seen.lock().unwrap();
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
     let asked: Vec<_> = seen.iter().map(|seen| seen.asked.unwrap()).collect();
     assert_eq!((asked[0], asked[2]), (4 * SECOND, SECOND * 3 / 2));
     // A date has whole seconds, and some of them have passed.

@@ -201,3 +201,30 @@ fn numbers_that_make_no_sense_count_as_zero() {
         assert!(budget.take(&TRANSIENT, later).is_none());
     }
 }
+
+#[test]
+fn numbers_without_end_are_a_full_bucket_and_a_floor_without_end() {
+    let now = start();
+    for (refill, floor) in [(f64::INFINITY, 0.0), (0.0, f64::INFINITY)] {
+        let numbers = BudgetSettings {
+            capacity: 10,
+            refill_per_second: refill,
+            floor_per_second: floor,
+            ..settings()
+        };
+        let budget = Budget::new("b", numbers);
+        for seconds in 1..1_000 {
+            let later = now + Duration::from_secs(seconds);
+            let mut taken = budget.take(&TRANSIENT, later).unwrap();
+            taken.send();
+        }
+    }
+    // A retry that costs nothing is never refused.
+    let free = BudgetSettings {
+        capacity: 0,
+        transient_cost: 0,
+        floor_per_second: 0.0,
+        ..settings()
+    };
+    assert!(Budget::new("b", free).take(&TRANSIENT, now).is_some());
+}

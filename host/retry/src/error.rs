@@ -1,11 +1,12 @@
 //! How a call ends without success: [`RetryError`].
 
 use std::error::Error as StdError;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use backstop_core::decision::{Action, DecidedBy, Decision};
+use backstop_core::decision::{Action, DecidedBy, Decision, REASON_BYTES};
 use backstop_core::failure::{Error, Milliseconds};
+use backstop_core::text::Escaping;
 pub use backstop_records::End;
 
 use crate::describe::Describe;
@@ -167,7 +168,7 @@ impl<E> RetryError<E> {
     }
 }
 
-/// `gave up after 3 attempts: max-attempts of 3 reached: HTTP 503`
+/// One line without control characters, whatever the error's code: `gave up after 3 attempts: max-attempts of 3 reached: HTTP 503`
 impl<E> fmt::Display for RetryError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Ended(state) = self.ended();
@@ -194,14 +195,24 @@ impl<E> fmt::Display for RetryError<E> {
             Self::GaveUp(_) => {
                 write!(f, "gave up after {counted}")?;
                 if let Some(reason) = state.reason() {
-                    return write!(f, ": {reason}");
+                    return write!(f, ": {}", OneLine(reason));
                 }
             }
         }
         match &state.description {
-            Some(error) => write!(f, ": {}", error.code),
+            Some(error) => write!(f, ": {}", OneLine(&error.code)),
             None => Ok(()),
         }
+    }
+}
+
+/// At most [`REASON_BYTES`] of a text from outside, escaped.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.0.floor_char_boundary(REASON_BYTES);
+        Escaping(f).write_str(self.0.get(..end).unwrap_or_default())
     }
 }
 

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use backstop_core::decision::{Action, Bounds, DecidedBy, Decision, ErrorClass, Reach, decide};
+use backstop_core::decision::{
+    Action, Bounds, DecidedBy, Decision, ErrorClass, REASON_BYTES, Reach, decide,
+};
 use backstop_core::failure::{Failure, Milliseconds};
+use backstop_core::text::cut;
 
 use crate::attempt::Attempt;
 use crate::budget::Budget;
@@ -129,7 +132,7 @@ impl fmt::Debug for Retrier {
 }
 
 impl Inner {
-    /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the budget.
+    /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the budget. The caller [reports](Self::report) it.
     pub(crate) fn conclude(
         &self,
         progress: &mut Progress,
@@ -137,7 +140,7 @@ impl Inner {
         evaluation: Evaluation,
         deadline: Option<Instant>,
         min_attempt_time: Duration,
-    ) -> Step {
+    ) -> (Evaluated, Step) {
         let reach = Reach::visibility(self.max_delay, failure.age);
         let Evaluation {
             answer,
@@ -180,9 +183,7 @@ impl Inner {
             fuel,
             took,
         };
-        self.report(failure, &evaluated, step);
-        progress.decision = Some(evaluated.decision);
-        step
+        (evaluated, step)
     }
 
     /// Takes the retry out of the budget, if there is one.
@@ -207,9 +208,7 @@ impl Inner {
         {
             let bound = format!("the retrier's max-attempts of {most} reached");
             return Decision {
-                action: Action::DeadLetter {
-                    reason: format!("{bound}: {code}"),
-                },
+                action: gives_up(format!("{bound}: {code}")),
                 decided_by: DecidedBy::Bound(bound),
                 ..decision
             };
@@ -220,7 +219,7 @@ impl Inner {
             let reason =
                 format!("the policy is broken, and {FALLBACK_ATTEMPTS} attempts failed: {code}");
             return Decision {
-                action: Action::DeadLetter { reason },
+                action: gives_up(reason),
                 ..decision
             };
         }
@@ -228,7 +227,7 @@ impl Inner {
     }
 
     /// Logs a failed attempt and what follows, and tells the observers.
-    fn report(&self, failure: &Failure, evaluated: &Evaluated, step: Step) {
+    pub(crate) fn report(&self, failure: &Failure, evaluated: &Evaluated, step: Step) {
         let attempt = failure.attempt.get();
         let code = &failure.error.code;
         if let DecidedBy::Fallback(cause) = &evaluated.decision.decided_by {
@@ -317,6 +316,12 @@ impl Inner {
             observer.observe(&event);
         }
     }
+}
+
+/// No further attempt, for this reason: as long as one of a policy.
+fn gives_up(mut reason: String) -> Action {
+    cut(&mut reason, REASON_BYTES);
+    Action::DeadLetter { reason }
 }
 
 /// Whether an attempt may start at this time: before the deadline, and with enough time for it.

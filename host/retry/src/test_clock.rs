@@ -177,7 +177,10 @@ impl Future for Timer {
             state.next
         });
         let key = (self.until, number);
-        state.sleeping.insert(key, context.waker().clone());
+        let previous = state.sleeping.insert(key, context.waker().clone());
+        drop(state);
+        // Not before: a waker may be the last owner of another timer.
+        drop(previous);
         Poll::Pending
     }
 }
@@ -185,7 +188,10 @@ impl Future for Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            self.clock.state().sleeping.remove(&(self.until, number));
+            let mut state = self.clock.state();
+            let waker = state.sleeping.remove(&(self.until, number));
+            drop(state);
+            drop(waker);
         }
     }
 }

@@ -223,7 +223,9 @@ impl<D> RetryPolicy<D> {
         let deadline = self.began.zip(self.deadline);
         let deadline = deadline.and_then(|(began, deadline)| began.checked_add(deadline));
         let room = retrier.options.min_attempt_time;
-        match retrier.conclude(progress, &failure, evaluation, deadline, room) {
+        let (evaluated, step) = retrier.conclude(progress, &failure, evaluation, deadline, room);
+        retrier.report(&failure, &evaluated, step);
+        match step {
             Step::Retry(at) => Some(retrier.clock.sleep_until(at)),
             Step::End(..) => {
                 self.progress = None;

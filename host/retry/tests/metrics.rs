@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeMap;
+use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +11,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use backstop_retry::telemetry::METRICS;
-use backstop_retry::{Budget, BudgetSettings, Error, Linear, Retrier, TestClock};
+use backstop_retry::{Budget, BudgetSettings, Error, Event, Linear, Retrier, TestClock};
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
@@ -156,5 +158,49 @@ fn every_attempt_failure_end_delay_and_refusal_is_counted() {
     for series in names.iter().chain(&gauges).chain(recorded.keys()) {
         let name = series.split(' ').next().unwrap();
         assert!(METRICS.iter().any(|metric| metric.name == name), "{name}");
+    }
+}
+
+#[test]
+fn a_call_that_a_panic_ends_is_counted_once() {
+    for (panics_at, end) in [
+        ("retrying", "cancelled"),
+        ("ended", "gave-up"),
+        ("deadline", "deadline-exceeded"),
+        ("succeeded", "succeeded"),
+    ] {
+        let exporter = Exporter::default();
+        let clock = TestClock::new();
+        let retrier = metrics::with_local_recorder(&exporter, || {
+            let policy = Linear::default().base(Duration::from_secs(1));
+            Retrier::builder()
+                .policy(policy.max_attempts(2))
+                .clock(clock.clone())
+                .observe(move |event: &Event<'_>| {
+                    let name = match event {
+                        Event::Succeeded { .. } => "succeeded",
+                        Event::Retrying { .. } => "retrying",
+                        Event::Ended { failed: None, .. } => "deadline",
+                        Event::Ended { .. } => "ended",
+                    };
+                    assert_ne!(name, panics_at);
+                })
+                .build()
+                .unwrap()
+        });
+        let call = retrier.run(|_| async {
+            match panics_at {
+                "succeeded" => Ok(()),
+                "deadline" => pending().await,
+                _ => Err(Error::new("HTTP 503", "")),
+            }
+        });
+        let call = call.deadline(Duration::from_secs(60));
+        let panicked = catch_unwind(AssertUnwindSafe(|| clock.block_on(call)));
+        assert!(panicked.is_err());
+        let counted = exporter.counted().into_iter();
+        let ends = counted.filter(|(series, _)| series.contains("ends_total"));
+        let expected = format!("backstop_retry_ends_total default {end}");
+        assert_eq!(ends.collect::<Vec<_>>(), [(expected, 1)]);
     }
 }

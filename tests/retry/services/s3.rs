@@ -21,7 +21,7 @@ pub(crate) struct S3 {
 /// The response may begin well and end badly.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    Request(SdkError<GetObjectError>),
+    Request(Box<SdkError<GetObjectError>>),
     Body(ByteStreamError),
 }
 
@@ -37,7 +37,8 @@ impl Describe for ReadError {
 impl S3 {
     async fn read(&self, key: &str) -> Result<(), ReadError> {
         let request = self.client.get_object().bucket(&self.bucket).key(key);
-        let object = request.send().await.map_err(ReadError::Request)?;
+        let object = request.send().await;
+        let object = object.map_err(|error| ReadError::Request(error.into()))?;
         object.body.collect().await.map_err(ReadError::Body)?;
         Ok(())
     }

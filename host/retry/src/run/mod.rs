@@ -4,6 +4,7 @@ mod options;
 mod steps;
 
 use std::fmt;
+use std::future::ready;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -63,6 +64,8 @@ pin_project! {
         },
         Waiting {
             sleep: Sleep,
+            // Not polled yet.
+            is_new: bool,
         },
         Done,
     }
@@ -238,8 +241,17 @@ where
                 },
                 #[cfg(not(feature = "wasm"))]
                 StateProjection::Deciding { evaluation } => match *evaluation {},
-                StateProjection::Waiting { sleep } => {
-                    ready!(sleep.as_mut().poll(context));
+                StateProjection::Waiting { sleep, is_new } => {
+                    let slept = sleep.as_mut().poll(context);
+                    if slept.is_ready() && *is_new {
+                        // Without a delay other tasks get their turn all the same.
+                        *is_new = false;
+                        *sleep = Box::pin(ready(()));
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    *is_new = false;
+                    ready!(slept);
                     let deadline = *this.deadline;
                     if deadline.is_some() {
                         // A timer may be late.
@@ -265,6 +277,8 @@ impl<F, Fut, T, E, D> fmt::Debug for Run<'_, F, Fut, T, E, D> {
     }
 }
 
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod policy_tests;
 #[cfg(test)]

@@ -115,21 +115,28 @@ where
         let Some(failing) = this.failing else {
             return Ok(());
         };
-        let step = retrier.conclude(
-            &mut failing.progress,
+        let progress = &mut failing.progress;
+        let (evaluated, step) = retrier.conclude(
+            progress,
             failure,
             evaluation,
             *this.deadline,
             this.options.min_attempt_time,
         );
+        // Before the observers, which may panic: the end is counted once.
+        this.under_way.has_begun = matches!(step, Step::Retry(_));
+        retrier.report(failure, &evaluated, step);
+        progress.decision = Some(evaluated.decision);
         match step {
             Step::Retry(at) => {
                 let sleep = retrier.clock.sleep_until(at);
-                this.state.set(State::Waiting { sleep });
+                this.state.set(State::Waiting {
+                    sleep,
+                    is_new: true,
+                });
                 Ok(())
             }
             Step::End(end, time_left) => {
-                this.under_way.has_begun = false;
                 let state = ended(this.failing.take(), *this.attempts, time_left);
                 Err(RetryError::new(end, state))
             }
