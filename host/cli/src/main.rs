@@ -1,6 +1,6 @@
 //! The `backstop` command. Nothing else in the workspace prints.
 //!
-//! `run`, `demo`, `deliver`, `doctor` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`output`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
+//! `run`, `demo`, `deliver`, `doctor`, `why` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`output`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
 
 mod deliver;
 mod demo;
@@ -15,6 +15,7 @@ mod output;
 mod policy;
 mod run;
 mod signals;
+mod why;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -64,6 +65,7 @@ enum Command {
     Policy(policy::Args),
     Deliver(deliver::Args),
     Doctor(Box<doctor::Args>),
+    Why(why::Args),
     #[command(hide = true)]
     EndOrphans(orphans::Args),
 }
@@ -114,6 +116,7 @@ fn run(command: Command) -> Result<()> {
             Command::Doctor(args) => doctor::run(*args).await,
             Command::Deliver(args) => deliver::run(args).await,
             Command::EndOrphans(args) => orphans::run(&args),
+            Command::Why(args) => tokio::task::spawn_blocking(move || why::run(&args)).await?,
             // On a thread that may block: these commands wait for S3 and registries.
             Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,
         }

@@ -210,9 +210,8 @@ impl Failure {
             return Cow::Borrowed(self);
         }
         let mut bounded = self.clone();
-        if bounded.message_id.len() > ID_BYTES {
-            let digest = hex::encode(Sha256::digest(&bounded.message_id));
-            bounded.message_id = format!("sha256:{digest}");
+        if let Cow::Owned(digest) = bounded_id(&bounded.message_id) {
+            bounded.message_id = digest;
         }
         cut(&mut bounded.source, SOURCE_BYTES);
         bounded.error = bounded.error.within_bounds();
@@ -225,6 +224,14 @@ impl Failure {
             && self.source.len() <= SOURCE_BYTES
             && self.error.is_within_bounds()
             && fits(&self.attributes, ATTRIBUTE_BYTES)
+    }
+}
+
+/// The id of a message as a policy receives it, and as records have it: one of more than [`ID_BYTES`] as `sha256:` and its digest in hexadecimal digits.
+pub fn bounded_id(id: &str) -> Cow<'_, str> {
+    match id.len() > ID_BYTES {
+        true => Cow::Owned(format!("sha256:{}", hex::encode(Sha256::digest(id)))),
+        false => Cow::Borrowed(id),
     }
 }
 

@@ -34,14 +34,14 @@ impl Drop for Progress {
 }
 
 /// A bar that counts bytes read from files. It appears if reading takes longer than a moment.
-pub(super) struct Reading {
+pub(crate) struct Reading {
     bar: Progress,
     started: Instant,
 }
 
 impl Reading {
     /// `bytes` is the total, if it is known.
-    pub(super) fn start(bytes: Option<u64>, label: &'static str) -> Self {
+    pub(crate) fn start(bytes: Option<u64>, label: &'static str) -> Self {
         let hidden = ProgressDrawTarget::hidden();
         let template = match bytes {
             Some(_) => "{prefix} {wide_bar} {bytes} of {total_bytes}, {eta} to go",
@@ -55,7 +55,7 @@ impl Reading {
     }
 
     /// Sets the number of bytes read so far.
-    pub(super) fn set(&self, bytes: u64) {
+    pub(crate) fn set(&self, bytes: u64) {
         let bar = &self.bar.0;
         if bar.is_hidden() && self.started.elapsed() > SHOW_AFTER {
             bar.set_draw_target(ProgressDrawTarget::stderr());

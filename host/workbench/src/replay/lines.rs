@@ -48,6 +48,12 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Whether this text occurs in the line. A line that is too long or no text has none.
+    pub(super) fn contains(&self, text: &str) -> bool {
+        let line = self.text.as_deref().unwrap_or_default();
+        std::str::from_utf8(line).is_ok_and(|line| line.contains(text))
+    }
+
     /// Parses the record, or explains why the line is not one.
     pub(super) fn record(&self) -> Result<DecisionRecord, String> {
         let text = self.text.as_deref().ok_or("longer than any record")?;

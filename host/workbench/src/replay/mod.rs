@@ -1,11 +1,12 @@
 //! Recorded decisions, replayed with another policy.
 //!
-//! A record contains everything that its decision depended on, so the policy that made it gives the same decision again, byte for byte, on any machine. Replay compares it with the answer of another policy. [`Lines`] reads records, a [`Candidate`] is evaluated with each, a [`RecordedAnswer`] is what a policy answered, a [`Change`] is a difference between two answers, and a [`Report`] sums up. `host/docs/replay.md` explains how records are compared.
+//! A record contains everything that its decision depended on, so the policy that made it gives the same decision again, byte for byte, on any machine. Replay compares it with the answer of another policy. [`Lines`] reads records, a [`Candidate`] is evaluated with each, a [`RecordedAnswer`] is what a policy answered, a [`Change`] is a difference between two answers, and a [`Report`] sums up. A [`Life`] has the records of one message. `host/docs/replay.md` explains how records are compared.
 
 mod answer;
 mod candidate;
 mod change;
 mod delays;
+mod life;
 mod lines;
 mod not_comparable;
 mod plan;
@@ -19,6 +20,7 @@ pub use answer::RecordedAnswer;
 pub use candidate::{Candidate, EvaluatedPolicy};
 pub use change::Change;
 pub use delays::{Delays, STEPS};
+pub use life::{Life, Step, Today};
 pub use lines::{LineRef, Lines, ReadError};
 pub use not_comparable::NotComparable;
 pub use plan::Replay;

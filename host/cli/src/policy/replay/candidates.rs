@@ -24,17 +24,11 @@ impl Candidates {
     /// Loads the policies.
     pub(super) fn load(args: &Args) -> Result<Self> {
         let new = match (&args.policy, &args.config) {
-            (Some(name), _) if args.settings.is_empty() => as_recorded(name)?,
-            (Some(name), _) => {
-                // Loaded as a host does, so that rejected settings fail once and not for each record.
-                let sandbox = sandbox::cached()?;
-                Candidate::Configured(named_policy::load(
-                    &sandbox,
-                    name,
-                    &args.settings.clone().into(),
-                )?)
+            (Some(name), _) => named(name, &args.settings)?,
+            (None, path) => {
+                let path = path.as_deref().unwrap_or(Path::new(""));
+                queues(path, args.queue.as_deref())?
             }
-            (None, path) => queues(path.as_deref().unwrap_or(Path::new("")), args)?,
         };
         let old = args.against.as_deref().map(as_recorded).transpose()?;
         Ok(Self { new, old })
@@ -68,23 +62,34 @@ pub(super) fn title(policy: &EvaluatedPolicy) -> String {
     parts.join(" + ")
 }
 
+/// The policy with this name: with these settings, or without any with those of each record.
+pub(crate) fn named(name: &str, settings: &[(String, String)]) -> Result<Candidate> {
+    if settings.is_empty() {
+        return as_recorded(name);
+    }
+    // Loaded as a host does, so that rejected settings fail once and not for each record.
+    let sandbox = sandbox::cached()?;
+    let policy = named_policy::load(&sandbox, name, &settings.to_vec().into())?;
+    Ok(Candidate::Configured(policy))
+}
+
 fn as_recorded(name: &str) -> Result<Candidate> {
     let subject = Subject::load(&sandbox::cached()?, &named_policy::source(name)?, name)?;
     Ok(Candidate::AsRecorded(subject))
 }
 
 /// The policies of a configuration by queue, with its limits. The policy of the Lambda retry handler is under the name of its retry queue.
-fn queues(path: &Path, args: &Args) -> Result<Candidate> {
+pub(crate) fn queues(path: &Path, queue: Option<&str>) -> Result<Candidate> {
     let config = Config::read(path)?;
     let assembly = Assembly::for_check(&config)?;
     let mut policies = BTreeMap::new();
     for (name, decider) in config.deciders() {
-        if args.queue.as_deref().is_none_or(|queue| queue == name) {
+        if queue.is_none_or(|queue| queue == name) {
             let policy = assembly.load(&decider.policy)?.current();
             policies.insert(name.to_owned(), Policy::clone(&policy));
         }
     }
-    match &args.queue {
+    match queue {
         Some(queue) if policies.is_empty() => Err(CommandError::Usage(format!(
             "{} has no queue `{queue}`",
             path.display()

@@ -4,7 +4,7 @@
 
 mod args;
 mod bars;
-mod candidates;
+pub(crate) mod candidates;
 mod comparison;
 mod numbers;
 mod samples;
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// The total number of bytes, if all records are in regular files. Fails before any work if one is missing.
-fn size(records: &[PathBuf]) -> Result<Option<u64>> {
+pub(crate) fn size(records: &[PathBuf]) -> Result<Option<u64>> {
     let mut bytes = Some(0);
     for path in records {
         if path == Path::new("-") {
