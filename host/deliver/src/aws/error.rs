@@ -50,7 +50,8 @@ const HOPELESS: [&str; 14] = [
 fn is_hopeless(code: &str) -> bool {
     let is_key = code.starts_with("KMS.") || code.starts_with("Kms") || code.starts_with("KMS");
     let is_listed = HOPELESS.iter().any(|part| code.contains(part));
-    is_listed || is_key && class_of(code, None) == ErrorClass::Permanent
+    let may_pass = code.contains("Throttl") || code.contains("Internal");
+    is_listed || is_key && !may_pass
 }
 
 /// The error of a request without a usable response, or with an error as its response.
