@@ -65,7 +65,7 @@ fn the_function_is_retried_until_it_succeeds() {
 }
 
 #[test]
-fn the_policys_limit_of_attempts_is_exact() {
+fn the_limit_of_a_policy_is_exact() {
     for most in 1..=4 {
         let clock = TestClock::new();
         let policy = Linear::default().base(SECOND).max_attempts(most);
