@@ -1,6 +1,7 @@
 //! The retrier of programs: against services behind the fault proxy, with the AWS SDK's clients, and with the tools for queues.
 
 mod cancellation;
+mod client_errors;
 mod client_retries;
 mod ends;
 mod faults;

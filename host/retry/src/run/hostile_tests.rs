@@ -334,6 +334,26 @@ async fn retries_without_a_delay_can_be_cancelled_from_outside() {
     assert!(tokio::time::timeout(limit, call).await.is_err());
 }
 
+/// Always ready, so that it uses up what tokio lets a task do in one poll, timers included.
+#[tokio::test]
+async fn an_attempt_that_leaves_timers_no_turn_is_cut_short() {
+    let limit = Duration::from_millis(20);
+    let greedy = |_| async {
+        loop {
+            tokio::task::consume_budget().await;
+        }
+        #[expect(unreachable_code, reason = "the type of the function")]
+        Ok::<(), Error>(())
+    };
+    let retrier = Retrier::builder().max_attempts(1).build().unwrap();
+    let call = retrier.run(greedy).attempt_timeout(limit);
+    let error = tokio::time::timeout(SECOND, call).await.unwrap();
+    assert_eq!(error.unwrap_err().end(), End::GaveUp);
+    let call = retrier.run(greedy).deadline(limit);
+    let error = tokio::time::timeout(SECOND, call).await.unwrap();
+    assert_eq!(error.unwrap_err().end(), End::DeadlineExceeded);
+}
+
 /// A waker whose end needs the clock, as that of a task which owns a timer.
 struct NeedsClock(TestClock);
 

@@ -41,7 +41,7 @@ pin_project! {
         attempts: u32,
         failing: Option<Box<Failing<E>>>,
         // Cuts the attempt short.
-        timer: Option<(Cut, Sleep)>,
+        timer: Option<Timer>,
         #[pin]
         state: State<Fut>,
         under_way: UnderWay<'a>,
@@ -97,6 +97,13 @@ impl Drop for UnderWay<'_> {
             self.retrier.metrics.cancelled.increment(1);
         }
     }
+}
+
+/// Waits until an attempt is cut short.
+struct Timer {
+    cut: Cut,
+    at: Instant,
+    sleep: Sleep,
 }
 
 /// What cuts an attempt short.

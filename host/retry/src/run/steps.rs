@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use backstop_core::failure::{Error, Failure, Milliseconds};
 
-use super::{Cut, Failing, Run, State};
+use super::{Cut, Failing, Run, State, Timer};
 use crate::attempt::Attempt;
 use crate::decider::{Evaluating, Evaluation};
 use crate::describe::Describer;
@@ -48,9 +48,9 @@ where
         timeout: Option<Duration>,
     ) -> Poll<Cut> {
         let this = self.project();
+        let clock = &this.retrier.clock;
         if this.timer.is_none() {
             let deadline = this.deadline.filter(|_| this.options.interrupt_at_deadline);
-            let clock = &this.retrier.clock;
             let timeout = timeout.and_then(|timeout| {
                 let at = clock.now().checked_add(timeout)?;
                 Some((at, Cut::AttemptTimeout(timeout)))
@@ -60,11 +60,19 @@ where
                 (Some(deadline), Some(timeout)) if timeout.0 < deadline.0 => Some(timeout),
                 (deadline, timeout) => deadline.or(timeout),
             };
-            *this.timer = first.map(|(at, cut)| (cut, clock.sleep_until(at)));
+            *this.timer = first.map(|(at, cut)| Timer {
+                cut,
+                at,
+                sleep: clock.sleep_until(at),
+            });
         }
-        match this.timer {
-            Some((cut, sleep)) => sleep.as_mut().poll(context).map(|()| *cut),
-            None => Poll::Pending,
+        let Some(Timer { cut, at, sleep }) = this.timer else {
+            return Poll::Pending;
+        };
+        // An attempt that uses up what tokio lets a task do in one poll leaves nothing for a timer, which then never ends.
+        match sleep.as_mut().poll(context).is_ready() || clock.now() >= *at {
+            true => Poll::Ready(*cut),
+            false => Poll::Pending,
         }
     }
 
