@@ -126,7 +126,7 @@ mod tests {
     fn an_invalid_line_is_rejected_with_the_reason() {
         for (line, expected) in [
             ("{\"id\": 7}", "expected {\"PutRequest\""),
-            ("7", "invalid type"),
+            ("7", "expected value"),
             (
                 r#"{"Item": {"id": "7"}}"#,
                 "`id`: expected an object with one type",

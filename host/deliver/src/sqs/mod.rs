@@ -20,7 +20,6 @@
 
 mod size;
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -178,22 +177,23 @@ impl Target for Queue {
             .send()
             .await
             .map_err(|error| request_error(&self.endpoint, &error))?;
-        let mut results = HashMap::with_capacity(entries.len());
+        let mut results = vec![EntryResult::Unanswered; entries.len()];
+        let mut set = |id: &str, result| {
+            if let Some(slot) = id.parse().ok().and_then(|id: usize| results.get_mut(id)) {
+                *slot = result;
+            }
+        };
         for sent in response.successful {
             let receipt = Receipt {
                 message_id: sent.message_id,
                 sequence_number: sent.sequence_number,
             };
-            results.insert(sent.id, EntryResult::Delivered(receipt));
+            set(&sent.id, EntryResult::Delivered(receipt));
         }
         for failed in response.failed {
             let error = Error::new(failed.code, failed.message.unwrap_or_default());
-            results.insert(failed.id, entry_result(error, failed.sender_fault));
+            set(&failed.id, entry_result(error, failed.sender_fault));
         }
-        let result = |id: usize| results.remove(&id.to_string());
-        let results = (0..entries.len()).map(result);
-        Ok(results
-            .map(|result| result.unwrap_or(EntryResult::Unanswered))
-            .collect())
+        Ok(results)
     }
 }
