@@ -8,6 +8,7 @@ mod hold_emulators;
 mod hold_faults;
 mod hold_world;
 mod holding;
+mod idempotency;
 mod in_memory;
 mod polling;
 mod queue;

@@ -227,6 +227,6 @@ async fn a_table_is_checked() {
     assert!(matches!(error, TableError::OtherKey { .. }), "{error}");
     let none = DynamoStore::new(table.client.clone(), "no-such-table");
     let error = none.check().await.unwrap_err();
-    assert!(matches!(error, TableError::NotDescribed { .. }), "{error}");
+    assert!(matches!(error, TableError::Missing { .. }), "{error}");
     assert!(error.to_string().contains("no-such-table"), "{error}");
 }

@@ -39,6 +39,7 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         &example["limits"]["compile"],
         &example["policies"],
         &example["queues"]["orders"],
+        &example["queues"]["orders"]["idempotency"],
         &example["lambda"],
     ] {
         keys.extend(table.as_table().unwrap().keys().cloned());

@@ -95,6 +95,8 @@ mod exporter;
 mod function_name;
 pub mod handler;
 mod hold;
+#[cfg(feature = "idempotency")]
+mod idempotency;
 #[doc(hidden)]
 pub mod internal;
 mod invocation;
@@ -113,7 +115,7 @@ pub use backstop_core::{decision, failure};
 
 pub use backstop_engine::compiler_process;
 pub use builder::Backstop;
-pub use config::ConfigError;
+pub use config::{ConfigError, OnMissingKey, OnUnknown, RecordFormat};
 pub use consumer::Summary;
 pub use failure::Error;
 pub use handler::Handler;

@@ -58,6 +58,8 @@ pub mod store;
 #[cfg(test)]
 mod test_world;
 
+#[cfg(feature = "dynamodb")]
+pub use aws_sdk_dynamodb;
 pub use clock::{Clock, Sleep, TokioClock};
 pub use deadline::Deadline;
 #[cfg(feature = "dynamodb")]

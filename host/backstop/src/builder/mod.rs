@@ -1,5 +1,6 @@
 //! The entry point of the library: a host for queues, set up by methods or by a file.
 
+mod idempotency;
 mod queue;
 mod shared;
 

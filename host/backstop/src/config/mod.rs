@@ -3,6 +3,7 @@
 //! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/configuration.md` documents every key.
 
 mod decider;
+mod idempotency;
 mod lambda;
 mod limits;
 mod options;
@@ -27,6 +28,7 @@ use backstop_core::settings::parse_pair;
 use backstop_files::values::parse_span;
 pub use backstop_records::Destination;
 pub use decider::DeciderConfig;
+pub use idempotency::{IdempotencyConfig, OnMissingKey, OnUnknown, RecordFormat};
 pub use lambda::{LambdaConfig, LambdaFlags, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
 pub use options::Options;
 pub(crate) use options::longest_linger;
@@ -64,6 +66,8 @@ pub struct QueueConfig {
     pub dead_letter_queue: Option<String>,
     /// Does the work.
     pub handler: HandlerConfig,
+    /// Keeps work from being done twice.
+    pub idempotency: Option<IdempotencyConfig>,
     /// Decides about failures.
     pub decider: DeciderConfig,
     /// How messages are received.

@@ -62,6 +62,16 @@ impl Naming {
             (Self::Methods, "url") => "queue".to_owned(),
             (Self::Methods, "settings") => format!("set of queue `{queue}`"),
             (Self::Methods, "shadow-settings") => format!("set_shadow of queue `{queue}`"),
+            (Self::Methods, "idempotency.table") => format!("idempotency of queue `{queue}`"),
+            (
+                Self::Methods,
+                "idempotency.key"
+                | "idempotency.validate"
+                | "idempotency.prefix"
+                | "idempotency.format"
+                | "idempotency.lease"
+                | "idempotency.expires-after",
+            ) => format!("{} of queue `{queue}`", key.replace(['.', '-'], "_")),
             (Self::Flags, _) => self.top(key),
             (Self::Methods, _) => format!("{} of queue `{queue}`", self.top(key)),
         }

@@ -106,7 +106,9 @@ impl raw::Queue {
                 "expected at most a third of visibility-timeout: an outcome that waits longer may arrive when the message is visible again",
             ));
         }
+        let idempotency = self.idempotency.map(|it| it.convert(&at));
         Ok(QueueConfig {
+            idempotency: idempotency.transpose()?,
             handler: self.handler.unwrap_or_default().convert(&at, folder)?,
             url,
             dead_letter_queue,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::FunctionHandler;
+use super::{FunctionHandler, OnMissingKey, OnUnknown, RecordFormat};
 use crate::hold::HoldMode;
 use backstop_files::only_tables;
 pub(crate) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
@@ -116,6 +116,7 @@ pub(crate) struct Queue {
     pub(crate) dead_letter_queue: Option<String>,
     /// Required, by the conversion: a program may set a function in place of it.
     pub(crate) handler: Option<Handler>,
+    pub(crate) idempotency: Option<Idempotency>,
     pub(crate) policy: Option<Policy>,
     pub(crate) settings: Option<SettingsTable>,
     pub(crate) scenarios: Option<PathBuf>,
@@ -144,6 +145,20 @@ pub(crate) struct Handler {
     /// Set by a program.
     #[serde(skip)]
     pub(crate) function: Option<FunctionHandler>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Idempotency {
+    pub(crate) table: String,
+    pub(crate) key: Option<String>,
+    pub(crate) validate: Option<String>,
+    pub(crate) prefix: Option<String>,
+    pub(crate) format: Option<RecordFormat>,
+    pub(crate) lease: Option<Span>,
+    pub(crate) expires_after: Option<Span>,
+    pub(crate) on_unknown: Option<OnUnknown>,
+    pub(crate) on_missing_key: Option<OnMissingKey>,
 }
 
 /// `"full-jitter"`, or a table of parts.
@@ -187,6 +202,7 @@ only_tables! {
     CompileLimits: "a table of `time`, `cpu` and `memory`, such as { time = \"5m\", memory = \"2GiB\" }";
     Queue: "a table, such as [queues.orders] with `url` and `handler`";
     Handler: "a table with `http`, `exec` or `lambda`, such as { http = \"http://127.0.0.1:8080/\" }";
+    Idempotency: "a table with `table`, such as { table = \"idempotency\", key = \"/order/id\" }";
     Parts: "a table of `classifier`, `backoff` and `dead-lettering`";
     PartTable: "a table with `use` and `settings`";
 }

@@ -13,12 +13,16 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::assembly::{Assembly, LoadError};
+#[cfg(feature = "idempotency")]
+use crate::config::IdempotencyConfig;
 use crate::config::{Config, DeciderConfig, LambdaConfig, QueueConfig};
 use crate::consumer;
 use crate::policy::{LivePolicy, Location, PolicySpec};
 use crate::queue::{Connections, short_name};
 use crate::service::{self, Examined, QueueFault};
 use crate::text::chain;
+#[cfg(feature = "idempotency")]
+use backstop_idempotency::TableError;
 use holds::Waiting;
 
 pub use holds::{HoldForecast, Scope, Simulate, Waits, Workload};
@@ -142,6 +146,10 @@ async fn examine_queue(
     for warning in warnings {
         findings.add(Verdict::Warning, warning.to_string());
     }
+    #[cfg(feature = "idempotency")]
+    if let Some(config) = &queue.idempotency {
+        table(&mut findings, config, connections).await;
+    }
     shadow(&mut findings, &queue.decider, assembly).await;
     if has_policy {
         discards(&mut findings, &queue.decider);
@@ -151,6 +159,32 @@ async fn examine_queue(
         forecast(&mut findings, &waiting, &queue.decider, policy, workload).await;
     }
     findings.found
+}
+
+/// Reports whether the table of idempotent work can hold its records, and whether it deletes them. A table that can't is a fault of the queue's handler.
+#[cfg(feature = "idempotency")]
+async fn table(findings: &mut Findings, config: &IdempotencyConfig, connections: &Connections) {
+    let name = &config.table;
+    match crate::idempotency::check(config, connections).await {
+        Ok(Some(true)) => findings.add(
+            Verdict::Good,
+            format!("the table `{name}` has the keys of idempotency records and deletes expired ones"),
+        ),
+        Ok(Some(false)) => findings.add(
+            Verdict::Warning,
+            format!("the table `{name}` keeps expired records: enable its time to live on the attribute `expiration`"),
+        ),
+        Ok(None) => findings.add(
+            Verdict::Unknown,
+            format!("the table `{name}` may keep expired records: allow dynamodb:DescribeTimeToLive to check it"),
+        ),
+        Err(TableError::NotDescribed { why, .. }) => findings.add(
+            Verdict::Unknown,
+            format!("the table `{name}` could not be checked: {why}"),
+        ),
+        // Reported with the handler.
+        Err(_) => {}
+    }
 }
 
 /// Simulates messages that always fail, and reports how they wait.

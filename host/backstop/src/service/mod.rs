@@ -16,6 +16,8 @@ use crate::control::Control;
 use crate::decider::Decider;
 use crate::exporter::{Exporter, ExporterError};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
+#[cfg(feature = "idempotency")]
+use crate::idempotency;
 use crate::policy::{LivePolicy, Purpose, WatchError, Watcher, log_reload};
 use crate::queue::{Connections, Description};
 use crate::text::chain;
@@ -171,7 +173,7 @@ async fn check(
 ) -> Result<(Usable, Vec<Warning>), Box<Examined>> {
     let mut faults = Vec::new();
     let policy = policy.map_err(|error| faults.push(error.into())).ok();
-    let handler = handler(&queue.handler, &queue.url, connections).await;
+    let handler = handler(queue, connections).await;
     let handler = handler.map_err(|error| faults.push(error)).ok();
     let mut checked = Checked::of(
         connections,
@@ -225,18 +227,24 @@ async fn consumer(queue: QueueConfig, usable: Usable, assembly: &Assembly) -> Co
     Consumer::new(queue.name, ready, handler, decider, queue.options)
 }
 
-/// The handler of the queue at `url`.
+/// The handler of a queue.
 async fn handler(
-    handler: &HandlerConfig,
-    url: &str,
+    queue: &QueueConfig,
     connections: &Connections,
 ) -> Result<Arc<dyn Handler>, QueueFault> {
-    Ok(match handler {
-        HandlerConfig::Http { url: to, proxy } => Arc::new(Http::new(to, proxy.as_deref(), url)?),
+    let handler: Arc<dyn Handler> = match &queue.handler {
+        HandlerConfig::Http { url, proxy } => {
+            Arc::new(Http::new(url, proxy.as_deref(), &queue.url)?)
+        }
         HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
         HandlerConfig::Lambda(function) => Arc::new(Lambda::new(connections.sdk().await, function)),
         HandlerConfig::Function(function) => Arc::clone(&function.0),
-    })
+    };
+    #[cfg(feature = "idempotency")]
+    if let Some(config) = &queue.idempotency {
+        return Ok(idempotency::around(handler, queue, config, connections).await);
+    }
+    Ok(handler)
 }
 
 /// Checks the sources of all live policies for updates.

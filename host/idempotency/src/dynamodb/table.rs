@@ -1,6 +1,7 @@
 //! Whether a table can hold the records.
 
 use aws_sdk_dynamodb::error::DisplayErrorContext;
+use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
 use aws_sdk_dynamodb::types::{KeyType, TableStatus, TimeToLiveStatus};
 
 use super::DynamoStore;
@@ -8,6 +9,14 @@ use super::DynamoStore;
 /// What is wrong with a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
+    /// It does not exist.
+    #[error(
+        "the table `{table}` does not exist: create it or correct its name; the account and region must be those of the credentials"
+    )]
+    Missing {
+        /// The table.
+        table: String,
+    },
     /// DynamoDB does not describe it.
     #[error("DynamoDB does not describe the table `{table}`: {why}")]
     NotDescribed {
@@ -41,9 +50,14 @@ impl DynamoStore {
     pub async fn check(&self) -> Result<Option<bool>, TableError> {
         let table = self.table.clone();
         let described = self.client.describe_table().table_name(&table).send().await;
-        let described = described.map_err(|error| TableError::NotDescribed {
-            table: table.clone(),
-            why: DisplayErrorContext(error).to_string(),
+        let described = described.map_err(|error| match error.as_service_error() {
+            Some(DescribeTableError::ResourceNotFoundException(_)) => TableError::Missing {
+                table: table.clone(),
+            },
+            _ => TableError::NotDescribed {
+                table: table.clone(),
+                why: DisplayErrorContext(error).to_string(),
+            },
         })?;
         let Some(description) = described.table else {
             let why = "the answer is empty".to_owned();

@@ -1,0 +1,144 @@
+//! Messages whose work is done once for each key: a handler around a queue's handler.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use backstop_idempotency::{
+    DynamoStore, Event, Format, Idempotency, OnceError, TableError, aws_sdk_dynamodb,
+};
+
+use crate::config::{IdempotencyConfig, OnMissingKey, OnUnknown, QueueConfig, RecordFormat};
+use crate::failure::Error;
+use crate::handler::Handler;
+use crate::queue::{Connections, Message, short_name};
+
+/// The table of a queue.
+async fn store(config: &IdempotencyConfig, connections: &Connections) -> DynamoStore {
+    let client = aws_sdk_dynamodb::Client::new(connections.sdk().await);
+    DynamoStore::new(client, &config.table).format(match config.format {
+        RecordFormat::Python => Format::Python,
+        RecordFormat::TypeScript => Format::TypeScript,
+    })
+}
+
+/// The handler of a queue, for which the table says what is done.
+pub(crate) async fn around(
+    handler: Arc<dyn Handler>,
+    queue: &QueueConfig,
+    config: &IdempotencyConfig,
+    connections: &Connections,
+) -> Arc<dyn Handler> {
+    let store = store(config, connections).await;
+    let prefix = config.prefix.as_deref();
+    let prefix = prefix.unwrap_or_else(|| short_name(&queue.url));
+    let mut builder = Idempotency::builder(store.clone(), prefix)
+        .lease(config.lease)
+        .expires_after(config.expires_after)
+        .on_unknown(match config.on_unknown {
+            OnUnknown::Retry => backstop_idempotency::OnUnknown::Retry,
+            OnUnknown::DeadLetter => backstop_idempotency::OnUnknown::DeadLetter,
+        })
+        .on_missing_key(match config.on_missing_key {
+            OnMissingKey::Error => backstop_idempotency::OnMissingKey::Error,
+            OnMissingKey::NotIdempotent => backstop_idempotency::OnMissingKey::NotIdempotent,
+        });
+    if let Some(path) = &config.key {
+        builder = builder.key(path);
+    }
+    if let Some(path) = &config.validate {
+        builder = builder.validate(path);
+    }
+    match builder.build() {
+        Ok(idempotency) => Arc::new(Once {
+            handler,
+            store,
+            idempotency,
+            has_key: config.key.is_some(),
+            needs_key: config.on_missing_key == OnMissingKey::Error,
+        }),
+        // The configuration was checked with the same rules.
+        Err(error) => Arc::new(Invalid(error.to_string())),
+    }
+}
+
+/// Checks the table of a queue. Returns whether it deletes expired records itself, if that is known.
+pub(crate) async fn check(
+    config: &IdempotencyConfig,
+    connections: &Connections,
+) -> Result<Option<bool>, TableError> {
+    store(config, connections).await.check().await
+}
+
+/// Does the work of a message unless the table says that it is done.
+#[derive(Debug)]
+struct Once {
+    handler: Arc<dyn Handler>,
+    store: DynamoStore,
+    idempotency: Idempotency,
+    has_key: bool,
+    needs_key: bool,
+}
+
+#[async_trait]
+impl Handler for Once {
+    async fn handle(&self, message: &Message) -> Result<(), Error> {
+        self.handle_shared(Arc::new(message.clone())).await
+    }
+
+    async fn handle_shared(&self, message: Arc<Message>) -> Result<(), Error> {
+        let work = || self.handler.handle_shared(Arc::clone(&message));
+        let done = if self.has_key {
+            match Event::parse(&message.body) {
+                Ok(event) => self.idempotency.once_for(&event, work).await,
+                Err(_) if !self.needs_key => return work().await,
+                Err(error) => Err(OnceError::Key(error.into())),
+            }
+        } else {
+            // A message that was sent again has a new id.
+            let envelope = message.envelope.as_ref();
+            let id = envelope.map_or(&message.id, |envelope| &envelope.id);
+            self.idempotency.once(id, work).await
+        };
+        match done {
+            Ok(done) => {
+                if done.repeated {
+                    tracing::info!("message-id" = message.id, "the work was done before");
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn check(&self) -> Result<(), Error> {
+        self.handler.check().await?;
+        match self.store.check().await {
+            // Reading and writing may be allowed although the description is not.
+            Ok(_) | Err(TableError::NotDescribed { .. }) => Ok(()),
+            Err(error) => Err(Error::new("IdempotencyTable", error.to_string())),
+        }
+    }
+
+    async fn is_reachable(&self) -> Result<(), Error> {
+        self.handler.is_reachable().await?;
+        match self.store.check().await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::new("IdempotencyTable", error.to_string())),
+        }
+    }
+}
+
+/// A handler that fails its check.
+#[derive(Debug)]
+struct Invalid(String);
+
+#[async_trait]
+impl Handler for Invalid {
+    async fn handle(&self, _: &Message) -> Result<(), Error> {
+        self.check().await
+    }
+
+    async fn check(&self) -> Result<(), Error> {
+        Err(Error::new("Idempotency", &self.0))
+    }
+}
