@@ -85,3 +85,27 @@ async fn a_request_that_is_never_sent_is_described_by_its_reason() {
         assert_eq!(is_permanent(described), expected);
     }
 }
+
+/// S3 may begin a long operation with status 200 and then fail.
+#[tokio::test]
+async fn an_error_in_a_response_of_status_200_is_that_error() {
+    for (code, expected) in [
+        ("InternalError", ErrorClass::Transient),
+        ("SlowDown", ErrorClass::Throttled),
+        ("AccessDenied", ErrorClass::Permanent),
+    ] {
+        let plan = move |_: &str, _| Fault::refused(200, code);
+        let proxy = Proxy::start(&ministack().endpoint, plan).await;
+        let client = Client::from_conf(builder(&proxy.endpoint).await.build());
+        let copy = client.copy_object().bucket("articles").key("a-2");
+        let copy = copy.copy_source("articles/a-1");
+        for profile in [Profile::S3, Profile::Http] {
+            let retrier = Retrier::builder().profile(profile).max_attempts(1);
+            let call = retrier.build().unwrap();
+            let call = call.run(|_| copy.clone().send());
+            let error = call.await.unwrap_err();
+            assert_eq!(error.description().unwrap().code, code, "{error:?}");
+            assert_eq!(error.decision().unwrap().class, expected, "{profile}");
+        }
+    }
+}

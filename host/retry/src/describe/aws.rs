@@ -20,7 +20,7 @@ const REQUEST_IDS: [&str; 2] = ["x-amzn-requestid", "x-amz-request-id"];
 ///
 /// | error | code |
 /// |---|---|
-/// | a response of the service | the service's code, or `HTTP 503` without one; with status, `retry-after` or `x-amz-retry-after`, and the `requestId` as a detail |
+/// | a response of the service | the service's code, or `HTTP 503` without one; with the status if it is an error, `retry-after` or `x-amz-retry-after`, and the `requestId` as a detail |
 /// | no response in time | `ETIMEDOUT` |
 /// | an error of the connection | `ECONNREFUSED`, `ECONNRESET`, `ENOTFOUND` and others |
 /// | a response that can't be read | `EPROTO` |
@@ -39,6 +39,8 @@ where
                     None => chain(error),
                 };
                 let mut described = from_response(service.raw(), message);
+                // S3 may report an error in a response that began as a success.
+                described.status = described.status.filter(|status| *status >= 400);
                 if let Some(code) = error.code() {
                     code.clone_into(&mut described.code);
                 }

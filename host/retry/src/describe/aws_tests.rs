@@ -47,6 +47,9 @@ fn a_service_error_has_its_code_status_and_retry_after() {
     }
     let error = SdkError::service_error(metadata(None), response(503, &[])).describe();
     assert_eq!(error.code, "HTTP 503");
+    let late = SdkError::service_error(metadata(Some("InternalError")), response(200, &[]));
+    let late = late.describe();
+    assert_eq!((&*late.code, late.status), ("InternalError", None));
 }
 
 type Failed = SdkError<ErrorMetadata, HttpResponse>;

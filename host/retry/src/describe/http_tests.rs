@@ -1,9 +1,5 @@
 //! What policies see of HTTP responses, and of connections that give none.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::time::Duration;
-
 use backstop_core::failure::Milliseconds;
 use hyper::Response;
 
@@ -58,6 +54,10 @@ fn the_status_and_the_headers_of_a_response_reach_the_policy() {
 /// The description of a request of reqwest that gets these bytes as the response, on a connection that then stays open for a while or is closed.
 #[cfg(feature = "reqwest")]
 async fn requested(bytes: &'static [u8], stays_open: bool) -> Error {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::time::Duration;
+
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
