@@ -1,5 +1,6 @@
-//! Batch delivery to SQS and DynamoDB, against emulators behind a proxy that fails in every way.
+//! Batch delivery to SQS, DynamoDB and Firehose, against emulators behind a proxy that fails in every way.
 
 mod command;
 mod dynamodb;
+mod firehose;
 mod sqs;

@@ -222,6 +222,9 @@ impl Upstream {
         if request.get("RequestItems").is_some() && failed.is_some() {
             return self.carry_out_half_of_writes(headers, request).await;
         }
+        if request.get("Records").is_some() && failed.is_some() {
+            return self.carry_out_half_of_records(headers, request).await;
+        }
         let Some(entries) = request.get("Entries").and_then(Value::as_array).cloned() else {
             return self.carry_out(headers, body.clone()).await;
         };
@@ -280,6 +283,31 @@ impl Upstream {
         let answer = self.carry_out(headers, request.to_string().into()).await;
         rewrite(answer, |answer| {
             answer["UnprocessedItems"] = unprocessed.into();
+        })
+        .await
+    }
+
+    /// Every other record of Firehose is left out of the request and reported as failed, in its place.
+    async fn carry_out_half_of_records(
+        &self,
+        headers: &HeaderMap,
+        mut request: Value,
+    ) -> Response<Body> {
+        let all = request["Records"].as_array().cloned().unwrap_or_default();
+        let count = all.len();
+        request["Records"] = all.into_iter().step_by(2).collect();
+        let answer = self.carry_out(headers, request.to_string().into()).await;
+        rewrite(answer, |answer| {
+            let done = answer["RequestResponses"].as_array().cloned();
+            let mut done = done.unwrap_or_default().into_iter();
+            let failed =
+                json!({"ErrorCode": "ServiceUnavailableException", "ErrorMessage": "by the proxy"});
+            let result = |at: usize| match at % 2 {
+                0 => done.next().unwrap_or_default(),
+                _ => failed.clone(),
+            };
+            answer["FailedPutCount"] = (count / 2).into();
+            answer["RequestResponses"] = (0..count).map(result).collect();
         })
         .await
     }

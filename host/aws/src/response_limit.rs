@@ -33,6 +33,9 @@ impl ResponseLimit {
     /// For DynamoDB: 64 MiB.
     pub const DYNAMODB: Self = Self { success: DYNAMODB };
 
+    /// For Firehose: 1 MiB, for the results of 500 records.
+    pub const FIREHOSE: Self = Self { success: 1 << 20 };
+
     /// For Lambda: 16 MiB.
     pub const LAMBDA: Self = Self { success: LAMBDA };
 

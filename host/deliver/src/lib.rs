@@ -2,7 +2,7 @@
 //!
 //! A [`Delivery`] takes a stream of entries and gives a stream of [outcomes](Outcome), one for each entry. It splits by count and size, keeps several requests in flight, and takes no more from its input than it can work on. Each failed entry has its own attempt and its own due time under a retry policy. Entries of one group stay in order.
 //!
-//! A [`Target`] is the service: a queue of SQS with the feature `sqs`, a table of DynamoDB with the feature `dynamodb`, or one of your own.
+//! A [`Target`] is the service: a queue of SQS with the feature `sqs`, a table of DynamoDB with the feature `dynamodb`, a stream of Firehose with the feature `firehose`, or one of your own.
 //!
 //! ```
 //! use backstop_core::policy::FullJitter;
@@ -36,6 +36,8 @@ mod deliveries;
 mod delivery;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
+#[cfg(feature = "firehose")]
+pub mod firehose;
 mod held;
 #[cfg(test)]
 mod laws_tests;
