@@ -3,6 +3,7 @@
 mod deployment;
 mod functions;
 mod hold_in_memory;
+mod idempotency;
 mod retrier;
 mod retries;
 mod retries_in_memory;

@@ -23,6 +23,8 @@
 #[cfg(feature = "layer")]
 mod layer;
 mod metadata;
+#[cfg(feature = "idempotency")]
+mod once;
 
 use backstop_json::Object;
 use serde_json::value::RawValue;
@@ -30,6 +32,8 @@ use serde_json::value::RawValue;
 #[cfg(feature = "layer")]
 pub use layer::{RetryContext, Unwrap, UnwrapLayer};
 pub use metadata::{LARGEST_ATTEMPT, LONGEST_ID, LastError, Metadata, Redriven, is_id};
+#[cfg(feature = "idempotency")]
+pub use once::{OnceLayer, OnceService};
 
 const METADATA: &str = "_retry_metadata";
 const PAYLOAD: &str = "_original_payload";

@@ -60,6 +60,7 @@ mod test_world;
 
 #[cfg(feature = "dynamodb")]
 pub use aws_sdk_dynamodb;
+pub use backstop_core::failure::Error;
 pub use clock::{Clock, Sleep, TokioClock};
 pub use deadline::Deadline;
 #[cfg(feature = "dynamodb")]

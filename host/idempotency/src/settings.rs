@@ -154,6 +154,11 @@ impl Idempotency {
         Once::new(&self.0, Key::of_event(&self.0, event), work)
     }
 
+    /// Whether [`IdempotencyBuilder::key`] says where the key is in an event.
+    pub fn finds_keys(&self) -> bool {
+        self.0.key.is_some()
+    }
+
     /// The key of this event: to look a record up. `None` if it has none and need not have one.
     pub fn key_of(&self, event: &Event) -> Result<Option<Key>, KeyError> {
         Key::of_event(&self.0, event)

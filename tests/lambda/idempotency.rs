@@ -1,0 +1,74 @@
+//! A function in Rust that charges each order once (examples/rust-idempotency), by the layer around its handler.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use backstop_tests::aws::CREDENTIALS;
+use backstop_tests::backstop::program;
+use backstop_tests::emulator::ministack;
+use backstop_tests::idempotency::Records;
+use backstop_tests::runtime_api::RuntimeApi;
+use backstop_tests::worker::Worker;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+#[tokio::test]
+async fn an_order_is_charged_once_however_often_its_event_comes() {
+    let table = Records::create(&ministack().endpoint).await;
+    let is_up = Arc::new(AtomicBool::new(true));
+    let service = Arc::clone(&is_up);
+    let payments = Worker::answering(move |_| match service.load(Ordering::SeqCst) {
+        true => 200,
+        false => 503,
+    })
+    .await;
+    let api = RuntimeApi::start().await;
+    let _function = Command::new(program("rust-idempotency"))
+        .envs(CREDENTIALS)
+        .env("AWS_ENDPOINT_URL", &table.endpoint)
+        .env("AWS_LAMBDA_RUNTIME_API", &api.address)
+        .env("AWS_LAMBDA_FUNCTION_NAME", "charge")
+        .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
+        .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
+        .env("AWS_LAMBDA_LOG_GROUP_NAME", "charge")
+        .env("AWS_LAMBDA_LOG_STREAM_NAME", "1")
+        .env("PAYMENTS_URL", &payments.url)
+        .env("IDEMPOTENCY_TABLE", &table.table)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let order = |id: u32, total: f64| json!({"order": id, "total": total});
+    // A retry of the same event, as the retry handler invokes it.
+    let retried = |event: &Value| json!({"_retry_metadata": {"attempt": 2, "initial_timestamp": 1_767_225_600}, "_original_payload": event});
+    let receipt = json!({"order": 7, "charged": 2.5});
+    for event in [order(7, 2.5), order(7, 2.5), retried(&order(7, 2.5))] {
+        let answer = api.invoke(event.to_string()).await;
+        assert_eq!(answer.unwrap(), receipt);
+    }
+    assert_eq!(payments.attempts().len(), 1);
+
+    // Another total for the same order is a mistake of the sender's.
+    let refused = api.invoke(order(7, 9.5).to_string()).await.unwrap_err();
+    assert_eq!(
+        refused["errorType"], "IdempotencyPayloadMismatch",
+        "{refused}"
+    );
+
+    // What failed is tried again: by the retrier within the claim, and by the next attempt of the event.
+    is_up.store(false, Ordering::SeqCst);
+    let failed = api.invoke(order(8, 1.0).to_string()).await.unwrap_err();
+    assert_eq!(failed["errorType"], "HTTP 503", "{failed}");
+    assert_eq!(payments.attempts().len(), 4);
+    is_up.store(true, Ordering::SeqCst);
+    let answer = api.invoke(retried(&order(8, 1.0)).to_string()).await;
+    assert_eq!(answer.unwrap(), json!({"order": 8, "charged": 1.0}));
+
+    let nothing = api.invoke(json!({"total": 1.0}).to_string()).await;
+    assert_eq!(nothing.unwrap_err()["errorType"], "InvalidEvent");
+    assert_eq!(table.count().await["COMPLETED"], 2);
+}
