@@ -1,0 +1,120 @@
+//! What a call that is done once for each key costs: requests to DynamoDB, next to Powertools for AWS Lambda (Python).
+//!
+//! `make bench` runs it, against ministack behind a proxy that counts, and prints a table. The calls of the real library are those of `tests/idempotency/powertools.py`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and fails when it can't be set up"
+)]
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use backstop_core::failure::Error;
+use backstop_idempotency::{Format, Idempotency};
+use backstop_tests::aws::CREDENTIALS;
+use backstop_tests::emulator::{ministack, services};
+use backstop_tests::idempotency::Records;
+use backstop_tests::proxy::{Fault, Proxy};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::sleep;
+
+const CALLS: u32 = 200;
+const LEASE: Duration = Duration::from_secs(3);
+
+#[tokio::main]
+async fn main() {
+    let table = Records::create(&ministack().endpoint).await;
+    let proxy = Proxy::start(&table.endpoint, |_, _| Fault::None).await;
+    let store = table.store_behind(&proxy.endpoint, Format::Python).await;
+    let owner = Idempotency::builder(store, "ours").lease(LEASE).build();
+    let owner = owner.unwrap();
+    let mut library = Library::start(&table, &proxy).await;
+
+    println!("requests to DynamoDB for each of {CALLS} calls");
+    let ours = async |fails: bool| {
+        let before = proxy.requests();
+        for key in 0..CALLS {
+            let work = async || match fails {
+                true => Err(Error::new("Declined", "")),
+                false => Ok(key),
+            };
+            let key = if fails { key + CALLS } else { key };
+            let _ = owner.once(&key, work).await;
+        }
+        each(proxy.requests() - before)
+    };
+    let fresh = (ours(false).await, library.calls(&proxy, "call").await);
+    row("fresh", fresh, "goal: 2");
+    let repeated = (ours(false).await, library.calls(&proxy, "call").await);
+    row("repeated", repeated, "goal: 1");
+    let failing = (ours(true).await, library.calls(&proxy, "fail").await);
+    row("work that fails", failing, "");
+
+    let before = proxy.requests();
+    let long = owner.once("long", async || {
+        sleep(LEASE * 2).await;
+        Ok::<_, Error>(())
+    });
+    long.await.unwrap();
+    let renewed = proxy.requests() - before;
+    println!("work for two leases   {renewed} (a renewal at each third of a lease)");
+}
+
+fn each(requests: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    let requests = requests as f64;
+    requests / f64::from(CALLS)
+}
+
+fn row(what: &str, (ours, theirs): (f64, f64), goal: &str) {
+    println!("{what:<16} Backstop {ours:.2}   Powertools for Python {theirs:.2}   {goal}");
+}
+
+/// The real library, in a process that answers lines.
+struct Library {
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    table: String,
+    _process: Child,
+}
+
+impl Library {
+    async fn start(table: &Records, proxy: &Proxy) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/idempotency/powertools.py");
+        let mut process = Command::new(services().join("python/bin/python"))
+            .arg(script)
+            .envs(CREDENTIALS)
+            .env("ENDPOINT", &proxy.endpoint)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Self {
+            input: process.stdin.take().unwrap(),
+            output: BufReader::new(process.stdout.take().unwrap()).lines(),
+            table: table.table.clone(),
+            _process: process,
+        }
+    }
+
+    /// The requests of each call.
+    async fn calls(&mut self, proxy: &Proxy, what: &str) -> f64 {
+        let before = proxy.requests();
+        for key in 0..CALLS {
+            let key = if what == "fail" { key + CALLS } else { key };
+            let request = json!({
+                "do": what, "event": json!({"id": key}).to_string(), "path": "id",
+                "validate": null, "result": "1", "takes": 0, "remaining": 60_000,
+                "prefix": "theirs", "table": self.table, "sort_key": null,
+            });
+            let line = format!("{request}\n");
+            self.input.write_all(line.as_bytes()).await.unwrap();
+            self.output.next_line().await.unwrap().unwrap();
+        }
+        each(proxy.requests() - before)
+    }
+}
