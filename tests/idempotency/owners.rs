@@ -63,12 +63,12 @@ async fn both(emulator: &Emulator, keys: u32, concurrency: usize, format: Format
         calls.buffer_unordered(concurrency).collect::<Vec<_>>()
     };
     let (one, other) = tokio::join!(all((0..keys).collect()), all((0..keys).rev().collect()));
-    let effects = effects.lock().unwrap();
-    assert_eq!(effects.len() as u32, keys, "{}", emulator.name);
+    let effects = effects.lock().unwrap().clone();
+    assert_eq!(effects.len(), keys as usize, "{}", emulator.name);
     let twice: Vec<_> = effects.iter().filter(|(_, count)| **count != 1).collect();
     assert!(twice.is_empty(), "{}: {twice:?}", emulator.name);
     let fresh = one.iter().chain(&other).filter(|it| !it.repeated).count();
-    assert_eq!(fresh as u32, keys, "{}", emulator.name);
+    assert_eq!(fresh, keys as usize, "{}", emulator.name);
     assert!(one.iter().chain(&other).all(|it| it.recorded));
     let counts = table.count().await;
     assert_eq!(
@@ -142,4 +142,23 @@ async fn owner_with(table: &Records, proxy: &Proxy, lease: u32) -> Idempotency {
     let owner = Idempotency::builder(store, "orders");
     let owner = owner.request_timeout(SECOND).lease(lease * SECOND);
     owner.build().unwrap()
+}
+
+/// Otherwise attempts would multiply under a policy.
+#[tokio::test]
+async fn the_client_makes_one_attempt_unless_its_retries_are_wanted() {
+    for (wants_retries, expected) in [(false, 1), (true, 3)] {
+        let proxy = Proxy::start(&ministack().endpoint, |_, _| Fault::Throttled).await;
+        let table = Records::create(&ministack().endpoint).await;
+        let store = table.store_behind(&proxy.endpoint, Format::Python).await;
+        let store = match wants_retries {
+            true => store.client_retries(),
+            false => store,
+        };
+        let owner = Idempotency::builder(store, "orders").build().unwrap();
+        let call = owner.once("o-7", || async { Ok::<u32, Error>(0) });
+        let refused = call.await.unwrap_err();
+        assert!(matches!(refused, OnceError::Store(_)), "{refused}");
+        assert_eq!(proxy.requests(), expected, "{refused}");
+    }
 }

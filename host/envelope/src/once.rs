@@ -148,14 +148,12 @@ fn invalid(error: impl fmt::Display) -> Diagnostic {
 
 /// The handler's own error, or the layer's with its code.
 fn diagnostic<E: Into<Diagnostic>>(error: OnceError<E>) -> Diagnostic {
-    match error {
-        OnceError::Work(error) => error.into(),
-        error => {
-            let failure = error.to_failure(|_| Error::default());
-            Diagnostic {
-                error_type: failure.code,
-                error_message: failure.message,
-            }
-        }
+    let failure = error.to_failure(|_| Error::default());
+    if let OnceError::Work(error) = error {
+        return error.into();
+    }
+    Diagnostic {
+        error_type: failure.code,
+        error_message: failure.message,
     }
 }
