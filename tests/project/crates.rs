@@ -57,6 +57,12 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         ("backstop-records", &[], 35),
         ("backstop-retry", &[], 40),
         ("backstop-retry", &["--features", "wasm"], 180),
+        ("backstop-deliver", &[], 52),
+        (
+            "backstop-deliver",
+            &["--features", "sqs,dynamodb,firehose"],
+            172,
+        ),
         ("backstop-idempotency", &[], 45),
         ("backstop-idempotency", &["--features", "dynamodb"], 155),
         ("backstop-engine", &[], 180),

@@ -64,10 +64,10 @@ pub(crate) enum CommandError {
     #[error("{0}")]
     InvalidSettings(String),
     /// `backstop deliver` could not deliver all entries.
-    #[error("{undelivered} entries are undelivered: they are in {}", .file.display())]
+    #[error("not everything was delivered: what is undelivered ({undelivered}) is in {}", .file.display())]
     Undelivered { undelivered: u64, file: PathBuf },
     /// `backstop deliver` was stopped by an error that concerns every request.
-    #[error("{undelivered} entries are undelivered: {error}")]
+    #[error("the delivery was stopped ({undelivered} undelivered): {error}")]
     DeliveryRefused {
         undelivered: u64,
         error: Box<backstop_core::failure::Error>,

@@ -41,7 +41,10 @@ pub mod firehose;
 mod held;
 #[cfg(test)]
 mod laws_tests;
+#[cfg(test)]
+mod memory_tests;
 mod outcome;
+mod results;
 mod schedule;
 #[cfg(test)]
 mod service_tests;

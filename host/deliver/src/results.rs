@@ -1,0 +1,197 @@
+//! What the results of requests mean: outcomes, and entries that are sent again.
+
+use std::num::NonZeroU32;
+
+use backstop_core::decision::{
+    Action, Bounds, FallbackCause, FallbackKind, LONGEST_DELAY, Reach, decide,
+};
+use backstop_core::failure::{Error, Failure, Milliseconds, random};
+use tokio::time::Instant;
+
+use crate::deliveries::{Deliveries, Finished};
+use crate::held::{Held, Meta};
+use crate::outcome::{Status, Undelivered};
+use crate::target::{EntryResult, RequestError, Target};
+
+/// The code of an entry that the response does not mention.
+const UNANSWERED: &str = "Unanswered";
+
+impl<T: Target, S> Deliveries<T, S> {
+    /// Stops, and ends everything that is not in flight.
+    pub(crate) fn stop_because(&mut self, error: Option<Error>) {
+        if self.stopped {
+            return;
+        }
+        (self.stopped, self.stopped_by) = (true, error);
+        for held in self.schedule.drain() {
+            self.end_stopped(held);
+        }
+    }
+
+    fn end_stopped(&mut self, held: Held<T::Entry>) {
+        let error = held
+            .meta
+            .last_error
+            .clone()
+            .or_else(|| self.stopped_by.clone());
+        let why = held
+            .meta
+            .unfit
+            .clone()
+            .unwrap_or(Undelivered::Stopped(error));
+        self.end(held, Status::Undelivered(why));
+    }
+
+    /// An entry has its outcome.
+    pub(crate) fn end(&mut self, held: Held<T::Entry>, status: Status<T::Receipt>) {
+        let counts = &mut self.counts;
+        match &status {
+            Status::Delivered(_) => {
+                counts.delivered += 1;
+                counts.bytes += u64::try_from(held.meta.bytes).unwrap_or(u64::MAX);
+                counts.possibly_twice += u64::from(held.meta.unknown > 0);
+            }
+            Status::Superseded => counts.superseded += 1,
+            Status::Undelivered(_) => counts.undelivered += 1,
+        }
+        self.outcomes.push_back(held.end(status));
+    }
+
+    /// An entry that was in flight has its outcome.
+    fn settle(&mut self, held: Held<T::Entry>, status: Status<T::Receipt>, now: Instant) {
+        let delivered = !matches!(status, Status::Undelivered(_));
+        let mut rest = Vec::new();
+        if self.stopped {
+            self.schedule.forget(&held);
+            let group = held.meta.group.as_ref();
+            rest.extend(
+                group
+                    .into_iter()
+                    .flat_map(|group| self.schedule.drain_group(group)),
+            );
+            self.end(held, status);
+            for held in rest {
+                self.end_stopped(held);
+            }
+        } else {
+            let ended = self.schedule.settle(&held, delivered, now);
+            self.end(held, status);
+            for (held, why) in ended {
+                self.end(held, Status::Undelivered(why));
+            }
+        }
+    }
+
+    /// A request has ended.
+    pub(crate) fn finish(&mut self, finished: Finished<T>, now: Instant) {
+        let Finished {
+            entries,
+            metas,
+            result,
+        } = finished;
+        let batch = entries.into_iter().zip(metas);
+        let batch = batch.map(|(entry, meta)| Held { entry, meta });
+        match result {
+            Ok(results) => {
+                let unanswered = std::iter::repeat_with(|| EntryResult::Unanswered);
+                for (held, result) in batch.zip(results.into_iter().chain(unanswered)) {
+                    self.finish_entry(held, result, now);
+                }
+            }
+            Err(RequestError::Rejected(error)) => {
+                let mut batch: Vec<_> = batch.collect();
+                if batch.len() > 1 && !self.stopped {
+                    self.schedule.halve(batch);
+                } else if batch.len() > 1 {
+                    // The entries have no fault that is known.
+                    for held in batch {
+                        let why = Undelivered::Stopped(Some(error.clone()));
+                        self.settle(held, Status::Undelivered(why), now);
+                    }
+                } else if let Some(held) = batch.pop() {
+                    let why = Undelivered::Rejected(error);
+                    self.settle(held, Status::Undelivered(why), now);
+                }
+            }
+            Err(RequestError::Failed(error)) => {
+                batch.for_each(|held| self.retry(held, error.clone(), now));
+            }
+            Err(RequestError::Unknown(error)) => {
+                for mut held in batch {
+                    held.meta.unknown += 1;
+                    self.retry(held, error.clone(), now);
+                }
+            }
+            Err(RequestError::Fatal(error)) => {
+                self.stop_because(Some(error.clone()));
+                for held in batch {
+                    let why = Undelivered::Stopped(Some(error.clone()));
+                    self.settle(held, Status::Undelivered(why), now);
+                }
+            }
+        }
+    }
+
+    fn finish_entry(
+        &mut self,
+        mut held: Held<T::Entry>,
+        result: EntryResult<T::Receipt>,
+        now: Instant,
+    ) {
+        match result {
+            EntryResult::Delivered(receipt) => self.settle(held, Status::Delivered(receipt), now),
+            EntryResult::Rejected(error) => {
+                let why = Undelivered::Rejected(error);
+                self.settle(held, Status::Undelivered(why), now);
+            }
+            EntryResult::Failed(error) => self.retry(held, error, now),
+            EntryResult::Unanswered => {
+                held.meta.unknown += 1;
+                let text = "the response does not mention the entry";
+                self.retry(held, Error::new(UNANSWERED, text), now);
+            }
+        }
+    }
+
+    /// An attempt failed, and the policy decides.
+    fn retry(&mut self, mut held: Held<T::Entry>, error: Error, now: Instant) {
+        if self.stopped {
+            let why = Undelivered::Stopped(Some(error));
+            return self.settle(held, Status::Undelivered(why), now);
+        }
+        match self.decide(&held.meta, error.clone(), now) {
+            Action::Retry { delay } => {
+                held.meta.previous_delay = Some(delay);
+                held.meta.last_error = Some(error);
+                self.schedule.delay(held, now + delay.as_duration());
+            }
+            Action::DeadLetter { reason } | Action::Discard { reason } => {
+                let why = Undelivered::GivenUp { error, reason };
+                self.settle(held, Status::Undelivered(why), now);
+            }
+        }
+    }
+
+    fn decide(&self, meta: &Meta, error: Error, now: Instant) -> Action {
+        let message_id = format!("{:016x}-{}", self.settings.seed, meta.index);
+        let attempt = NonZeroU32::new(meta.attempts).unwrap_or(NonZeroU32::MIN);
+        let failure = Failure {
+            random: random(&message_id, attempt),
+            message_id,
+            source: self.settings.target.source().to_owned(),
+            attempt,
+            age: Milliseconds::from_duration(now - meta.accepted),
+            failed_at: self.began.1.plus(now - self.began.0),
+            previous_delay: meta.previous_delay,
+            error: error.within_bounds(),
+            attributes: Vec::new(),
+        };
+        let answer = self.settings.policy.answer(&failure).validate();
+        let answer = answer.map_err(|invalid| {
+            let text = format!("the policy answered {invalid}");
+            FallbackCause::new(FallbackKind::InvalidAnswer, text)
+        });
+        let reach = Reach::visibility(LONGEST_DELAY, failure.age);
+        decide(&failure, answer, &Bounds::default(), reach).action
+    }
+}
