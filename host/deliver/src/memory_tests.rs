@@ -57,7 +57,7 @@ async fn a_million_entries_need_no_more_memory_than_a_thousand() {
         if count == 50_000 {
             before = memory();
         }
-        if count % 50_000 == 0 {
+        if count.is_multiple_of(50_000) {
             most = most.max(memory().unwrap_or_default());
         }
     }
