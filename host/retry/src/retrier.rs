@@ -94,7 +94,7 @@ pub(crate) enum Step {
 }
 
 impl Retrier {
-    /// A retrier with full jitter from 50 ms to 20 s and 3 attempts, unless the builder is told otherwise.
+    /// A retrier with full jitter from 50 ms to 20 s and 3 attempts, unless the builder has others.
     pub fn builder() -> RetrierBuilder {
         RetrierBuilder::new()
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::progress::rate;
 use crate::output::println;
 
-/// How many reasons are told apart. The others are counted together.
+/// The most reasons that are counted separately. The others are counted together.
 const MOST: usize = 20;
 
 /// Why entries are undelivered: how many for each reason, and one of them as an example.

@@ -48,7 +48,7 @@ enum Panics {
 
 #[test]
 fn a_panic_gives_back_what_was_not_sent_and_leaves_the_retrier_usable() {
-    // In the second attempt, except for the observer, which is told of the first failure.
+    // In the second attempt, except for the observer, which sees the first failure.
     for (panics, left) in [
         (Panics::Function, 490.0),
         (Panics::Future, 490.0),
