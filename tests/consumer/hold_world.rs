@@ -228,7 +228,7 @@ impl World {
         let checked = consumer::check(
             &self.connections,
             self.queue.url(),
-            None,
+            None::<&str>,
             handler.as_ref(),
             &decider,
             &self.bounds,

@@ -220,7 +220,7 @@ async fn a_fifo_queue_that_is_to_send_its_messages_again_is_a_fault() {
     let checked = consumer::check(
         &connections,
         url,
-        None,
+        None::<&str>,
         &handler,
         &decider,
         &bounds,

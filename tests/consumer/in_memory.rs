@@ -104,7 +104,7 @@ impl Trial {
         let checked = consumer::check(
             &self.connections,
             url,
-            None,
+            None::<&str>,
             handler,
             &decider,
             &self.bounds,

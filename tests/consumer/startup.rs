@@ -252,6 +252,111 @@ async fn a_local_queue_is_filled_from_lines_and_the_run_ends_when_it_is_empty() 
 }
 
 #[tokio::test]
+async fn dead_letters_of_a_class_go_to_its_own_queue() {
+    let endpoint = &ministack().endpoint;
+    let queues = Queues::standard(endpoint, &[]).await;
+    // Its queues take the dead letters of permanent failures and of the others.
+    let (invalid, others) = (
+        Queues::standard(endpoint, &[]).await,
+        Queues::standard(endpoint, &[]).await,
+    );
+    queues.redrive_after(100).await;
+    let worker = Worker::by_name().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backstop.toml");
+    let config = |dead_letters: &str| {
+        let text = format!(
+            "endpoint-url = \"{endpoint}\"\n[queues.orders]\nurl = \"{}\"\nhandler = {{ http = \"{}\" }}\nsettings = {{ base = \"1ms\" }}\nmax-attempts = 2\ndead-letter-queue = {dead_letters}\n",
+            queues.url, worker.url
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    let path = file.to_str().unwrap();
+    for (dead_letters, bodies, expected) in [
+        (
+            format!(
+                "{{ permanent = \"{}\", default = \"{}\" }}",
+                invalid.url, others.url
+            ),
+            ["wrong-0", "broken-0"],
+            (1, 1, 0),
+        ),
+        // Without a default, the queue of the redrive policy takes the others.
+        (
+            format!("{{ permanent = \"{}\" }}", invalid.url),
+            ["wrong-1", "broken-1"],
+            (2, 1, 1),
+        ),
+    ] {
+        config(&dead_letters);
+        queues.send(bodies.map(str::to_owned)).await;
+        let running = Running::start(&["--config", path]).await;
+        let log = running.log();
+        assert!(log.contains(&format!("permanent={}", invalid.url)), "{log}");
+        eventually("both are dead-lettered", || async {
+            let counts = (
+                invalid.held().await,
+                others.held().await,
+                queues.dead().await,
+            );
+            counts == expected && queues.held().await == 0
+        })
+        .await;
+        running.stop().await;
+    }
+    let letters = invalid.take_left().await;
+    assert_eq!(letters.keys().collect::<Vec<_>>(), ["wrong-0", "wrong-1"]);
+    assert_eq!(
+        text(&letters["wrong-0"], "BackstopClass"),
+        Some("permanent")
+    );
+
+    // Every queue is checked, and all faults are reported at once.
+    let fifo = Queues::fifo(endpoint, &[]).await;
+    config(&format!(
+        "{{ permanent = \"{endpoint}/000000000000/nowhere\", throttled = \"{}\", cart = \"{}\", default = \"{}\" }}",
+        fifo.url, queues.url, others.url
+    ));
+    for command in ["run", "doctor"] {
+        let output = backstop::run(&[command, "--config", path]).await;
+        assert_ne!(output.status.code(), Some(0));
+        let said = backstop::text(&[output.stdout, output.stderr].concat());
+        for part in [
+            "nowhere does not exist",
+            "is its own dead-letter queue",
+            "is a FIFO queue: name one of the same kind",
+        ] {
+            assert!(
+                said.contains(part),
+                "{command}: {part:?} is not in:\n{said}"
+            );
+        }
+    }
+
+    // Flags say the same.
+    queues.send(["wrong-2".to_owned()]).await;
+    let class = format!("permanent={}", invalid.url);
+    let arguments = [
+        "--queue-url",
+        &queues.url,
+        "--endpoint-url",
+        endpoint,
+        "--http",
+        &worker.url,
+        "--dead-letter-queue",
+        &others.url,
+        "--dead-letter-queue",
+        &class,
+    ];
+    let running = Running::start(&arguments).await;
+    eventually("it is dead-lettered", || async {
+        invalid.held().await == 1
+    })
+    .await;
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn dead_letters_go_to_the_queue_of_the_redrive_policy_and_a_low_receive_count_is_a_warning() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     queues.redrive_after(5).await;

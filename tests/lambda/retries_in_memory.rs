@@ -10,6 +10,7 @@ use std::time::Duration;
 use backstop::HoldMode;
 use backstop::decision::Bounds;
 use backstop::failure::{Error, Milliseconds};
+use backstop::internal::config::DeadLetterQueues;
 use backstop::internal::lambda::BatchError;
 use backstop::queue::{Attribute, Outgoing, Queue};
 use backstop_tests::policies::waits;
@@ -422,9 +423,28 @@ async fn a_redriven_event_starts_over_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn dead_letters_of_a_class_go_to_its_own_queue() {
+    let world = Plan {
+        dead_letter_queues: DeadLetterQueues::default().with("permanent", "local:invalid"),
+        bounds: bounds(2, 86_400_000),
+        outcome: Box::new(|_| Err("Upstream")),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "ValidationException").await;
+    world.fail("r-1", &json!(2), "Upstream").await;
+    world.run().await;
+    let invalid = world.connections.local.named("invalid");
+    assert_eq!((invalid.len(), world.dead_letters.len()), (1, 1));
+    let letter = world.take_dead().await.into_values().next().unwrap();
+    let class = letter.attributes["BackstopClass"].to_text();
+    assert_eq!(class, "transient");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_dead_letter_queue_only_dead_letters_stay() {
     let world = Plan {
-        dead_letter_queue: Some("local:retries".to_owned()),
+        dead_letter_queues: DeadLetterQueues::from(Some("local:retries")),
         ..Plan::default()
     }
     .build();

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use backstop::HoldMode;
 use backstop::decision::{Bounds, LONGEST_DELAY};
 use backstop::failure::{Error, Timestamp};
-use backstop::internal::config::UNHINDERED_ATTEMPTS;
+use backstop::internal::config::{DeadLetterQueues, UNHINDERED_ATTEMPTS};
 use backstop::internal::decider::Decider;
 use backstop::internal::lambda::{Allowed, Functions, Options, RetryHandler};
 use backstop::internal::shadow::{self, Shadow};
@@ -107,6 +107,8 @@ pub struct World {
     pub dead_letters: Arc<LocalQueue>,
     /// The functions.
     pub functions: Arc<Simulated>,
+    /// The local queues.
+    pub connections: Arc<Connections>,
     /// The handler.
     pub handler: Arc<RetryHandler>,
     /// The policy that decides.
@@ -131,8 +133,8 @@ pub struct Plan {
     pub hold: HoldMode,
     /// The bytes that the retry queue's messages may take.
     pub max_bytes: usize,
-    /// The dead-letter queue's URL, if not that of the redrive policy.
-    pub dead_letter_queue: Option<String>,
+    /// The dead-letter queues, if not that of the redrive policy.
+    pub dead_letter_queues: DeadLetterQueues,
     /// The functions that may be invoked; any where there are none.
     pub functions: Vec<String>,
     /// Whether recursion detection is on.
@@ -163,7 +165,7 @@ impl Default for Plan {
             retention: Duration::from_secs(14 * 86_400),
             hold: HoldMode::Auto,
             max_bytes: 1 << 30,
-            dead_letter_queue: None,
+            dead_letter_queues: DeadLetterQueues::default(),
             functions: vec![],
             detects_recursion: false,
             outcome: Box::new(|_| Ok(())),
@@ -216,14 +218,16 @@ impl Plan {
             Decider::new("retries", Arc::clone(&policy), self.bounds).shadowed_by(shadow.clone());
         let options = Options {
             retry_queue: None,
-            dead_letter_queue: self.dead_letter_queue,
+            dead_letter_queues: self.dead_letter_queues,
             functions: Allowed::of(&self.functions),
             hold: self.hold,
             margin: Duration::from_secs(5),
         };
         let invoked: Arc<dyn Functions> = Arc::clone(&functions) as _;
-        let handler = RetryHandler::new(Arc::new(connections), decider, invoked, options);
+        let connections = Arc::new(connections);
+        let handler = RetryHandler::new(Arc::clone(&connections), decider, invoked, options);
         World {
+            connections,
             queue,
             dead_letters,
             functions,

@@ -8,9 +8,9 @@ pub mod assembly {
 
 pub mod config {
     pub use crate::config::{
-        Cache, Config, DeciderConfig, Destination, FunctionHandler, HandlerConfig,
-        IdempotencyConfig, LambdaConfig, LambdaFlags, Policies, QueueConfig, UNHINDERED_ATTEMPTS,
-        Variables, parse_endpoint, unknown_variables,
+        Cache, Config, DeadLetterQueues, DeciderConfig, Destination, FunctionHandler,
+        HandlerConfig, IdempotencyConfig, LambdaConfig, LambdaFlags, Policies, QueueConfig,
+        UNHINDERED_ATTEMPTS, Variables, parse_dead_letter_queue, parse_endpoint, unknown_variables,
     };
 }
 

@@ -11,7 +11,7 @@ use backstop::Backstop;
 use backstop::ConfigError;
 use backstop::HoldMode;
 use backstop::Summary;
-use backstop::internal::config::{Config, HandlerConfig, parse_endpoint};
+use backstop::internal::config::{Config, HandlerConfig, parse_dead_letter_queue, parse_endpoint};
 use backstop::internal::service::Service;
 use backstop::queue::Connections;
 use backstop_core::settings::parse_pair;
@@ -110,9 +110,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME|ARN")]
     lambda: Option<String>,
 
-    /// The dead-letter queue [default: the one in the queue's redrive policy]
-    #[arg(long, value_name = "URL")]
-    dead_letter_queue: Option<String>,
+    /// The dead-letter queue, or the one for a class of failures: --dead-letter-queue permanent=URL; may be repeated [default: the one in the queue's redrive policy]
+    #[arg(long, value_name = "[CLASS=]URL", value_parser = parse_dead_letter_queue)]
+    dead_letter_queue: Vec<(Option<String>, String)>,
 
     /// The maximum number of attempts, whatever the policy decides
     #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
@@ -259,6 +259,11 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
     let host = args.settings.iter().fold(host.policy(&args.policy), set);
     let host = host.with(args.shadow.as_deref(), Backstop::shadow);
     let host = args.shadow_settings.iter().fold(host, set_shadow);
+    let set_queue = |host: Backstop, (class, url): &(Option<String>, String)| match class {
+        Some(class) => host.dead_letter_queue_of(class, url),
+        None => host.dead_letter_queue(url),
+    };
+    let host = args.dead_letter_queue.iter().fold(host, set_queue);
     let keys = (!args.require_signature.is_empty()).then_some(&args.require_signature);
     host.with(args.scenarios.as_ref(), Backstop::scenarios)
         .with(args.refresh, Backstop::refresh)
@@ -268,10 +273,6 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
         .with(args.http_proxy.as_deref(), Backstop::http_proxy)
         .with(args.exec.as_ref(), |host, Command(words)| host.exec(words))
         .with(args.lambda.as_deref(), Backstop::lambda)
-        .with(
-            args.dead_letter_queue.as_deref(),
-            Backstop::dead_letter_queue,
-        )
         .with(args.max_attempts, Backstop::max_attempts)
         .with(args.max_age, Backstop::max_age)
         .with(args.allow_discard, Backstop::allow_discard)

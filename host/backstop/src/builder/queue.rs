@@ -106,7 +106,17 @@ impl Backstop {
     pub fn dead_letter_queue(self, url: impl Into<String>) -> Self {
         let url = url.into();
         self.value("dead-letter-queue", |queue| {
-            queue.dead_letter_queue = Some(url.clone())
+            let queues = queue.dead_letter_queue.get_or_insert_default();
+            queues.set(None, url.clone());
+        })
+    }
+
+    /// The dead-letter queue for messages whose last failure has this class: `transient`, `throttled`, `permanent`, or one that the policy defines. All others go to [`dead_letter_queue`](Self::dead_letter_queue).
+    pub fn dead_letter_queue_of(self, class: impl Into<String>, url: impl Into<String>) -> Self {
+        let (class, url) = (class.into(), url.into());
+        self.value("dead-letter-queue", |queue| {
+            let queues = queue.dead_letter_queue.get_or_insert_default();
+            queues.set(Some(&class), url.clone());
         })
     }
 

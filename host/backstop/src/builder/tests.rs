@@ -25,6 +25,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         .set_shadow("base", "3s")
         .scenarios("scenarios.toml")
         .dead_letter_queue("local:dead")
+        .dead_letter_queue_of("permanent", "local:invalid")
         .max_attempts(9)
         .max_age(Duration::from_secs(86_400))
         .allow_discard(false)
@@ -74,7 +75,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         shadow = "full-jitter"
         shadow-settings = { base = "3s" }
         scenarios = "scenarios.toml"
-        dead-letter-queue = "local:dead"
+        dead-letter-queue = { permanent = "local:invalid", default = "local:dead" }
         max-attempts = 9
         max-age = "1d"
         allow-discard = false

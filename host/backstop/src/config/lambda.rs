@@ -8,8 +8,8 @@ use super::policy::policy;
 use super::queue::{attempts, function, max_age};
 use super::url::queue_url;
 use super::{
-    Config, ConfigError, DeciderConfig, Places, folder_of, parse_pair, parse_span, raw, shadow,
-    value,
+    Config, ConfigError, DeadLetterQueues, DeciderConfig, Places, folder_of, parse_pair,
+    parse_span, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::hold::HoldMode;
@@ -69,8 +69,8 @@ pub const UNHINDERED_ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(11);
 pub struct LambdaConfig {
     /// The retry queue's URL; found by the ARN in the event source mapping by default.
     pub retry_queue: Option<String>,
-    /// The dead-letter queue's URL; the one of the retry queue's redrive policy by default.
-    pub dead_letter_queue: Option<String>,
+    /// The dead-letter queues. Without a default one, the queue of the retry queue's redrive policy is used.
+    pub dead_letter_queues: DeadLetterQueues,
     /// Decides about failures. The bounds on attempts and age are always set.
     pub decider: DeciderConfig,
     /// How messages are held until their event is due.
@@ -97,11 +97,11 @@ impl raw::Lambda {
         places: &Places,
     ) -> Result<LambdaConfig, ConfigError> {
         let at = |key: &str| places.of(&format!("lambda.{key}"));
-        let standard = |key: &str, url: String| {
-            let url = queue_url(&at(key), url)?;
+        let standard = |place: &str, url: String| {
+            let url = queue_url(place, url)?;
             if url.ends_with(".fifo") {
                 return Err(value(
-                    at(key),
+                    place,
                     "expected a standard queue: Lambda delivers no on-failure records to a FIFO queue, and a delayed message would hold up its group",
                 ));
             }
@@ -146,12 +146,13 @@ impl raw::Lambda {
         Ok(LambdaConfig {
             retry_queue: self
                 .retry_queue
-                .map(|url| standard("retry-queue", url))
+                .map(|url| standard(&at("retry-queue"), url))
                 .transpose()?,
-            dead_letter_queue: self
+            dead_letter_queues: self
                 .dead_letter_queue
-                .map(|url| standard("dead-letter-queue", url))
-                .transpose()?,
+                .map(|queues| queues.convert(&at, standard))
+                .transpose()?
+                .unwrap_or_default(),
             decider,
             hold: self.hold.unwrap_or_default(),
             margin,
@@ -174,8 +175,10 @@ impl raw::Lambda {
         if let Some(url) = text("BACKSTOP_RETRY_QUEUE_URL", "retry-queue") {
             self.retry_queue = Some(url);
         }
-        if let Some(url) = text("BACKSTOP_DEAD_LETTER_QUEUE_URL", "dead-letter-queue") {
-            self.dead_letter_queue = Some(url);
+        if let Some(queues) = text("BACKSTOP_DEAD_LETTER_QUEUE_URL", "dead-letter-queue") {
+            let queues = raw::DeadLetterQueues::parse(&queues);
+            self.dead_letter_queue =
+                Some(queues.map_err(|why| value("BACKSTOP_DEAD_LETTER_QUEUE_URL", why))?);
         }
         if let Some(name) = text("BACKSTOP_POLICY", "policy") {
             // The file's settings are those of the file's policy.

@@ -80,7 +80,7 @@ fn the_environment_overrides_the_file_of_the_package() {
         ("BACKSTOP_ALLOW_DISCARD", "false"),
         (
             "BACKSTOP_DEAD_LETTER_QUEUE_URL",
-            "https://sqs.eu-west-1.amazonaws.com/1/dead",
+            "https://sqs.eu-west-1.amazonaws.com/1/dead, permanent=local:invalid",
         ),
         ("BACKSTOP_FUNCTIONS", "a, b"),
         ("AWS_LAMBDA_FUNCTION_NAME", "retry-handler"),
@@ -95,6 +95,11 @@ fn the_environment_overrides_the_file_of_the_package() {
         Duration::from_secs(43_200)
     );
     assert!(both.retry_queue.unwrap().ends_with("/retries"));
+    let dead_letters = Some("https://sqs.eu-west-1.amazonaws.com/1/dead");
+    assert_eq!(
+        both.dead_letter_queues,
+        DeadLetterQueues::from(dead_letters).with("permanent", "local:invalid")
+    );
     assert_eq!(
         (both.functions.len(), both.handler.as_deref()),
         (2, Some("retry-handler"))
@@ -137,6 +142,21 @@ fn an_invalid_value_is_rejected_by_its_name() {
             "BACKSTOP_DEAD_LETTER_QUEUE_URL",
             fifo,
             "BACKSTOP_DEAD_LETTER_QUEUE_URL: expected a standard",
+        ),
+        (
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL",
+            "permanent=dead",
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL permanent: `dead` is not the URL",
+        ),
+        (
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL",
+            "local:a,default=local:b",
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL: names two queues for the class `default`",
+        ),
+        (
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL",
+            "=local:b",
+            "BACKSTOP_DEAD_LETTER_QUEUE_URL: `=local:b` names no class",
         ),
         (
             "BACKSTOP_MAX_ATTEMPTS",

@@ -2,6 +2,7 @@
 //!
 //! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/configuration.md` documents every key.
 
+mod dead_letter_queues;
 mod decider;
 mod idempotency;
 mod lambda;
@@ -27,6 +28,7 @@ use backstop_files::regular_file::{self, WRITTEN};
 use backstop_core::settings::parse_pair;
 use backstop_files::values::parse_span;
 pub use backstop_records::Destination;
+pub use dead_letter_queues::{DeadLetterQueues, parse_dead_letter_queue};
 pub use decider::DeciderConfig;
 pub use idempotency::{IdempotencyConfig, OnMissingKey, OnUnknown, RecordFormat};
 pub use lambda::{LambdaConfig, LambdaFlags, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
@@ -62,8 +64,8 @@ pub struct QueueConfig {
     pub name: String,
     /// Its URL, or `local:NAME`.
     pub url: String,
-    /// The URL of its dead-letter queue, if not the one of its redrive policy.
-    pub dead_letter_queue: Option<String>,
+    /// Its dead-letter queues. Without a default one, the queue of its redrive policy is used.
+    pub dead_letter_queues: DeadLetterQueues,
     /// Does the work.
     pub handler: HandlerConfig,
     /// Keeps work from being done twice.

@@ -30,10 +30,11 @@ impl raw::Queue {
         }
         let at = |key: &str| places.of(&format!("queues.{name}.{key}"));
         let url = queue_url(&at("url"), self.url)?;
-        let dead_letter_queue = self
+        let dead_letter_queues = self
             .dead_letter_queue
-            .map(|url| queue_url(&at("dead-letter-queue"), url))
-            .transpose()?;
+            .map(|queues| queues.convert(&at, queue_url))
+            .transpose()?
+            .unwrap_or_default();
         let live = shadow::settings_of(self.policy.as_ref(), self.settings.as_ref());
         let decider = DeciderConfig {
             shadow: shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?,
@@ -111,7 +112,7 @@ impl raw::Queue {
             idempotency: idempotency.transpose()?,
             handler: self.handler.unwrap_or_default().convert(&at, folder)?,
             url,
-            dead_letter_queue,
+            dead_letter_queues,
             decider,
             options,
             name,

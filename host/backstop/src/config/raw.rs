@@ -64,7 +64,7 @@ pub(crate) struct Rollback {
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Lambda {
     pub(crate) retry_queue: Option<String>,
-    pub(crate) dead_letter_queue: Option<String>,
+    pub(crate) dead_letter_queue: Option<DeadLetterQueues>,
     pub(crate) policy: Option<Policy>,
     pub(crate) settings: Option<SettingsTable>,
     pub(crate) scenarios: Option<PathBuf>,
@@ -113,7 +113,7 @@ pub(crate) struct CompileLimits {
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Queue {
     pub(crate) url: String,
-    pub(crate) dead_letter_queue: Option<String>,
+    pub(crate) dead_letter_queue: Option<DeadLetterQueues>,
     /// Required, by the conversion: a program may set a function in place of it.
     pub(crate) handler: Option<Handler>,
     pub(crate) idempotency: Option<Idempotency>,
@@ -161,6 +161,10 @@ pub(crate) struct Idempotency {
     pub(crate) on_missing_key: Option<OnMissingKey>,
 }
 
+/// `"https://…"`, or a table of URLs by class: `{ permanent = "https://…", default = "https://…" }`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeadLetterQueues(pub(crate) BTreeMap<String, String>);
+
 /// `"full-jitter"`, or a table of parts.
 #[derive(Debug)]
 pub(crate) enum Policy {
@@ -205,6 +209,32 @@ only_tables! {
     Idempotency: "a table with `table`, such as { table = \"idempotency\", key = \"/order/id\" }";
     Parts: "a table of `classifier`, `backoff` and `dead-lettering`";
     PartTable: "a table with `use` and `settings`";
+}
+
+impl<'de> Deserialize<'de> for DeadLetterQueues {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextOrTable;
+
+        impl<'de> Visitor<'de> for TextOrTable {
+            type Value = DeadLetterQueues;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the URL of a queue, or a table of URLs by class such as { permanent = \"https://…\", default = \"https://…\" }")
+            }
+
+            fn visit_str<E>(self, url: &str) -> Result<DeadLetterQueues, E> {
+                let mut queues = DeadLetterQueues::default();
+                queues.set(None, url.to_owned());
+                Ok(queues)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<DeadLetterQueues, A::Error> {
+                BTreeMap::deserialize(MapAccessDeserializer::new(table)).map(DeadLetterQueues)
+            }
+        }
+
+        deserializer.deserialize_any(TextOrTable)
+    }
 }
 
 impl<'de> Deserialize<'de> for Policy {

@@ -121,6 +121,42 @@ fn every_key_is_read() {
 }
 
 #[test]
+fn each_class_may_have_a_dead_letter_queue_of_its_own() {
+    let of = |value: &str| parse(&format!("{ORDERS}dead-letter-queue = {value}\n"));
+    let queues = |value: &str| {
+        let config = of(value).unwrap();
+        config.queues.first().unwrap().dead_letter_queues.clone()
+    };
+    assert_eq!(
+        queues(r#"{ permanent = "local:invalid", cart = "local:carts", default = "local:dead" }"#),
+        DeadLetterQueues::from(Some("local:dead"))
+            .with("permanent", "local:invalid")
+            .with("cart", "local:carts")
+    );
+    assert_eq!(
+        queues(r#"{ permanent = "local:invalid" }"#).default,
+        None,
+        "that of the redrive policy"
+    );
+    let same =
+        queues(r#"{ a = "local:dead", b = "local:b", c = "local:b", default = "local:dead" }"#);
+    assert_eq!(same.urls().collect::<Vec<_>>(), ["local:dead", "local:b"]);
+    for (value, expected) in [
+        ("{}", "queues.orders.dead-letter-queue: names no queue"),
+        (
+            r#"{ permanent = "invalid" }"#,
+            "queues.orders.dead-letter-queue.permanent: `invalid` is not the URL of a queue",
+        ),
+        (r#"{ "" = "local:x" }"#, "a class has no name"),
+        ("5", "the URL of a queue, or a table of URLs by class"),
+        ("{ permanent = 5 }", "expected a text in quotes"),
+    ] {
+        let error = format!("{:#}", anyhow::Error::from(of(value).unwrap_err()));
+        assert!(error.contains(expected), "{value}: {error}");
+    }
+}
+
+#[test]
 fn only_an_http_handler_has_a_proxy() {
     let of = |handler: &str| {
         let config = format!("[queues.orders]\nurl = \"local:orders\"\nhandler = {handler}\n");

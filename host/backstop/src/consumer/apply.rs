@@ -8,13 +8,15 @@ use tokio::time::Instant;
 use super::heartbeat::Heartbeat;
 use super::stats::Stats;
 use super::{Ready, Shared, held};
-use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, Delivery};
+use crate::dead_letter::{
+    self, Cause, DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, DeadLetterQueues, Delivery,
+};
 use crate::decider::Decided;
 use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::{Failure, Milliseconds};
 use crate::hold;
 use crate::queue::{
-    Batched, Envelope, Message, Outgoing, Requests, SubmitError, VisibilityTimeout,
+    Batched, Description, Envelope, Message, Outgoing, Requests, SubmitError, VisibilityTimeout,
 };
 
 /// How long each request is retried. The heartbeat keeps the message invisible meanwhile.
@@ -23,19 +25,27 @@ const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The requests of one queue.
 pub(super) struct Applier {
     requests: Batched,
-    dead_letter_queue: Option<DeadLetterQueue>,
+    dead_letter_queues: DeadLetterQueues,
     stats: Arc<Stats>,
 }
 
 impl Applier {
     pub(super) fn start(ready: &Ready, linger: Duration, stats: Arc<Stats>) -> Self {
         let requests: &Arc<Requests> = &stats.requests;
-        let dead_letter_queue = ready.dead_letters.as_ref().map(|(queue, description)| {
-            DeadLetterQueue::start(queue, description.clone(), linger, requests)
-        });
+        let start = |(queue, description): &(_, Description)| {
+            let description = description.clone();
+            Arc::new(DeadLetterQueue::start(queue, description, linger, requests))
+        };
+        let classes = ready.class_dead_letters.iter();
+        let dead_letter_queues = DeadLetterQueues {
+            default: ready.dead_letters.as_ref().map(start),
+            classes: classes
+                .map(|(class, queue)| (class.clone(), start(queue)))
+                .collect(),
+        };
         Self {
             requests: Batched::start(&ready.queue, linger, requests),
-            dead_letter_queue,
+            dead_letter_queues,
             stats,
         }
     }
@@ -189,7 +199,7 @@ impl Applier {
         heartbeat: &Heartbeat,
     ) -> bool {
         let until = Instant::now() + APPLY_TIMEOUT;
-        let queue = self.dead_letter_queue.as_ref();
+        let queue = self.dead_letter_queues.of(cause);
         match dead_letter::deliver(queue, message, cause, until).await {
             Delivery::Accepted => {
                 self.stats.dead_lettered.add(1);
@@ -200,10 +210,10 @@ impl Applier {
                 self.postpone(message, DEAD_LETTER_RETRY_DELAY).await;
                 false
             }
-            Delivery::Refused(letter) => {
+            Delivery::Refused(letter, queue) => {
                 self.stats.dead_letters_refused.add(1);
                 heartbeat.release(message).await;
-                held::hold(shared, message, letter).await;
+                held::hold(shared, message, letter, queue).await;
                 false
             }
         }
@@ -214,10 +224,8 @@ impl Applier {
         &self,
         message: &Message,
         letter: Outgoing,
+        queue: &DeadLetterQueue,
     ) -> Result<(), SubmitError> {
-        let Some(queue) = &self.dead_letter_queue else {
-            return Err(SubmitError::Ended);
-        };
         let until = Instant::now() + APPLY_TIMEOUT;
         if let Err(error) = queue.send(letter, until).await {
             self.stats.dead_letters_refused.add(1);

@@ -14,6 +14,7 @@ use tracing::Instrument;
 
 use super::Shared;
 use super::lane::hand_back;
+use crate::dead_letter::DeadLetterQueue;
 use crate::queue::{Message, Outgoing, VisibilityTimeout};
 use crate::telemetry;
 
@@ -53,7 +54,12 @@ impl Held {
 }
 
 /// Sends the dead letter of a message again in the background, as long as it takes.
-pub(super) async fn hold(shared: &Arc<Shared>, message: &Message, letter: Outgoing) {
+pub(super) async fn hold(
+    shared: &Arc<Shared>,
+    message: &Message,
+    letter: Outgoing,
+    queue: Arc<DeadLetterQueue>,
+) {
     let size = letter.size().div_ceil(1_024).saturating_add(1);
     let size = u32::try_from(size).unwrap_or(u32::MAX);
     let permits = Arc::clone(&shared.held.permits).try_acquire_many_owned(size);
@@ -71,6 +77,7 @@ pub(super) async fn hold(shared: &Arc<Shared>, message: &Message, letter: Outgoi
             ..message.clone()
         }),
         letter,
+        queue,
         _permits: permits,
         _waiting: Waiting::counted_by(&shared.held.waiting),
     };
@@ -84,6 +91,7 @@ pub(super) async fn hold(shared: &Arc<Shared>, message: &Message, letter: Outgoi
 struct HeldLetter {
     message: Arc<Message>,
     letter: Outgoing,
+    queue: Arc<DeadLetterQueue>,
     _permits: OwnedSemaphorePermit,
     _waiting: Waiting,
 }
@@ -113,7 +121,12 @@ impl HeldLetter {
                 }
             }
             let letter = self.letter.clone();
-            match shared.applier.send_again(&self.message, letter).await {
+            let queue = &self.queue;
+            match shared
+                .applier
+                .send_again(&self.message, letter, queue)
+                .await
+            {
                 Ok(()) => {
                     tracing::info!(tries, "the dead-letter queue has accepted the message");
                     shared.history.forget(&self.message);

@@ -9,7 +9,9 @@ use crate::failure::{Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
 use crate::text::cut;
 
-pub(crate) use queue::{DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, Delivery, deliver};
+pub(crate) use queue::{
+    DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, DeadLetterQueues, Delivery, deliver,
+};
 
 /// The attributes that a dead letter gets. If they do not all fit, the last ones are left out.
 ///
@@ -38,6 +40,14 @@ pub(crate) struct Cause<'a> {
     pub first_sent: Timestamp,
     /// The failure and the decision; `None` if no policy was evaluated.
     pub decided: Option<(&'a Failure, &'a Decided)>,
+}
+
+impl Cause<'_> {
+    /// The class of the last failure, if a policy was evaluated.
+    pub(crate) fn class(&self) -> Option<String> {
+        let (_, decided) = self.decided?;
+        Some(decided.decision.class.to_string())
+    }
 }
 
 /// The dead letter of a message: its body, the sender's attributes, and as many of [`ATTRIBUTES`] as the dead-letter queue's size limit allows.

@@ -1,5 +1,6 @@
 //! Sends dead letters. The consumer and the Lambda retry handler share this procedure; they differ in what they do with a message whose dead letter was not accepted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,24 @@ pub(crate) enum Delivery {
     /// There is no dead-letter queue. The message must stay in its queue.
     NoQueue,
     /// The dead-letter queue did not accept this letter in time. The message must stay in its queue.
-    Refused(Outgoing),
+    Refused(Outgoing, Arc<DeadLetterQueue>),
+}
+
+/// Where the dead letters of each class go.
+#[derive(Default)]
+pub(crate) struct DeadLetterQueues {
+    /// The queue of every class that has none of its own.
+    pub(crate) default: Option<Arc<DeadLetterQueue>>,
+    /// The queues of classes.
+    pub(crate) classes: BTreeMap<String, Arc<DeadLetterQueue>>,
+}
+
+impl DeadLetterQueues {
+    /// The queue for a dead letter with this cause.
+    pub(crate) fn of(&self, cause: &Cause<'_>) -> Option<&Arc<DeadLetterQueue>> {
+        let own = cause.class().and_then(|class| self.classes.get(&class));
+        own.or(self.default.as_ref())
+    }
 }
 
 impl DeadLetterQueue {
@@ -51,7 +69,7 @@ impl DeadLetterQueue {
 
 /// Makes the dead letter of a message and sends it to `queue`, with retries until `until`. Logs what went wrong.
 pub(crate) async fn deliver(
-    queue: Option<&DeadLetterQueue>,
+    queue: Option<&Arc<DeadLetterQueue>>,
     message: &Message,
     cause: &Cause<'_>,
     until: Instant,
@@ -68,7 +86,7 @@ pub(crate) async fn deliver(
         Ok(()) => Delivery::Accepted,
         Err(error) => {
             tracing::error!(%error, "the dead-letter queue does not accept a message: it stays in its queue and is sent again later");
-            Delivery::Refused(letter)
+            Delivery::Refused(letter, Arc::clone(queue))
         }
     }
 }

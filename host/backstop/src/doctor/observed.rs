@@ -17,6 +17,8 @@ pub(super) struct Observed {
     pub(super) retry_queue: Description,
     /// The dead-letter queue, or why it can't be checked; `None` if there is none.
     pub(super) dead_letters: Option<Result<Description, String>>,
+    /// The dead-letter queues of classes, or why they can't be checked.
+    pub(super) class_dead_letters: Vec<(String, Result<Description, String>)>,
     /// The mappings of the retry queue, or why they can't be checked.
     pub(super) mappings: Result<Vec<Mapping>, String>,
     /// The handler, if it is known.
@@ -71,6 +73,12 @@ pub(super) async fn observe(
     connections: &Connections,
 ) -> Result<Observed, QueueError> {
     let retry_queue = connections.by_url(url).await.describe().await?;
+    let mut class_dead_letters = Vec::new();
+    for (class, url) in &lambda.dead_letter_queues.classes {
+        let described = connections.by_url(url).await.describe().await;
+        let described = described.map_err(|error| error.to_string());
+        class_dead_letters.push((class.clone(), described));
+    }
     let dead_letters = dead_letters(lambda, &retry_queue, connections).await;
     let sdk = connections.sdk().await;
     let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
@@ -94,6 +102,7 @@ pub(super) async fn observe(
     Ok(Observed {
         retry_queue,
         dead_letters,
+        class_dead_letters,
         mappings,
         handler,
         functions,
@@ -105,7 +114,7 @@ async fn dead_letters(
     retry_queue: &Description,
     connections: &Connections,
 ) -> Option<Result<Description, String>> {
-    let queue = match (&lambda.dead_letter_queue, &retry_queue.redrive) {
+    let queue = match (&lambda.dead_letter_queues.default, &retry_queue.redrive) {
         (Some(url), _) => Ok(connections.by_url(url).await),
         (None, Some(redrive)) => connections.by_arn(&redrive.dead_letter_arn).await,
         (None, None) => return None,

@@ -26,7 +26,12 @@ const MISSING: &str = "does not exist: create it or correct its name; the accoun
 /// Checks everything.
 pub(super) fn check(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
     let mut found = retry_queue(observed, lambda);
-    found.extend(dead_letters(observed));
+    let own = observed.dead_letters.as_ref();
+    found.extend(dead_letters("dead-letter queue", own, observed));
+    for (class, queue) in &observed.class_dead_letters {
+        let subject = format!("dead-letter queue of class {class}");
+        found.extend(dead_letters(&subject, Some(queue), observed));
+    }
     found.extend(mapping(observed));
     found.extend(handler(observed, lambda));
     for function in &observed.functions {
@@ -82,9 +87,13 @@ fn retry_queue(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
     findings.found
 }
 
-fn dead_letters(observed: &Observed) -> Vec<Finding> {
-    let mut findings = Findings::about("dead-letter queue");
-    let queue: &Description = match &observed.dead_letters {
+fn dead_letters(
+    subject: &str,
+    queue: Option<&Result<Description, String>>,
+    observed: &Observed,
+) -> Vec<Finding> {
+    let mut findings = Findings::about(subject);
+    let queue: &Description = match queue {
         None => {
             findings.add(Wrong, "there is none: configure one with dead-letter-queue, or give the retry queue a redrive policy");
             return findings.found;
@@ -95,7 +104,7 @@ fn dead_letters(observed: &Observed) -> Vec<Finding> {
         }
         Some(Ok(queue)) => queue,
     };
-    findings.subject = format!("dead-letter queue {}", short_name(&queue.arn));
+    findings.subject = format!("{subject} {}", short_name(&queue.arn));
     let retries = &observed.retry_queue;
     findings.expect(
         queue.arn != retries.arn,

@@ -45,6 +45,7 @@ fn good() -> Observed {
     Observed {
         retry_queue,
         dead_letters: Some(Ok(queue("dead"))),
+        class_dead_letters: vec![("permanent".to_owned(), Ok(queue("invalid")))],
         mappings: Ok(vec![Mapping {
             function: function("handler").name,
             state: "Enabled".to_owned(),
@@ -80,7 +81,7 @@ fn a_deployment_without_a_fault_has_good_findings_only() {
 #[test]
 fn each_mistake_is_found_with_what_to_change() {
     type Change = fn(&mut Observed);
-    let traps: [(&str, Change, Verdict, &str); 28] = [
+    let traps: [(&str, Change, Verdict, &str); 29] = [
         (
             "fifo",
             |it| it.retry_queue.fifo = true,
@@ -198,6 +199,12 @@ fn each_mistake_is_found_with_what_to_change() {
             },
             Wrong,
             "can't be dead-lettered",
+        ),
+        (
+            "a class without a dead-letter queue",
+            |it| it.class_dead_letters[0].1 = Ok(it.retry_queue.clone()),
+            Wrong,
+            "dead-letter queue of class permanent retries: is the retry queue itself",
         ),
         (
             "no mapping",

@@ -136,16 +136,18 @@ impl<'a> Delivered<'a> {
 
     /// Moves the message to the dead-letter queue. It leaves the retry queue once its dead letter is accepted.
     pub(super) async fn dead_letter(&self, cause: &Cause<'_>) {
-        let Ok(Ok(queue)) = timeout_at(self.until, self.queue.dead_letter_queue()).await else {
+        let class = cause.class();
+        let queue = self.queue.dead_letter_queue(class.as_deref());
+        let Ok(Ok(queue)) = timeout_at(self.until, queue).await else {
             tracing::warn!(
                 reason = cause.reason,
                 "the dead-letter queue can't be reached: the message stays in the retry queue and is tried again later"
             );
             return self.postpone(DEAD_LETTER_RETRY_DELAY).await;
         };
-        match dead_letter::deliver(queue.as_deref(), self.message, cause, self.until).await {
+        match dead_letter::deliver(queue.as_ref(), self.message, cause, self.until).await {
             Delivery::Accepted => self.done().await,
-            Delivery::NoQueue | Delivery::Refused(_) => {
+            Delivery::NoQueue | Delivery::Refused(..) => {
                 self.postpone(DEAD_LETTER_RETRY_DELAY).await
             }
         }

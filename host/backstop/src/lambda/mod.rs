@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
+use crate::config::DeadLetterQueues;
 use crate::decider::Decider;
 use crate::hold::{self, HoldMode};
 use crate::queue::{Connections, Requests};
@@ -49,8 +50,8 @@ const CONCURRENT: usize = 32;
 pub struct Options {
     /// The retry queue's URL. By default it is found by the mapping's ARN.
     pub retry_queue: Option<String>,
-    /// The dead-letter queue's URL. By default that of the retry queue's redrive policy.
-    pub dead_letter_queue: Option<String>,
+    /// The dead-letter queues' URLs. By default that of the retry queue's redrive policy.
+    pub dead_letter_queues: DeadLetterQueues,
     /// Which functions may be invoked.
     pub functions: Allowed,
     /// How messages are held until their event is due.

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Options;
 use super::lookup::Lookup;
+use crate::config::DeadLetterQueues;
 use crate::dead_letter::DeadLetterQueue;
 use crate::failure::{Milliseconds, Timestamp};
 use crate::hold::{HoldMode, Holds};
@@ -40,6 +41,9 @@ const BACKOFF: Backoff = Backoff::milliseconds(100, 2_000);
 /// How long a failed lookup of the dead-letter queue is cached.
 const FAILURE_CACHED: Duration = Duration::from_secs(5);
 
+/// The result of looking up a dead-letter queue.
+type Found = Result<Option<Arc<DeadLetterQueue>>, QueueError>;
+
 /// A retry queue.
 pub(super) struct RetryQueue {
     pub(super) queue: Arc<dyn Queue>,
@@ -48,29 +52,31 @@ pub(super) struct RetryQueue {
     pub(super) requests: Batched,
     pub(super) holds: Holds,
     connections: Arc<Connections>,
-    dead_letter_queue: Option<String>,
+    dead_letter_queues: DeadLetterQueues,
     counts: Arc<Requests>,
-    dead_letters: Lookup<Result<Option<Arc<DeadLetterQueue>>, QueueError>>,
+    dead_letters: Lookup<Found>,
+    /// Those of classes with a queue of their own.
+    class_dead_letters: BTreeMap<String, Lookup<Found>>,
 }
 
 impl RetryQueue {
-    /// The dead-letter queue, if there is one. Looked up when it is first needed, and again after a failure, so that other messages do not wait for it.
-    pub(super) async fn dead_letter_queue(
-        &self,
-    ) -> Result<Option<Arc<DeadLetterQueue>>, QueueError> {
+    /// The dead-letter queue for letters of this class, if there is one. Looked up when it is first needed, and again after a failure, so that other messages do not wait for it.
+    pub(super) async fn dead_letter_queue(&self, class: Option<&str>) -> Found {
+        let own = class.and_then(|class| self.class_dead_letters.get(class));
         let cached = |found: &Result<_, _>| found.is_err().then_some(FAILURE_CACHED);
         let lookup = async {
-            let found = in_time(self.find_dead_letter_queue().boxed()).await;
+            let found = in_time(self.find_dead_letter_queue(class).boxed()).await;
             found.inspect_err(|error| {
                 tracing::error!(%error, "the dead-letter queue can't be reached: dead letters stay in the retry queue");
             })
         };
-        self.dead_letters.get(cached, lookup).await
+        let cache = own.unwrap_or(&self.dead_letters);
+        cache.get(cached, lookup).await
     }
 
-    async fn find_dead_letter_queue(&self) -> Result<Option<Arc<DeadLetterQueue>>, QueueError> {
+    async fn find_dead_letter_queue(&self, class: Option<&str>) -> Found {
         let retries = &self.description;
-        let queue = match (&self.dead_letter_queue, &retries.redrive) {
+        let queue = match (self.dead_letter_queues.of(class), &retries.redrive) {
             (Some(url), _) => self.connections.by_url(url).await,
             (None, Some(redrive)) => self.connections.by_arn(&redrive.dead_letter_arn).await?,
             (None, None) => return Ok(None),
@@ -106,7 +112,7 @@ pub(super) struct RetryQueues {
     connections: Arc<Connections>,
     hold: HoldMode,
     retry_queue: Option<String>,
-    dead_letter_queue: Option<String>,
+    dead_letter_queues: DeadLetterQueues,
     requests: Arc<Requests>,
     opened: Mutex<BTreeMap<String, Arc<RetryQueue>>>,
 }
@@ -121,7 +127,7 @@ impl RetryQueues {
             connections,
             hold: options.hold,
             retry_queue: options.retry_queue.clone(),
-            dead_letter_queue: options.dead_letter_queue.clone(),
+            dead_letter_queues: options.dead_letter_queues.clone(),
             requests,
             opened: Mutex::default(),
         }
@@ -177,7 +183,13 @@ impl RetryQueues {
             queue,
             description,
             connections: Arc::clone(&self.connections),
-            dead_letter_queue: self.dead_letter_queue.clone(),
+            class_dead_letters: self
+                .dead_letter_queues
+                .classes
+                .keys()
+                .map(|class| (class.clone(), Lookup::default()))
+                .collect(),
+            dead_letter_queues: self.dead_letter_queues.clone(),
             counts: Arc::clone(&self.requests),
             dead_letters: Lookup::default(),
         })

@@ -114,7 +114,7 @@ pub async fn start(
     let options = Options {
         functions: allowed,
         retry_queue: lambda.retry_queue.clone(),
-        dead_letter_queue: lambda.dead_letter_queue.clone(),
+        dead_letter_queues: lambda.dead_letter_queues.clone(),
         hold: lambda.hold,
         margin: lambda.margin,
     };

@@ -178,7 +178,7 @@ async fn check(
     let mut checked = Checked::of(
         connections,
         &queue.url,
-        queue.dead_letter_queue.as_deref(),
+        &queue.dead_letter_queues,
         handler.as_deref(),
         &queue.options,
     )
@@ -216,11 +216,17 @@ async fn consumer(queue: QueueConfig, usable: Usable, assembly: &Assembly) -> Co
     } = usable;
     let shadow = assembly.shadow(&queue.name, &queue.decider).await;
     let dead_letters = ready.dead_letters.as_ref();
+    let by_class = ready.class_dead_letters.iter();
+    let by_class: Vec<_> = by_class
+        .map(|(class, (queue, _))| format!("{class}={}", queue.url()))
+        .collect();
+    let by_class = by_class.join(",");
     tracing::info!(
         queue = queue.name,
         url = queue.url,
         policy = decider.policy().current().title(),
         dead_letters = dead_letters.map_or("none", |(queue, _)| queue.url()),
+        "dead-letters-by-class" = (!by_class.is_empty()).then_some(by_class),
         "ready"
     );
     let decider = decider.shadowed_by(shadow);

@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let (ready, _) = consumer::check(
         &connections,
         queue.url(),
-        None,
+        None::<&str>,
         orders.handler().as_ref(),
         &decider,
         &bounds,

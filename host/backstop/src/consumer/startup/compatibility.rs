@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backstop_backoff::format_duration;
 
-use super::{Fault, Ready, Warning};
+use super::{Fault, Ready, Warning, each_once};
 use crate::consumer::{Options, longest_linger};
 use crate::decider::Decider;
 use crate::decision::{Action, Bounds, DecidedBy};
@@ -33,7 +33,11 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
         linger: text(Milliseconds::from_duration(options.linger)),
         longest: text(Milliseconds::from_duration(longest)),
     });
-    let forgets = ready.dead_letters.as_ref().and_then(|(dead, there)| {
+    let queues = ready.dead_letters.iter();
+    let dead_letters: Vec<_> = queues
+        .flat_map(|default| each_once(default, &ready.class_dead_letters))
+        .collect();
+    let forgets = dead_letters.iter().filter_map(|(dead, there)| {
         (there.retention < here.retention).then(|| Warning::DeadLetterRetention {
             url: dead.url().to_owned(),
             retention: text(there.retention),
@@ -41,7 +45,7 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
             own: text(here.retention),
         })
     });
-    let smaller = ready.dead_letters.as_ref().and_then(|(dead, there)| {
+    let smaller = dead_letters.iter().filter_map(|(dead, there)| {
         (there.max_message_bytes < here.max_message_bytes).then(|| Warning::MessageSize {
             queue: queue.to_owned(),
             most: here.max_message_bytes,
@@ -49,8 +53,8 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
             less: there.max_message_bytes,
         })
     });
-    let warnings = [short, lingers, forgets, smaller];
-    warnings.into_iter().flatten().collect()
+    let own = [short, lingers].into_iter().flatten();
+    own.chain(forgets).chain(smaller).collect()
 }
 
 /// Whether an attempt may take longer than a shutdown waits for it, if either is not the default.
@@ -236,6 +240,7 @@ mod tests {
             queue: connections.local.named("orders") as Arc<_>,
             description: here.clone(),
             dead_letters: Some((connections.local.named("dead") as Arc<_>, there.clone())),
+            class_dead_letters: Default::default(),
         };
         let options = |visibility, attempt_timeout| Options {
             visibility_timeout: Some(VisibilityTimeout::rounded_up(Duration::from_secs(

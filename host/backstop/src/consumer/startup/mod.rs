@@ -3,6 +3,7 @@
 mod compatibility;
 mod fault;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use backstop_core::backoff::Backoff;
 use tokio::time::{Instant, sleep};
 
 use super::Options;
+use crate::config::DeadLetterQueues;
 use crate::decider::Decider;
 use crate::decision::Bounds;
 use crate::failure::Error;
@@ -26,28 +28,34 @@ const TRIES: u32 = 4;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 const BACKOFF: Backoff = Backoff::milliseconds(200, 2_000);
 
-/// A queue that exists and matches its dead-letter queue.
+/// A dead-letter queue and its attributes.
+type DeadLetters = (Arc<dyn Queue>, Description);
+
+/// A queue that exists and matches its dead-letter queues.
 #[derive(Debug, Clone)]
 pub struct Ready {
     /// The queue.
     pub queue: Arc<dyn Queue>,
     /// Its attributes.
     pub description: Description,
-    /// Where its dead letters go.
+    /// Where its dead letters go, unless their class has a queue of its own.
     pub dead_letters: Option<(Arc<dyn Queue>, Description)>,
+    /// Where the dead letters of a class go.
+    pub class_dead_letters: BTreeMap<String, (Arc<dyn Queue>, Description)>,
 }
 
 /// Finds the queue and its dead-letter queue and checks that they match each other, the handler, the policy and the options. Reports all faults at once.
 pub async fn check(
     connections: &Connections,
     url: &str,
-    dead_letters: Option<&str>,
+    dead_letters: impl Into<DeadLetterQueues>,
     handler: &dyn Handler,
     decider: &Decider,
     bounds: &Bounds,
     options: &Options,
 ) -> Result<(Ready, Vec<Warning>), Faults> {
-    let mut checked = Checked::of(connections, url, dead_letters, Some(handler), options).await;
+    let dead_letters = dead_letters.into();
+    let mut checked = Checked::of(connections, url, &dead_letters, Some(handler), options).await;
     checked.with_policy(decider, bounds);
     match checked.parts() {
         (Some(ready), faults, warnings) if faults.is_empty() => Ok((ready, warnings)),
@@ -69,7 +77,7 @@ impl Checked {
     pub(crate) async fn of(
         connections: &Connections,
         url: &str,
-        dead_letters: Option<&str>,
+        dead_letters: &DeadLetterQueues,
         handler: Option<&dyn Handler>,
         options: &Options,
     ) -> Self {
@@ -116,7 +124,12 @@ impl Checked {
         (self.ready, self.faults, self.warnings)
     }
 
-    async fn queues(&mut self, connections: &Connections, url: &str, dead_letters: Option<&str>) {
+    async fn queues(
+        &mut self,
+        connections: &Connections,
+        url: &str,
+        configured: &DeadLetterQueues,
+    ) {
         let queue = connections.by_url(url).await;
         let described = persist(|| queue.describe()).await.map_err(|cause| {
             fault("queue", url, "sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:ChangeMessageVisibility and sqs:DeleteMessage", cause)
@@ -129,11 +142,14 @@ impl Checked {
         let found = find_dead_letters(
             connections,
             url,
-            dead_letters,
+            configured.default.as_deref(),
             described.as_ref().ok(),
             &mut self.warnings,
         )
         .await;
+        let by_class = self
+            .of_classes(connections, url, configured, described.as_ref().ok())
+            .await;
         let (description, dead_letters) = match (described, found) {
             (Ok(description), Ok(Some(dead_letters))) => (description, dead_letters),
             (described, found) => {
@@ -142,23 +158,53 @@ impl Checked {
                 return;
             }
         };
-        let (dead, there) = &dead_letters;
-        if there.arn == description.arn {
-            self.faults.push(Fault::Itself {
-                url: url.to_owned(),
-            });
-        } else if there.fifo != description.fifo {
-            self.faults.push(Fault::Kind {
-                url: url.to_owned(),
-                dead_letters: dead.url().to_owned(),
-                fifo: description.fifo,
-            });
+        for (dead, there) in each_once(&dead_letters, &by_class) {
+            if there.arn == description.arn {
+                self.faults.push(Fault::Itself {
+                    url: url.to_owned(),
+                });
+            } else if there.fifo != description.fifo {
+                self.faults.push(Fault::Kind {
+                    url: url.to_owned(),
+                    dead_letters: dead.url().to_owned(),
+                    fifo: description.fifo,
+                });
+            }
         }
         self.ready = Some(Ready {
             queue,
             description,
             dead_letters: Some(dead_letters),
+            class_dead_letters: by_class,
         });
+    }
+
+    /// The dead-letter queues of classes, each looked up once. Adds what is wrong with them to the faults.
+    async fn of_classes(
+        &mut self,
+        connections: &Connections,
+        url: &str,
+        configured: &DeadLetterQueues,
+        description: Option<&Description>,
+    ) -> BTreeMap<String, DeadLetters> {
+        let mut found = BTreeMap::new();
+        let urls: BTreeSet<_> = configured.classes.values().collect();
+        for named in urls {
+            let warnings = &mut self.warnings;
+            match find_dead_letters(connections, url, Some(named), description, warnings).await {
+                Ok(Some(queue)) => {
+                    found.insert(named, queue);
+                }
+                Ok(None) => {}
+                // The default one is reported with the queue.
+                Err(_) if configured.default.as_ref() == Some(named) => {}
+                Err(fault) => self.faults.push(fault),
+            }
+        }
+        let classes = configured.classes.iter();
+        classes
+            .filter_map(|(class, url)| Some((class.clone(), found.get(url)?.clone())))
+            .collect()
     }
 
     async fn handler(&mut self, handler: &dyn Handler, url: &str) {
@@ -171,6 +217,16 @@ impl Checked {
             });
         }
     }
+}
+
+/// All dead-letter queues of a queue, each once.
+fn each_once<'a>(
+    default: &'a DeadLetters,
+    by_class: &'a BTreeMap<String, DeadLetters>,
+) -> impl Iterator<Item = &'a DeadLetters> {
+    let mut seen = BTreeSet::new();
+    let all = std::iter::once(default).chain(by_class.values());
+    all.filter(move |(_, there)| seen.insert(&there.arn))
 }
 
 /// The configured dead-letter queue, or the one of the queue's redrive policy. `None` if the queue's attributes are unknown.
