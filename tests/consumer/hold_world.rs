@@ -208,19 +208,29 @@ impl World {
 
     /// Starts a host whose handler fails the first `failures` attempts of each message, by the receive count.
     pub(crate) async fn host(&self, failures: u32) -> Host {
+        let answer = move |message: &Message| {
+            if message.receive_count.get() <= failures {
+                return Err(Error {
+                    status: Some(503),
+                    ..Error::new("HTTP 503", "busy")
+                });
+            }
+            Ok(())
+        };
+        self.host_of(answer).await
+    }
+
+    /// Starts a host whose handler answers so.
+    pub(crate) async fn host_of(
+        &self,
+        answer: impl Fn(&Message) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Host {
         let (attempts, started) = (Arc::clone(&self.attempts), self.started);
         let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
             let seen = (started.elapsed(), (*message).clone());
             attempts.lock().unwrap().push(seen);
-            async move {
-                if message.receive_count.get() <= failures {
-                    return Err(Error {
-                        status: Some(503),
-                        ..Error::new("HTTP 503", "busy")
-                    });
-                }
-                Ok(())
-            }
+            let answered = answer(&message);
+            async move { answered }
         }));
         let policy = builtin(self.policy, self.settings.clone());
         let decisions = Arc::clone(&self.decisions) as Arc<dyn Observer>;

@@ -208,6 +208,34 @@ async fn a_message_in_progress_elsewhere_waits_for_its_owner() {
 }
 
 #[tokio::test]
+async fn a_message_in_progress_elsewhere_is_not_given_up_for_its_attempts() {
+    let world = World::new().await;
+    let url = &world.queues.url;
+    let prefix = url.rsplit('/').next().unwrap();
+    let owner = Idempotency::builder(world.table.store(Format::Python), prefix);
+    let owner = owner.lease(Duration::from_secs(2)).build().unwrap();
+    world.queues.send([json!({"id": 7}).to_string()]).await;
+    let running = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let settings = ", key = \"/id\"";
+        let limits = "max-attempts = 1\nhold = \"resend\"";
+        let running = world.start(&world.noting(0), settings, limits).await;
+        world.is_empty().await;
+        running.stop().await;
+    };
+    // For several leases, each of which costs the message a receive.
+    let work = || async {
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        Ok::<_, Error>(())
+    };
+    let (owned, ()) = tokio::join!(owner.once(&7, work).into_future(), running);
+    assert!(!owned.unwrap().repeated);
+    assert!(world.effects().is_empty(), "{:?}", world.effects());
+    assert_eq!(world.queues.dead().await, 0);
+    assert_eq!(world.table.count().await["COMPLETED"], 1);
+}
+
+#[tokio::test]
 async fn messages_without_a_key_are_dead_lettered_or_handled_by_setting() {
     let world = World::new().await;
     let bodies = ["not JSON", "{}"].map(str::to_owned);

@@ -1,6 +1,7 @@
 //! The consumer of a queue: start, handlers, decisions, shadow policies, faults and the end of the process.
 
 mod consumer;
+mod elsewhere;
 mod endings;
 mod faults;
 mod handlers;

@@ -125,9 +125,13 @@ fn print(life: &Life, now: Timestamp) {
         let record = &step.record;
         let failure = &record.failure;
         println!();
+        // Work in progress elsewhere.
+        let attempt = match failure.error.is_in_progress() {
+            true => "no attempt".to_owned(),
+            false => format!("attempt {}", failure.attempt),
+        };
         println!(
-            "attempt {}  {}  {}",
-            failure.attempt,
+            "{attempt}  {}  {}",
             failure.failed_at.rfc3339(),
             one_line(&failure.error.to_string())
         );

@@ -42,6 +42,9 @@ pub const ID_BYTES: usize = 128;
 /// The longest source that a policy receives, in bytes. No ARN of a queue, or of a function with its alias, is longer.
 pub const SOURCE_BYTES: usize = 256;
 
+/// The code of an error that says that another owner does the same work now. With a `retry-after`, the end of the owner's lease, it [is no attempt](Error::is_in_progress).
+pub const IN_PROGRESS: &str = "InProgress";
+
 /// A duration in whole milliseconds, the unit of the contract; saturates at 49 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -122,6 +125,23 @@ impl Error {
             message: message.into(),
             ..Self::default()
         }
+    }
+
+    /// Whether another owner does the same work now, for as long as the `retry-after` says. Such an error is no attempt: no limit on attempts counts it.
+    ///
+    /// ```
+    /// use backstop_core::failure::{Error, IN_PROGRESS, Milliseconds};
+    ///
+    /// let elsewhere = Error {
+    ///     retry_after: Some(Milliseconds(5_000)),
+    ///     ..Error::new(IN_PROGRESS, "the same work is in progress elsewhere")
+    /// };
+    /// assert!(elsewhere.is_in_progress());
+    /// // Without the end of a lease, nobody knows that it has one.
+    /// assert!(!Error::new(IN_PROGRESS, "").is_in_progress());
+    /// ```
+    pub fn is_in_progress(&self) -> bool {
+        self.code == IN_PROGRESS && self.retry_after.is_some()
     }
 
     /// The same error within the limits of the contract: code and text cut, the largest details left out.

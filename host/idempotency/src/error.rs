@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop_core::failure::{Error, Milliseconds};
+use backstop_core::failure::{Error, IN_PROGRESS, Milliseconds};
 
 use crate::key::KeyError;
 use crate::store::StoreError;
@@ -85,7 +85,7 @@ impl<E> OnceError<E> {
             Self::InProgress { left } => Error {
                 retry_after: Some(Milliseconds::from_duration(*left)),
                 ..error(
-                    "InProgress",
+                    IN_PROGRESS,
                     503,
                     "the same work is in progress elsewhere".to_owned(),
                 )

@@ -108,7 +108,9 @@ impl<'a> Lease<'a> {
                 lease_until: self.end_from(now),
                 expires: self.expires(),
             };
-            match within(self, until, self.settings.store.renew(&renewal)).await {
+            // A request without an answer must leave time for others.
+            let answered_by = until.min(now.plus(self.duration / 6));
+            match within(self, answered_by, self.settings.store.renew(&renewal)).await {
                 Ok(true) => {
                     self.until.store(renewal.lease_until.0, Ordering::Relaxed);
                     next = now.plus(third);

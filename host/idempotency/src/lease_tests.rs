@@ -40,6 +40,35 @@ async fn a_lease_is_renewed_while_the_work_runs_and_taken_over_when_its_owner_cr
     assert_eq!(taken_over.unwrap(), fresh(2));
 }
 
+/// Whether the default lease outlives an outage that begins after `begins` milliseconds and lasts `lasts` seconds.
+async fn outlives(begins: u32, lasts: u32, hangs: bool) -> bool {
+    let world = World::new();
+    let owner = world.builder().build().unwrap();
+    let work = owner.once("o-7", || world.work(60 * SECOND));
+    let outage = async {
+        sleep(begins * Duration::from_millis(1)).await;
+        if hangs {
+            world.store.hangs.store(true, Relaxed);
+            sleep(lasts * SECOND).await;
+            world.store.hangs.store(false, Relaxed);
+        } else {
+            world.store.away_for(lasts * SECOND);
+        }
+    };
+    let (done, ()) = tokio::join!(work.into_future(), outage);
+    done.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_default_lease_outlives_a_store_that_is_away_for_ten_seconds() {
+    for begins in (100..14_000).step_by(97) {
+        for hangs in [false, true] {
+            assert!(outlives(begins, 10, hangs).await, "{begins} {hangs}");
+        }
+    }
+    assert!(!outlives(6_000, 30, false).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_was_paused_past_its_lease_takes_no_further_step() {
     let world = World::new();

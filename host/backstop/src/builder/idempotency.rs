@@ -47,7 +47,7 @@ impl Backstop {
         self.idempotent("format", |it| it.format = Some(format))
     }
 
-    /// How long the lease of work in progress lasts. It is renewed while the work runs. The default is a minute.
+    /// How long the lease of work in progress lasts. It is renewed while the work runs. The default is 20 seconds.
     pub fn idempotency_lease(self, lease: Duration) -> Self {
         self.idempotent("lease", |it| it.lease = Some(Span(lease)))
     }

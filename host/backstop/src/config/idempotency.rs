@@ -64,7 +64,7 @@ pub enum OnMissingKey {
 
 /// For which SQS keeps a message at most.
 const TWO_WEEKS: Duration = Duration::from_secs(14 * 24 * 60 * 60);
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(20);
 
 impl raw::Idempotency {
     pub(super) fn convert(

@@ -74,7 +74,13 @@ impl Applier {
         }
         let is_removed = match &decided.decision.action {
             Action::Retry { delay } => {
-                shared.history.waits(message, *delay);
+                let before = shared.history.attempt(message).get() - 1;
+                let is_attempt = !failure.error.is_in_progress();
+                if is_attempt {
+                    shared.history.waits(message, *delay);
+                } else {
+                    shared.history.skipped(message);
+                }
                 match decided.decision.hold {
                     Hold::Visibility => {
                         if let DecidedBy::Shortened(_) = decided.decision.decided_by {
@@ -88,6 +94,10 @@ impl Applier {
                     }
                     Hold::Resend => {
                         let envelope = hold::after(message, failure, *delay, &decided.policy);
+                        let envelope = match is_attempt {
+                            true => envelope,
+                            false => envelope.without_attempt(before, failure.previous_delay),
+                        };
                         let decided = Some((failure, decided));
                         let resent = self.resend(shared, message, &envelope, decided, heartbeat);
                         return resent.await;

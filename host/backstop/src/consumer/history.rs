@@ -63,6 +63,17 @@ impl History {
             .map_or(known, |inferred| inferred.max(known))
     }
 
+    /// The attempts that are known to have failed: by this process, or by the message's envelope. Receives by other processes may have been none.
+    pub(super) fn known_attempts(&self, message: &Message) -> u32 {
+        let remembered = self.remembered(message);
+        let carried = message.envelope.as_ref().map_or(0, |it| it.attempts);
+        let own = match self.fifo {
+            true => remembered.failed,
+            false => remembered.last,
+        };
+        own.max(carried)
+    }
+
     /// Whether another copy of the message made this attempt already: a host stopped between sending the message again and deleting it.
     pub(super) fn is_duplicate(&self, message: &Message) -> bool {
         if message.envelope.is_none() {
@@ -100,7 +111,7 @@ impl History {
         });
     }
 
-    /// The message was received before its next attempt was due.
+    /// The message was received before its next attempt was due, or while its work was in progress elsewhere.
     pub(super) fn skipped(&self, message: &Message) {
         self.change(message, |remembered| remembered.unattempted += 1);
     }
@@ -127,7 +138,8 @@ impl History {
     ) -> Option<Milliseconds> {
         let (remembered, last) = (self.remembered(message), attempt.get() - 1);
         let envelope = message.envelope.as_ref();
-        let carried = envelope.filter(|it| it.attempts == last).map(|it| it.delay);
+        let carried = envelope.filter(|it| last > 0 && it.attempts == last);
+        let carried = carried.map(|it| it.delay);
         let own = remembered.delay.filter(|_| remembered.last == last);
         own.or(carried)
     }
@@ -231,6 +243,21 @@ mod tests {
         assert_eq!(attempts(false, &happened), [4, 5, 5, 8]);
         // SQS's count is approximate, but the attempt never falls below the attempts made.
         assert_eq!(attempts(false, &[(1, "failed"), (1, "failed")]), [1, 2]);
+    }
+
+    #[test]
+    fn known_attempts_are_those_of_this_process_or_of_the_envelope() {
+        for fifo in [false, true] {
+            let history = History::of(fifo);
+            // Four receives by others, which may have been no attempts.
+            let message = received(5);
+            assert_eq!(history.known_attempts(&message), 0);
+            history.skipped(&message);
+            assert_eq!(history.known_attempts(&message), 0);
+            history.failed(&message, history.attempt(&message));
+            let known = if fifo { 1 } else { 4 };
+            assert_eq!(history.known_attempts(&message), known);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Handles one message, or those of one FIFO group in their order: attempt, failure, decide, apply.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,9 @@ async fn failed(
 ) -> bool {
     let journey = journey(shared, message);
     let failure = failure(shared, message, error);
-    shared.history.failed(message, failure.attempt);
+    if !failure.error.is_in_progress() {
+        shared.history.failed(message, failure.attempt);
+    }
     let payload = Arc::new(Payload::new(Arc::clone(&message.body)));
     let decider = &shared.decider;
     let decided = decider.decide(failure.clone(), payload, journey);
@@ -117,8 +120,14 @@ fn journey(shared: &Shared, message: &Message) -> Journey {
 }
 
 /// The failure of an attempt, as the policy receives it.
+///
+/// Work in progress elsewhere is no attempt. Its failure has the number of attempts that are known to have failed, so that no policy gives the message up for receives.
 fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
-    let attempt = shared.history.attempt(message);
+    let next = shared.history.attempt(message);
+    let attempt = match error.is_in_progress() {
+        true => NonZeroU32::new(shared.history.known_attempts(message)).unwrap_or(NonZeroU32::MIN),
+        false => next,
+    };
     let failed_at = shared.queue.now();
     Failure {
         message_id: message.id.clone(),
@@ -126,7 +135,7 @@ fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
         attempt,
         age: Milliseconds::from_duration(failed_at.since(message.sent)),
         failed_at,
-        previous_delay: shared.history.previous_delay(message, attempt),
+        previous_delay: shared.history.previous_delay(message, next),
         error,
         attributes: message.attribute_texts(),
         random: random(&message.id, attempt),

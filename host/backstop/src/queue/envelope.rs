@@ -43,6 +43,15 @@ impl Envelope {
         (left > EARLY).then_some(left)
     }
 
+    /// The envelope of a message whose last receive was no attempt: `before` attempts failed, and `delay` was the delay after the last of them.
+    pub(crate) fn without_attempt(self, before: u32, delay: Option<Milliseconds>) -> Self {
+        Self {
+            attempts: before,
+            delay: delay.unwrap_or_default(),
+            ..self
+        }
+    }
+
     /// The envelope of a message that came before it was due.
     pub(crate) fn hopped(&self) -> Self {
         Self {

@@ -25,7 +25,7 @@ impl Decision {
 /// The limits of the operator and of the queue. By default nothing is limited, and a policy may discard messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// The most attempts of one message.
+    /// The most attempts of one message. Work [in progress elsewhere](crate::failure::Error::is_in_progress) is no attempt.
     pub max_attempts: Option<NonZeroU32>,
     /// A message that would be this old at its next attempt is not retried.
     pub max_age: Option<Milliseconds>,
@@ -114,6 +114,7 @@ impl Bounds {
     fn crossed_by(&self, failure: &Failure, delay: Milliseconds) -> Option<String> {
         if let Some(most) = self.max_attempts
             && failure.attempt >= most
+            && !failure.error.is_in_progress()
         {
             return Some(format!("the queue's max-attempts of {most} reached"));
         }
@@ -233,6 +234,36 @@ mod tests {
                     hold: Hold::Visibility,
                 }
             );
+        }
+    }
+
+    #[test]
+    fn work_in_progress_elsewhere_is_given_up_by_age_and_not_by_attempts() {
+        let bounds = Bounds {
+            max_attempts: Some(NonZeroU32::MIN),
+            max_age: Some(Milliseconds(60_000)),
+            ..Bounds::default()
+        };
+        for (retry_after, age, bound) in [
+            (Some(20_000), 0, None),
+            (Some(20_000), 45_000, Some("max-age")),
+            (None, 0, Some("max-attempts")),
+        ] {
+            let error = Error {
+                retry_after: retry_after.map(Milliseconds),
+                ..Error::new("InProgress", "")
+            };
+            let failure = Failure {
+                error,
+                ..failure(9, age)
+            };
+            let reach = Reach::visibility(Milliseconds(40_000), Milliseconds(age));
+            let decision = bounds.enforce(&failure, retry(20_000), DecidedBy::Policy, reach);
+            match (bound, &decision.decided_by) {
+                (None, DecidedBy::Policy) => {}
+                (Some(bound), DecidedBy::Bound(crossed)) if crossed.contains(bound) => {}
+                (_, other) => panic!("{bound:?} and {other:?}"),
+            }
         }
     }
 
