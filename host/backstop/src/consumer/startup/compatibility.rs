@@ -37,22 +37,24 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
     let dead_letters: Vec<_> = queues
         .flat_map(|default| each_once(default, &ready.class_dead_letters))
         .collect();
-    let forgets = dead_letters.iter().filter_map(|(dead, there)| {
-        (there.retention < here.retention).then(|| Warning::DeadLetterRetention {
+    let forgets = dead_letters
+        .iter()
+        .filter(|(_, there)| there.retention < here.retention)
+        .map(|(dead, there)| Warning::DeadLetterRetention {
             url: dead.url().to_owned(),
             retention: text(there.retention),
             queue: queue.to_owned(),
             own: text(here.retention),
-        })
-    });
-    let smaller = dead_letters.iter().filter_map(|(dead, there)| {
-        (there.max_message_bytes < here.max_message_bytes).then(|| Warning::MessageSize {
+        });
+    let smaller = dead_letters
+        .iter()
+        .filter(|(_, there)| there.max_message_bytes < here.max_message_bytes)
+        .map(|(dead, there)| Warning::MessageSize {
             queue: queue.to_owned(),
             most: here.max_message_bytes,
             dead_letters: short_name(dead.url()).to_owned(),
             less: there.max_message_bytes,
-        })
-    });
+        });
     let own = [short, lingers].into_iter().flatten();
     own.chain(forgets).chain(smaller).collect()
 }
