@@ -24,6 +24,7 @@
 //! # }
 //! ```
 
+pub use crate::admin::{AdminError, TokenError};
 pub use crate::assembly::{AssemblyError, LoadError};
 pub use crate::config::ConfigError;
 pub use crate::consumer::{Fault, Faults};

@@ -2,13 +2,21 @@
 //!
 //! Everything here may change in any version. Each module has the items of the module with the same name.
 
+pub mod admin {
+    pub use crate::admin::client::{ClientError, Host};
+    pub use crate::admin::{
+        AdminQueue, ControlSocket, HostStatus, Interface, QueueStatus, TOKEN_VARIABLE, Token,
+        TokenError,
+    };
+}
+
 pub mod assembly {
     pub use crate::assembly::Assembly;
 }
 
 pub mod config {
     pub use crate::config::{
-        Cache, Config, DeadLetterQueues, DeciderConfig, Destination, FunctionHandler,
+        AdminConfig, Cache, Config, DeadLetterQueues, DeciderConfig, Destination, FunctionHandler,
         HandlerConfig, IdempotencyConfig, LambdaConfig, LambdaFlags, Policies, QueueConfig,
         UNHINDERED_ATTEMPTS, Variables, parse_dead_letter_queue, parse_endpoint, unknown_variables,
     };
@@ -16,10 +24,6 @@ pub mod config {
 
 pub mod consumer {
     pub use crate::consumer::{Consumer, Options, Ready, Stats, Warning, check};
-}
-
-pub mod control {
-    pub use crate::control::{Control, Policies, QueueStatus, Request, Response, request};
 }
 
 pub mod dead_letter {

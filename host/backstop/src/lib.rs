@@ -81,12 +81,12 @@
 //! # }
 //! ```
 
+mod admin;
 mod assembly;
 mod builder;
 mod clock;
 mod config;
 mod consumer;
-mod control;
 mod dead_letter;
 mod decider;
 mod doctor;

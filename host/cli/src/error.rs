@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use backstop::ConfigError;
 use backstop::StartError;
 use backstop::error::Faults;
+use backstop::internal::admin::{ClientError, TokenError};
 use backstop::queue::{EntryError, QueueError};
 use backstop_deliver::OpenError;
 use backstop_engine::{CompileError, EvaluationError, SandboxError};
@@ -110,6 +111,10 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     PolicyWatch(#[from] WatchError),
 
+    #[error(transparent)]
+    Admin(#[from] ClientError),
+    #[error(transparent)]
+    AdminToken(#[from] TokenError),
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use backstop::StartError;
 use backstop::error::QueueFault;
 use backstop::error::{AssemblyError, LoadError};
+use backstop::internal::admin::ClientError;
 use backstop_core::text::{chain, harmless};
 use backstop_versions::{BucketError, PolicyError, RegistryError, SourceError};
 
@@ -58,7 +59,8 @@ impl From<&CommandError> for Exit {
             CommandError::Config(_)
             | CommandError::Scenarios(_)
             | CommandError::Key(_)
-            | CommandError::Signing(_) => Self::Config,
+            | CommandError::Signing(_)
+            | CommandError::AdminToken(_) => Self::Config,
             CommandError::Policy(error) => of_policy(error),
             CommandError::Source(error) => of_source(error),
             CommandError::Registry(error) => of_registry(error),
@@ -71,8 +73,10 @@ impl From<&CommandError> for Exit {
             | CommandError::Package(_)
             | CommandError::Project(_)
             | CommandError::Build(_) => Self::Policy,
+            CommandError::Admin(ClientError::Url { .. }) => Self::Usage,
             CommandError::Start(error) => of_start(error),
             CommandError::NoHost(_)
+            | CommandError::Admin(_)
             | CommandError::Target(_)
             | CommandError::DeliveryRefused { .. } => Self::Queue,
             CommandError::Undelivered { .. } => Self::Undelivered,
@@ -113,7 +117,8 @@ fn of_start(error: &StartError) -> Exit {
             Some((_, QueueFault::Consumer(_))) | None => Exit::Queue,
         },
         StartError::Assembly(AssemblyError::Store(_) | AssemblyError::Records(_))
-        | StartError::Metrics(_) => Exit::Config,
+        | StartError::Metrics(_)
+        | StartError::Admin(_) => Exit::Config,
         StartError::Assembly(AssemblyError::Sandbox(_)) | StartError::Watch(_) => Exit::Unexpected,
     }
 }

@@ -8,6 +8,7 @@ mod doctor;
 mod error;
 mod exit;
 mod forecast;
+mod hosts;
 mod log;
 mod messages;
 mod orphans;

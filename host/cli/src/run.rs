@@ -150,6 +150,18 @@ pub(super) struct Args {
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
 
+    /// Serve the admin interface at http://ADDRESS, such as 127.0.0.1:9465; an address that other machines reach needs a token (host/docs/admin.md)
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+
+    /// The file with the token of the admin interface [default: BACKSTOP_ADMIN_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
+
+    /// A name by which the admin interface is reached, such as backstop.internal, besides localhost and addresses; may be repeated
+    #[arg(long, value_name = "NAME")]
+    admin_hosts: Vec<String>,
+
     /// Use the SQS and Lambda at this URL, instead of the region's
     #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     pub(super) endpoint_url: Option<String>,
@@ -227,11 +239,15 @@ pub(super) fn config_of(args: Args) -> Result<Config> {
     };
     let is_file = args.config.is_some();
     let host = if is_file { host } else { queue(host, &args) };
+    let admin_hosts = (!args.admin_hosts.is_empty()).then_some(args.admin_hosts);
     let config = host
         .with(args.cache, Backstop::default_cache)
         .with(args.grace, Backstop::grace)
         .with(args.decisions, Backstop::decisions)
         .with(args.metrics, Backstop::metrics)
+        .with(args.admin, Backstop::admin)
+        .with(args.admin_token_file, Backstop::admin_token_file)
+        .with(admin_hosts, Backstop::admin_hosts)
         .with(args.endpoint_url, Backstop::endpoint_url)
         .into_config();
     let config = config.map_err(|error| {

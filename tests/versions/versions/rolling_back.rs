@@ -2,7 +2,7 @@
 
 use std::thread::JoinHandle;
 
-use ::backstop::internal::control::{self, Control, Request};
+use ::backstop::internal::admin::{AdminQueue, ControlSocket, Host, HostStatus, Interface};
 use backstop_tests::compiler::{Held, heavy};
 use backstop_versions::{NotRolledBack, RolledBack};
 use rustix::process::Signal;
@@ -64,29 +64,31 @@ fn a_newer_version_is_not_delayed_by_a_roll_back_and_stays_active() {
     assert_eq!((wait_of(&policy), policy.status().refused), (3, None));
 }
 
-#[test]
-fn a_host_reports_its_status_during_a_roll_back() {
+#[tokio::test]
+async fn a_host_reports_its_status_during_a_roll_back() {
     let _alone = alone();
     let world = World::compiling(MINUTES);
     let policy = before_heavy(&world);
     let store = world.catalog.store.as_ref().unwrap();
-    let served = vec![("orders".to_owned(), Arc::clone(&policy))];
-    let _control = Control::listen(store, served).unwrap();
-    let ask = |request| {
-        let kept = world.at("kept");
-        move || {
-            let mut answers = control::request(&kept, &request).unwrap();
-            answers.remove(0).unwrap().queues.remove(0)
-        }
-    };
-    let roll_back = std::thread::spawn(ask(Request::RollBack { queues: Vec::new() }));
-    let held = Held::of(std::process::id());
-    let status = ask(Request::Status);
-    let status = soon(&policy, move |_| status());
+    let interface = Interface::of(vec![AdminQueue::new("orders", Arc::clone(&policy))]);
+    let _control = ControlSocket::listen(store, &interface).unwrap();
+    let host = Host::on_this_machine(&world.at("kept")).unwrap().remove(0);
+    let host = host.unwrap();
+    let asking = host.clone();
+    let roll_back = tokio::spawn(async move {
+        let body = serde_json::json!({ "queues": [] });
+        let answer: HostStatus = asking.post(&["v1", "rollback"], &body).await.unwrap();
+        answer
+    });
+    let held = tokio::task::spawn_blocking(|| Held::of(std::process::id()));
+    let held = held.await.unwrap();
+    let status = host.get::<HostStatus>(&["v1", "status"], &[]);
+    let status = tokio::time::timeout(Duration::from_secs(20), status).await;
     held.end(Signal::CONT);
     let status = status.expect("an answer before the version is compiled");
-    assert_eq!(status.policy.refused, None);
-    let RolledBack { to, .. } = roll_back.join().unwrap().rolled_back.unwrap().unwrap();
+    assert_eq!(status.unwrap().queues.remove(0).policy.refused, None);
+    let mut answer = roll_back.await.unwrap();
+    let RolledBack { to, .. } = answer.queues.remove(0).rolled_back.unwrap();
     assert_eq!((wait_of(&policy), to), (1, policy.current().title()));
     let refused = policy.status().refused.unwrap();
     assert!(refused.contains("by the operator"), "{refused}");

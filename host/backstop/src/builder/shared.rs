@@ -29,6 +29,24 @@ impl Backstop {
         self.top("metrics")
     }
 
+    /// Serves the admin interface at this address, such as `127.0.0.1:9465` (`host/docs/admin.md`). An address that other machines reach needs a token: see [`admin_token_file`](Self::admin_token_file).
+    pub fn admin(mut self, address: impl Into<String>) -> Self {
+        self.raw.admin = Some(address.into());
+        self.top("admin")
+    }
+
+    /// The file with the token of the admin interface. Without one, the token is that of the environment variable `BACKSTOP_ADMIN_TOKEN`, if it is set.
+    pub fn admin_token_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.raw.admin_token_file = Some(self.in_working_directory(path.as_ref()));
+        self.top("admin-token-file")
+    }
+
+    /// The names by which the admin interface is reached, such as `backstop.internal`, besides `localhost` and addresses. Requests for other names are refused.
+    pub fn admin_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
+        self.raw.admin_hosts = Some(hosts.into_iter().map(Into::into).collect());
+        self.top("admin-hosts")
+    }
+
     /// The endpoint for SQS, Lambda and S3, in place of the region's own.
     pub fn endpoint_url(mut self, url: impl Into<String>) -> Self {
         self.raw.endpoint_url = Some(url.into());

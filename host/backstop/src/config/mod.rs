@@ -2,6 +2,7 @@
 //!
 //! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/configuration.md` documents every key.
 
+mod admin;
 mod dead_letter_queues;
 mod decider;
 mod idempotency;
@@ -25,6 +26,7 @@ use crate::policy::{KeyError, Limits, SourceError};
 use backstop_files::mistake::Mistake;
 use backstop_files::regular_file::{self, WRITTEN};
 
+pub use admin::AdminConfig;
 use backstop_core::settings::parse_pair;
 use backstop_files::values::parse_span;
 pub use backstop_records::Destination;
@@ -47,6 +49,8 @@ pub struct Config {
     pub decisions: Option<Destination>,
     /// The address at which metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// Where the admin interface is served, and to whom.
+    pub admin: Option<AdminConfig>,
     /// What each policy component may use.
     pub limits: Limits,
     /// How policies are fetched, stored, verified and rolled back.
@@ -247,8 +251,15 @@ impl raw::Config {
             decisions,
             metrics: self
                 .metrics
-                .map(|address| metrics_address(&places.of("metrics"), &address))
+                .map(|address| listen_address(&places.of("metrics"), &address, 9464))
                 .transpose()?,
+            admin: admin::convert(
+                self.admin.as_deref(),
+                self.admin_token_file,
+                self.admin_hosts,
+                folder,
+                places,
+            )?,
             limits: self.limits.unwrap_or_default().convert()?,
             policies: self.policies.unwrap_or_default().convert(folder, places)?,
             queues,
@@ -267,12 +278,12 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> ConfigError
     }
 }
 
-/// Parses the address at which metrics are served. Nothing listens on it yet.
-fn metrics_address(place: &str, address: &str) -> Result<SocketAddr, ConfigError> {
+/// Parses an address to serve something at. Nothing listens on it yet. `port` is the one of the example in the error.
+fn listen_address(place: &str, address: &str, port: u16) -> Result<SocketAddr, ConfigError> {
     address.parse().map_err(|_| {
         value(
             place,
-            format!("`{address}` is not an address with a port: expected one such as 127.0.0.1:9464, or 0.0.0.0:9464 for all interfaces"),
+            format!("`{address}` is not an address with a port: expected one such as 127.0.0.1:{port}, or 0.0.0.0:{port} for all interfaces"),
         )
     })
 }

@@ -19,6 +19,9 @@ pub(crate) struct Config {
     pub(crate) endpoint_url: Option<String>,
     pub(crate) decisions: Option<Decisions>,
     pub(crate) metrics: Option<String>,
+    pub(crate) admin: Option<String>,
+    pub(crate) admin_token_file: Option<PathBuf>,
+    pub(crate) admin_hosts: Option<Vec<String>>,
     pub(crate) limits: Option<Limits>,
     pub(crate) policies: Option<Policies>,
     #[serde(default)]

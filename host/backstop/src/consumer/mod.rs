@@ -9,6 +9,7 @@ mod heartbeat;
 mod held;
 mod history;
 mod lane;
+mod polling;
 mod receive;
 mod startup;
 mod stats;
@@ -31,6 +32,7 @@ use receive::Pollers;
 
 pub use crate::config::Options;
 pub(crate) use crate::config::longest_linger;
+pub(crate) use polling::Polling;
 pub(crate) use startup::{Checked, fault};
 pub use startup::{Fault, Faults, Ready, Warning, check};
 pub use stats::{Stats, Summary};

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::budget::{Budget, Share};
 use super::heartbeat::Heartbeat;
+use super::polling::Polling;
 use super::{Shared, lane};
 use crate::hold;
 use crate::queue::{BATCH_ENTRIES, Message, QueueError};
@@ -46,8 +47,8 @@ pub(super) struct Pollers {
     most: usize,
     /// One poller collects permits at a time: if they are scarce, one full poll is cheaper than several small ones.
     collecting: Mutex<()>,
-    /// Failed polls since the last successful one.
-    failures: AtomicU32,
+    /// Whether the polls succeed.
+    polling: Arc<Polling>,
     /// The bytes of the largest receive so far: what a poll under way is expected to bring.
     largest: AtomicUsize,
     polls: Gauge,
@@ -71,7 +72,7 @@ impl Pollers {
             running: AtomicUsize::new(0),
             most: options.max_polls.max(1),
             collecting: Mutex::default(),
-            failures: AtomicU32::new(0),
+            polling: Arc::clone(shared.stats.polling()),
             largest: AtomicUsize::new(0),
             polls: telemetry::Queue::named(&shared.name).polls(),
             tasks: TaskTracker::new(),
@@ -92,9 +93,11 @@ impl Pollers {
         if self.running.fetch_update(Relaxed, Relaxed, more).is_ok() {
             self.polls.increment(1);
             let (pollers, shared) = (Arc::clone(self), Arc::clone(shared));
+            let running = self.polling.poller();
             self.tasks.spawn(async move {
                 while pollers.poll(&shared).await {}
                 pollers.polls.decrement(1);
+                drop(running);
             });
         }
     }
@@ -159,7 +162,7 @@ impl Pollers {
     }
 
     fn succeeded(&self, shared: &Shared) {
-        let failures = self.failures.swap(0, Relaxed);
+        let failures = self.polling.succeeded();
         if failures > 0 {
             tracing::info!(queue = shared.name, failures, "receiving again");
         }
@@ -169,7 +172,7 @@ impl Pollers {
     async fn failed(&self, shared: &Shared, error: &QueueError) -> bool {
         shared.stats.receive_errors.add(1);
         shared.holds.failed(error);
-        let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
+        let failures = self.polling.failed();
         if failures == 1 {
             tracing::error!(queue = shared.name, %error, "can't receive messages: retrying until it works");
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::polling::Polling;
 use crate::queue::{Count, Requests};
 use crate::shadow::{Counts, Tally};
 use crate::telemetry;
@@ -30,6 +31,7 @@ pub struct Stats {
     pub receive_errors: Count,
     pub requests: Arc<Requests>,
     pub shadow: Option<Arc<Counts>>,
+    polling: Arc<Polling>,
 }
 
 /// The counts of one queue at one point in time.
@@ -98,7 +100,13 @@ impl Stats {
             receive_errors: Count::exported_as(queue.receive_errors()),
             requests: Arc::new(Requests::of(&queue)),
             shadow,
+            polling: Arc::default(),
         }
+    }
+
+    /// How the queue is polled.
+    pub(crate) fn polling(&self) -> &Arc<Polling> {
+        &self.polling
     }
 
     /// The counts now.

@@ -9,12 +9,12 @@ use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::admin::{self, AdminError, AdminQueue, ControlSocket, Interface};
 use crate::assembly::{Assembly, AssemblyError, LoadError};
 use crate::config::{Config, HandlerConfig, QueueConfig};
 use crate::consumer::{self, Checked, Consumer, Ready, Summary, Warning};
-use crate::control::Control;
 use crate::decider::Decider;
-use crate::exporter::{Exporter, ExporterError};
+use crate::exporter::{Exporter, ExporterError, Recording};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 #[cfg(feature = "idempotency")]
 use crate::idempotency;
@@ -29,7 +29,9 @@ use gauges::{PolicyGauges, PolicySlot};
 pub struct Service {
     consumers: Vec<(String, Consumer)>,
     _watcher: Watcher,
-    _control: Option<Control>,
+    interface: Arc<Interface>,
+    _admin: Option<admin::Address>,
+    _control: Option<ControlSocket>,
     _shadow_watchers: Vec<Watcher>,
     _metrics: Option<JoinSet<()>>,
 }
@@ -46,6 +48,9 @@ pub enum StartError {
     /// Metrics can't be served.
     #[error(transparent)]
     Metrics(#[from] ExporterError),
+    /// The admin interface can't be served.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
     /// Queues that can't be served, each with the reason.
     #[error("{}", Faults(.0))]
     Queues(Vec<(String, QueueFault)>),
@@ -85,6 +90,18 @@ impl Service {
             Some(address) => Some(Exporter::start(address).await?),
             None => None,
         };
+        let recording = match (&config.metrics, &config.admin) {
+            (Some(_), _) => Some(Recording::start()?),
+            // A program that records metrics itself serves them itself.
+            (None, Some(_)) => Recording::start().ok(),
+            (None, None) => None,
+        };
+        // From here on, probes learn that the host lives and is not ready.
+        let interface = Arc::<Interface>::default();
+        let admin = match &config.admin {
+            Some(admin) => Some(admin::Address::start(admin, &interface).await?),
+            None => None,
+        };
         let assembly = Assembly::for_consumer(&config)?;
         let deciders: Vec<_> = config.queues.iter().map(|queue| &queue.decider).collect();
         let policies = assembly.policies(&deciders).await;
@@ -107,20 +124,27 @@ impl Service {
         if !faults.is_empty() {
             return Err(StartError::Queues(faults));
         }
+        let metrics = recording.map(|recording| {
+            let gauges = PolicyGauges::new(slots(&consumers).collect());
+            recording.page(move || gauges.update())
+        });
+        interface.ready(consumers.iter().map(admin_queue).collect(), metrics.clone());
         Ok(Self {
             _watcher: watch(&consumers)?,
-            _control: control(&assembly, &consumers),
+            _control: control(&assembly, &interface),
+            interface,
+            _admin: admin,
             _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
-            _metrics: exporter.map(|exporter| {
-                let gauges = PolicyGauges::new(slots(&consumers).collect());
-                exporter.serve(move || gauges.update())
-            }),
+            _metrics: exporter
+                .zip(metrics)
+                .map(|(exporter, page)| exporter.serve(page)),
             consumers,
         })
     }
 
     /// Runs every queue until `stop` is cancelled and messages in flight are finished. Returns the counts of each queue.
     pub async fn run(self, stop: CancellationToken) -> Vec<(String, Summary)> {
+        self.interface.stops_with(stop.clone());
         let runs = self.consumers.into_iter().map(|(name, consumer)| {
             let stop = stop.clone();
             async move { (name, consumer.run(stop).await) }
@@ -281,15 +305,18 @@ fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
     .ok()
 }
 
+/// A queue as the admin interface reaches it.
+fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
+    let policy = Arc::clone(consumer.decider().policy());
+    AdminQueue::new(name, policy).polled(Arc::clone(consumer.stats().polling()))
+}
+
 /// Opens the control socket. A host without one works as well.
-fn control(assembly: &Assembly, consumers: &[(String, Consumer)]) -> Option<Control> {
+fn control(assembly: &Assembly, interface: &Arc<Interface>) -> Option<ControlSocket> {
     let store = assembly.store()?;
-    let policy = |(queue, consumer): &(String, Consumer)| {
-        (queue.clone(), Arc::clone(consumer.decider().policy()))
-    };
-    Control::listen(store, consumers.iter().map(policy).collect())
+    ControlSocket::listen(store, interface)
         .map_err(|error| {
-            tracing::warn!(folder = %store.folder().display(), %error, "no control socket: `backstop policy status` and `rollback` do not find this host");
+            tracing::warn!(folder = %store.folder().display(), %error, "no control socket: the commands on this machine do not find this host");
         })
         .ok()
 }

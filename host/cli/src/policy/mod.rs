@@ -1,6 +1,6 @@
 //! `backstop policy`: what policy authors and operators do with a policy.
 //!
-//! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: how a policy is named ([`named_policy`], [`remote`]), loaded ([`sandbox`], [`component`], [`keys`]) and tried ([`failure_args`], [`failure_line`]), how results are shown ([`charts`], [`progress`], [`size`], [`table`]), and how running hosts are reached ([`hosts`]).
+//! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: how a policy is named ([`named_policy`], [`remote`]), loaded ([`sandbox`], [`component`], [`keys`]) and tried ([`failure_args`], [`failure_line`]), how results are shown ([`charts`], [`progress`], [`size`], [`table`]). How running hosts are reached is in [`crate::hosts`].
 
 mod bench;
 mod build;
@@ -9,7 +9,6 @@ mod compile;
 mod component;
 mod failure_args;
 mod failure_line;
-mod hosts;
 mod inspect;
 mod keygen;
 mod keys;
@@ -88,6 +87,6 @@ pub(super) fn run(args: Args) -> Result<()> {
         Command::Verify(args) => verify::run(&args),
         Command::Keygen(args) => keygen::run(&args),
         Command::Status(args) => status::run(&args),
-        Command::Rollback(args) => rollback::run(args),
+        Command::Rollback(args) => rollback::run(&args),
     }
 }

@@ -1,10 +1,12 @@
 //! `backstop policy rollback`: returns running hosts to the previous version of their policies.
 
-use backstop::internal::control::Request;
+use backstop::internal::admin::HostStatus;
 use clap::Parser;
+use serde_json::json;
 
-use super::hosts::{HostArgs, queues};
+use super::status::{print, status};
 use crate::error::{CommandError, Result};
+use crate::hosts::{HostArgs, each};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,10 +16,13 @@ Examples:
   Roll back one queue's policy, in a host whose configuration names its cache folder:
     backstop policy rollback orders --config backstop.toml
 
+  Roll back in a host on another machine:
+    BACKSTOP_ADMIN_TOKEN=… backstop policy rollback orders --admin http://10.0.0.7:9465
+
 A version that was rolled back is not loaded again, not even after a restart, until its source has another version.
 A version that keeps breaking is rolled back automatically: see `rollback` in host/docs/configuration.md.";
 
-/// Roll back to the previous good version, in the hosts that run on this machine
+/// Roll back to the previous good version, in the hosts that run on this machine or in one elsewhere
 ///
 /// It takes effect at once, while messages flow: decisions in progress finish on the version that they started with.
 #[derive(Debug, Parser)]
@@ -29,27 +34,42 @@ pub(super) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
+
+    /// Print the answer of each host as JSON, one object a line
+    #[arg(long)]
+    json: bool,
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
+pub(super) fn run(args: &Args) -> Result<()> {
+    let hosts = args.hosts.hosts()?;
     // An unknown queue must not leave the named ones half rolled back.
-    let served = args.hosts.request(&Request::Status)?;
-    let serves = |name: &String| queues(&served).any(|queue| queue.queue == *name);
-    if let Some(unknown) = args.queues.iter().find(|name| !serves(name)) {
+    let served = each(&hosts, status)?;
+    let serves =
+        |status: &HostStatus, name: &String| status.queues.iter().any(|queue| queue.queue == *name);
+    let is_unknown = |name: &&String| !served.iter().any(|(_, status)| serves(status, name));
+    if let Some(unknown) = args.queues.iter().find(is_unknown) {
         return Err(CommandError::NoHost(format!(
             "no running host serves the queue `{unknown}`: nothing was rolled back"
         )));
     }
-    let answers = args.hosts.request(&Request::RollBack {
-        queues: args.queues,
-    })?;
-    args.hosts.print(&answers)?;
-    let refused = queues(&answers).find_map(|queue| match &queue.rolled_back {
-        Some(Err(reason)) => Some(CommandError::RollbackRefused {
-            queue: queue.queue.clone(),
-            reason: reason.clone(),
-        }),
-        Some(Ok(_)) | None => None,
-    });
+    let mut refused = None;
+    for (host, status) in &served {
+        let named = args.queues.iter().filter(|name| serves(status, name));
+        let queues: Vec<_> = named.collect();
+        if queues.is_empty() && !args.queues.is_empty() {
+            continue;
+        }
+        let body = json!({ "queues": queues });
+        let answers = each(std::slice::from_ref(*host), async |host| {
+            host.post::<HostStatus>(&["v1", "rollback"], &body).await
+        })?;
+        for (_, answer) in answers {
+            print(host, &answer, args.json)?;
+            refused = refused.or(answer.queues.into_iter().find_map(|queue| {
+                let (queue, reason) = (queue.queue, queue.not_rolled_back?);
+                Some(CommandError::RollbackRefused { queue, reason })
+            }));
+        }
+    }
     refused.map_or(Ok(()), Err)
 }

@@ -1,0 +1,81 @@
+//! A request as the routes see it: its query, the variable part of its path, its body and its sender.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes, Incoming};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use url::form_urlencoded;
+
+use super::answer::Refused;
+use super::caller::Caller;
+
+/// The most bytes of a request's body.
+pub(crate) const BODY_BYTES: usize = 64 << 10;
+
+/// How long a request's body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request to a route.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// Who sends it.
+    pub(crate) caller: Caller,
+    /// The variable part of the path: of `/v1/messages/{}`, the id.
+    #[allow(dead_code, reason = "no route has a variable part yet")]
+    pub(crate) variable: String,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) body: Bytes,
+}
+
+impl Call {
+    /// The names and values of a query.
+    pub(super) fn parse_query(query: &str) -> Vec<(String, String)> {
+        form_urlencoded::parse(query.as_bytes())
+            .into_owned()
+            .collect()
+    }
+
+    /// The values of one query parameter, in their order.
+    #[allow(dead_code, reason = "no route has parameters yet")]
+    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.query.iter().filter(move |(given, _)| given == name);
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// Rejects query parameters with other names.
+    pub(crate) fn expect_only(&self, names: &[&str]) -> Result<(), Refused> {
+        let unknown = |(name, _): &&(String, String)| !names.contains(&name.as_str());
+        match (self.query.iter().find(unknown), names) {
+            (None, _) => Ok(()),
+            (Some((name, _)), []) => Err(Refused::invalid(format!(
+                "unknown parameter `{name}`: expected none"
+            ))),
+            (Some((name, _)), names) => Err(Refused::invalid(format!(
+                "unknown parameter `{name}`: expected {}",
+                names.join(", ")
+            ))),
+        }
+    }
+
+    /// The body, from JSON. The error names the mistake.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Refused> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Refused::invalid(format!("invalid body: {error}")))
+    }
+}
+
+/// Reads a body to its end, within its bounds.
+pub(super) async fn read_body(body: Incoming) -> Result<Bytes, Refused> {
+    let most = u64::try_from(BODY_BYTES).unwrap_or(u64::MAX);
+    if body.size_hint().lower() > most {
+        return Err(Refused::too_large(BODY_BYTES));
+    }
+    match timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refused::too_large(BODY_BYTES)),
+        Ok(Err(error)) => Err(Refused::invalid(format!("the body is incomplete: {error}"))),
+        Err(_) => Err(Refused::too_slow()),
+    }
+}

@@ -1,0 +1,76 @@
+//! Who sends a request, for the log.
+
+use std::fmt;
+
+use backstop_core::text::{cut, one_line};
+use hyper::HeaderMap;
+
+use super::server::Peer;
+
+/// The header in which a client may say who its user is.
+pub(super) const USER: &str = "x-backstop-user";
+
+/// The most bytes of a claimed name that are logged.
+const NAME_BYTES: usize = 100;
+
+/// Who sends a request. `Display` is for the log: one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    peer: Peer,
+    /// The name that the client gives its user. Nothing proves it.
+    claimed: Option<String>,
+}
+
+impl Caller {
+    /// The sender of a request with these headers.
+    pub(super) fn of(peer: Peer, headers: &HeaderMap) -> Self {
+        let claimed = headers.get(USER).map(|name| {
+            let mut name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+            cut(&mut name, NAME_BYTES);
+            name
+        });
+        Self { peer, claimed }
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.peer {
+            Peer::Process { uid, pid } => {
+                write!(f, "user {uid}")?;
+                if let Some(pid) = pid {
+                    write!(f, ", process {pid}")?;
+                }
+            }
+            Peer::Address(address) => write!(f, "{address}")?,
+        }
+        match &self.claimed {
+            Some(name) => write!(f, " (claims to be `{}`)", one_line(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_name_is_one_short_line_that_says_so() {
+        let mut headers = HeaderMap::new();
+        let peer = Peer::Process {
+            uid: 1000,
+            pid: Some(7),
+        };
+        let shown = Caller::of(peer, &headers).to_string();
+        assert_eq!(shown, "user 1000, process 7");
+        headers.insert(USER, "ana".parse().unwrap());
+        let peer = Peer::Address("10.0.0.1:4242".parse().unwrap());
+        let shown = Caller::of(peer, &headers).to_string();
+        assert_eq!(shown, "10.0.0.1:4242 (claims to be `ana`)");
+        let long = [b"\xc2\x9b31m".as_slice(), &[b'x'; 5_000]].concat();
+        headers.insert(USER, long.as_slice().try_into().unwrap());
+        let shown = Caller::of(peer, &headers).to_string();
+        assert!(shown.len() < 200 && !shown.contains('\u{9b}'), "{shown}");
+    }
+}

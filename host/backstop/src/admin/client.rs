@@ -1,0 +1,269 @@
+//! The client of the admin interface: the hosts of this machine, found by their sockets, and any host by its URL.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::VERSION;
+use super::caller::USER;
+use super::socket::is_live;
+use super::token::{TOKEN_VARIABLE, Token};
+use crate::policy::Store;
+
+/// How long a client waits for a host. A rollback may have to compile the previous version first.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a client waits for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The most bytes of an answer.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// A running host.
+#[derive(Debug, Clone)]
+pub struct Host {
+    client: Client,
+    /// The URL that paths are appended to.
+    url: Url,
+    token: Option<Token>,
+    /// Its process id, if it was found by its socket; for errors.
+    name: String,
+}
+
+/// Why a host gives no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The URL is not an HTTP URL.
+    #[error(
+        "`{url}` is not the URL of a host's admin interface: expected one such as http://127.0.0.1:9465"
+    )]
+    Url {
+        /// The text.
+        url: String,
+    },
+    /// There is no connection, or it broke.
+    #[error("{host} does not answer")]
+    Unreachable {
+        /// The host.
+        host: String,
+        /// The cause.
+        #[source]
+        cause: reqwest::Error,
+    },
+    /// The host wants a token, or another one.
+    #[error(
+        "{host} refuses the request: {reason}. The token is that of {TOKEN_VARIABLE} or of the file of --admin-token-file"
+    )]
+    Unauthorized {
+        /// The host.
+        host: String,
+        /// Its reason.
+        reason: String,
+    },
+    /// The host refuses the request.
+    #[error("{host} refuses the request: {reason}")]
+    Refused {
+        /// The host.
+        host: String,
+        /// The status.
+        status: u16,
+        /// Its reason.
+        reason: String,
+    },
+    /// What answers is no host, or has another version of the interface.
+    #[error(
+        "{host} gives an answer that is not of version {VERSION} of the admin interface: {reason}"
+    )]
+    Invalid {
+        /// The host.
+        host: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Host {
+    /// Every running host whose cache is this directory. The sockets of hosts that were killed are removed.
+    pub fn on_this_machine(cache: &Path) -> io::Result<Vec<io::Result<Self>>> {
+        let entries = match Store::running_in(cache).read_dir() {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+        let mut paths = paths?;
+        paths.sort();
+        let hosts = paths.into_iter().filter_map(|path| match is_live(&path) {
+            Ok(true) => Some(Self::at_socket(&path)),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        });
+        Ok(hosts.collect())
+    }
+
+    fn at_socket(path: &Path) -> io::Result<Self> {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let process = file.split('-').next().unwrap_or_default();
+        let client = client().unix_socket(path).build();
+        Ok(Self {
+            client: client.map_err(io::Error::other)?,
+            url: Url::parse("http://localhost/").map_err(io::Error::other)?,
+            token: None,
+            name: format!("the host with process id {process}"),
+        })
+    }
+
+    /// The host at this URL.
+    pub fn at(url: &str, token: Option<Token>) -> Result<Self, ClientError> {
+        let invalid = || ClientError::Url {
+            url: url.to_owned(),
+        };
+        let mut parsed = Url::parse(url).map_err(|_| invalid())?;
+        let is_plain = matches!(parsed.scheme(), "http" | "https")
+            && parsed.has_host()
+            && parsed.username().is_empty()
+            && parsed.password().is_none()
+            && parsed.query().is_none()
+            && parsed.fragment().is_none();
+        if !is_plain {
+            return Err(invalid());
+        }
+        if !parsed.path().ends_with('/') {
+            let folder = format!("{}/", parsed.path());
+            parsed.set_path(&folder);
+        }
+        let name = format!("the host at {url}");
+        let client = client().build();
+        let client = client.map_err(|cause| ClientError::Unreachable {
+            host: name.clone(),
+            cause,
+        })?;
+        Ok(Self {
+            client,
+            url: parsed,
+            token,
+            name,
+        })
+    }
+
+    /// What errors call the host.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The answer to `GET` of this path, such as `v1/status`, with these parameters.
+    pub async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, ClientError> {
+        let mut url = self.at_path(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        self.send(self.client.get(url)).await
+    }
+
+    /// The answer to `POST` of this body to this path. The request says which user of this machine sends it.
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let request = self.client.post(self.at_path(path)).json(body);
+        let user = user().and_then(|user| HeaderValue::from_str(&user).ok());
+        self.send(match user {
+            Some(user) => request.header(USER, user),
+            None => request,
+        })
+        .await
+    }
+
+    fn at_path(&self, path: &[&str]) -> Url {
+        let mut url = self.url.clone();
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token.secret()),
+            None => request,
+        };
+        let unreachable = |cause: reqwest::Error| ClientError::Unreachable {
+            host: self.name.clone(),
+            cause: cause.without_url(),
+        };
+        let response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        let body = self.read(response).await?;
+        let answer: Value = serde_json::from_slice(&body)
+            .map_err(|error| self.invalid(format!("status {status}, {error}")))?;
+        if answer.get("version").and_then(Value::as_u64) != Some(VERSION) {
+            return Err(self.invalid(format!("status {status}, and another version or none")));
+        }
+        if status.is_success() {
+            return serde_json::from_value(answer).map_err(|error| self.invalid(error.to_string()));
+        }
+        let reason = answer.get("error").and_then(Value::as_str);
+        let reason = reason.unwrap_or("it does not say why").to_owned();
+        let host = self.name.clone();
+        Err(match status {
+            StatusCode::UNAUTHORIZED => ClientError::Unauthorized { host, reason },
+            status => ClientError::Refused {
+                host,
+                status: status.as_u16(),
+                reason,
+            },
+        })
+    }
+
+    async fn read(&self, mut response: Response) -> Result<Vec<u8>, ClientError> {
+        let mut body = Vec::new();
+        loop {
+            let chunk = response.chunk().await;
+            let chunk = chunk.map_err(|cause| ClientError::Unreachable {
+                host: self.name.clone(),
+                cause: cause.without_url(),
+            })?;
+            let Some(chunk) = chunk else { return Ok(body) };
+            if body.len() + chunk.len() > ANSWER_BYTES {
+                return Err(self.invalid(format!("it has more than {ANSWER_BYTES} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+    }
+
+    fn invalid(&self, reason: String) -> ClientError {
+        ClientError::Invalid {
+            host: self.name.clone(),
+            reason,
+        }
+    }
+}
+
+/// A client that sends the token to nobody else: without proxies and redirects.
+fn client() -> ClientBuilder {
+    Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
+}
+
+/// The name of this machine's user.
+fn user() -> Option<String> {
+    ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .filter(|name| !name.is_empty())
+}

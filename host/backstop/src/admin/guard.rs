@@ -1,0 +1,135 @@
+//! Which requests the admin interface accepts over TCP: those of its operator's programs and of its own pages.
+//!
+//! A browser on the operator's machine reaches `127.0.0.1` for every page that it shows. So a request that a page of another site could have sent is refused (`Origin`, `Sec-Fetch-Site`, a body that is not JSON), and one for a name that anybody could point at this address (`Host`: DNS rebinding).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
+use hyper::http::uri::{Authority, Uri};
+
+use super::answer::Refused;
+use super::token::Token;
+
+/// How a browser says where a request comes from.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// What requests are checked against.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// The token, if one is required. It is replaced when its file changes.
+    token: Option<Arc<ArcSwap<Token>>>,
+    /// The names by which the interface is reached, besides `localhost` and addresses; in lower case.
+    hosts: Vec<String>,
+}
+
+impl Guard {
+    /// Requires this token, if there is one, and accepts these names.
+    pub(super) fn new(token: Option<Arc<ArcSwap<Token>>>, hosts: Vec<String>) -> Self {
+        Self { token, hosts }
+    }
+
+    /// Refuses requests that another site's page may have sent, and those for another host.
+    pub(super) fn site(&self, request: &Parts) -> Result<(), Refused> {
+        let headers = &request.headers;
+        let host =
+            only(headers, HOST)?.ok_or_else(|| Refused::invalid("expected a `Host` header"))?;
+        let host = parse_authority(host).ok_or_else(|| self.wrong_host())?;
+        // Of `GET http://name/path`, the name counts.
+        let target = request.uri.authority().is_none_or(|target| *target == host);
+        if !target || !self.is_own(&host) {
+            return Err(self.wrong_host());
+        }
+        for origin in headers.get_all(ORIGIN) {
+            if parse_origin(origin).as_ref() != Some(&host) {
+                return Err(other_site());
+            }
+        }
+        let is_own = |site: &HeaderValue| ["same-origin", "none"].iter().any(|own| site == own);
+        if headers.get_all(SITE).iter().all(is_own) {
+            Ok(())
+        } else {
+            Err(other_site())
+        }
+    }
+
+    /// Refuses a body that is not declared as JSON: a page of another site can't send one without asking first, which is refused.
+    pub(super) fn content(&self, headers: &HeaderMap) -> Result<(), Refused> {
+        let content_type = only(headers, CONTENT_TYPE)?.and_then(|it| it.to_str().ok());
+        let essence = content_type.and_then(|it| it.split(';').next());
+        match essence.map(str::trim) {
+            Some(it) if it.eq_ignore_ascii_case("application/json") => Ok(()),
+            Some(_) | None => Err(Refused::not_json()),
+        }
+    }
+
+    /// Refuses requests without the token.
+    pub(super) fn token(&self, headers: &HeaderMap) -> Result<(), Refused> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let expected = "expected the header `Authorization: Bearer TOKEN`";
+        let given = only(headers, AUTHORIZATION)?.map(HeaderValue::as_bytes);
+        let given = given.and_then(|given| given.split_at_checked("Bearer ".len()));
+        match given {
+            Some((scheme, given)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
+                match token.load().matches(given) {
+                    true => Ok(()),
+                    false => Err(Refused::unauthorized("this is not the token of this host")),
+                }
+            }
+            Some(_) | None => Err(Refused::unauthorized(expected)),
+        }
+    }
+
+    fn is_own(&self, authority: &Authority) -> bool {
+        let host = authority.host();
+        let address = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let is_address = address.unwrap_or(host).parse::<IpAddr>().is_ok();
+        let is_named = |name: &String| host.eq_ignore_ascii_case(name);
+        is_address || host.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(is_named)
+    }
+
+    fn wrong_host(&self) -> Refused {
+        Refused::forbidden(
+            "the `Host` header names another host: expected an IP address, `localhost`, or a name of `admin-hosts`",
+        )
+    }
+}
+
+fn other_site() -> Refused {
+    Refused::forbidden("requests of other sites are refused")
+}
+
+/// The value of a header that must not be repeated.
+fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Refused> {
+    let mut values = headers.get_all(&name).iter();
+    let first = values.next();
+    match values.next() {
+        Some(_) => Err(Refused::invalid(format!("expected one `{name}` header"))),
+        None => Ok(first),
+    }
+}
+
+/// A host with or without a port, and without a user.
+fn parse_authority(value: &HeaderValue) -> Option<Authority> {
+    let text = value.to_str().ok()?;
+    let authority: Authority = text.parse().ok()?;
+    (!text.contains('@')).then_some(authority)
+}
+
+/// The host and port of an origin; none of `null`.
+fn parse_origin(value: &HeaderValue) -> Option<Authority> {
+    let uri: Uri = value.to_str().ok()?.parse().ok()?;
+    let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+    uri.authority().filter(|_| is_web).cloned()
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

@@ -1,0 +1,219 @@
+//! From a request to the route that answers it.
+
+use std::sync::Arc;
+
+use backstop_core::text::{cut, one_line};
+use futures_util::future::BoxFuture;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request};
+use percent_encoding::percent_decode_str;
+
+use super::answer::{self, Answer, Refused};
+use super::call::{self, Call};
+use super::caller::Caller;
+use super::guard::Guard;
+use super::interface::Interface;
+use super::routes::ROUTES;
+use super::server::{App, FullResponse, Peer};
+
+/// The most bytes of an action's body that are logged.
+const LOGGED_BYTES: usize = 1_000;
+
+/// A path, its method, and the function that answers it.
+pub(super) struct Route {
+    pub(super) method: Verb,
+    /// `{}` as the last part stands for any text.
+    pub(super) path: &'static str,
+    /// Whether it needs no token: probes of the platform have none.
+    pub(super) is_open: bool,
+    pub(super) run: Run,
+}
+
+/// Answers a call.
+pub(super) type Run = fn(Arc<Interface>, Call) -> BoxFuture<'static, Result<Answer, Refused>>;
+
+/// What a route does: it reads something, or is an action that changes something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Read,
+    /// Sent as a POST with a body of JSON, and logged.
+    Action,
+}
+
+impl Verb {
+    fn accepts(self, method: &Method) -> bool {
+        match self {
+            Self::Read => [Method::GET, Method::HEAD].contains(method),
+            Self::Action => method == Method::POST,
+        }
+    }
+
+    fn allowed(self) -> &'static str {
+        match self {
+            Self::Read => "GET, HEAD",
+            Self::Action => "POST",
+        }
+    }
+}
+
+impl Route {
+    /// A route that reads.
+    pub(super) const fn read(path: &'static str, run: Run) -> Self {
+        Self {
+            method: Verb::Read,
+            path,
+            is_open: false,
+            run,
+        }
+    }
+
+    /// A route that changes something.
+    pub(super) const fn action(path: &'static str, run: Run) -> Self {
+        Self {
+            method: Verb::Action,
+            path,
+            is_open: false,
+            run,
+        }
+    }
+
+    /// Needs no token.
+    pub(super) const fn open(self) -> Self {
+        Self {
+            is_open: true,
+            ..self
+        }
+    }
+
+    /// The variable part of a path of this route, decoded; empty if there is none.
+    fn variable(&self, path: &str) -> Option<String> {
+        match self.path.strip_suffix("{}") {
+            Some(start) => {
+                let rest = path.strip_prefix(start)?;
+                let is_one_part = !rest.is_empty() && !rest.contains('/');
+                let decoded = percent_decode_str(rest).decode_utf8().ok()?;
+                is_one_part.then(|| decoded.into_owned())
+            }
+            None => (self.path == path).then(String::new),
+        }
+    }
+}
+
+/// Answers the requests to an interface that the guard, if there is one, lets pass.
+pub(super) fn app(interface: Arc<Interface>, guard: Option<Guard>) -> App {
+    let guard = guard.map(Arc::new);
+    Arc::new(move |request, peer| {
+        let (interface, guard) = (Arc::clone(&interface), guard.clone());
+        Box::pin(handle(interface, guard, request, peer))
+    })
+}
+
+async fn handle(
+    interface: Arc<Interface>,
+    guard: Option<Arc<Guard>>,
+    request: Request<Incoming>,
+    peer: Peer,
+) -> FullResponse {
+    let (parts, body) = request.into_parts();
+    let guard = guard.as_deref();
+    let admitted = guard.map_or(Ok(()), |guard| guard.site(&parts));
+    let found = admitted.and_then(|()| {
+        let (route, variable) = find(&parts.method, parts.uri.path(), guard, &parts.headers)?;
+        if let (Some(guard), Verb::Action) = (guard, route.method) {
+            guard.content(&parts.headers)?;
+        }
+        Ok((route, variable))
+    });
+    let (route, variable) = match found {
+        Ok(found) => found,
+        Err(refused) => {
+            tracing::debug!(by = %Caller::of(peer, &parts.headers), "a request to the admin interface is refused: {refused}");
+            return answer::response(Err(refused));
+        }
+    };
+    let mut call = Call {
+        caller: Caller::of(peer, &parts.headers),
+        variable,
+        query: Call::parse_query(parts.uri.query().unwrap_or_default()),
+        body: Bytes::new(),
+    };
+    let answered = match route.method {
+        Verb::Read => (route.run)(interface, call).await,
+        Verb::Action => match call::read_body(body).await {
+            Ok(body) => {
+                call.body = body;
+                act(route, interface, call).await
+            }
+            Err(refused) => Err(refused),
+        },
+    };
+    answer::response(answered)
+}
+
+/// The route of a method and path, if the token is right or not needed.
+fn find(
+    method: &Method,
+    path: &str,
+    guard: Option<&Guard>,
+    headers: &hyper::HeaderMap,
+) -> Result<(&'static Route, String), Refused> {
+    let at_path = || {
+        ROUTES
+            .iter()
+            .filter_map(|route| route.variable(path).map(|variable| (route, variable)))
+    };
+    let is_open = at_path().any(|(route, _)| route.is_open);
+    if let Some(guard) = guard
+        && !is_open
+    {
+        guard.token(headers)?;
+    }
+    let Some((first, _)) = at_path().next() else {
+        return Err(Refused::not_found(format!(
+            "there is no path {}",
+            one_line(path)
+        )));
+    };
+    at_path()
+        .find(|(route, _)| route.method.accepts(method))
+        .ok_or_else(|| Refused::method(first.method.allowed()))
+}
+
+/// Runs an action, and logs who asked for what, and its result. It runs to its end even if the client leaves.
+async fn act(
+    route: &'static Route,
+    interface: Arc<Interface>,
+    call: Call,
+) -> Result<Answer, Refused> {
+    let action = route.path;
+    let by = call.caller.to_string();
+    let mut asked = String::from_utf8_lossy(&call.body).into_owned();
+    cut(&mut asked, LOGGED_BYTES);
+    let asked = one_line(&asked);
+    let running = tokio::spawn(async move {
+        let answered = (route.run)(interface, call).await;
+        match &answered {
+            Ok(Answer { result, .. }) => {
+                tracing::info!(
+                    action,
+                    by,
+                    asked,
+                    result,
+                    "an operator's request was carried out"
+                );
+            }
+            Err(refused) => {
+                tracing::warn!(
+                    action,
+                    by,
+                    asked,
+                    "an operator's request was refused: {refused}"
+                );
+            }
+        }
+        answered
+    });
+    running
+        .await
+        .unwrap_or_else(|error| Err(Refused::internal(error)))
+}

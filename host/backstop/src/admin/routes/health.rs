@@ -1,0 +1,35 @@
+//! `/livez` and `/readyz`: the probes of Kubernetes and of load balancers.
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use crate::admin::answer::{Answer, Refused};
+use crate::admin::call::Call;
+use crate::admin::interface::Interface;
+
+/// Whether the host answers at all.
+pub(super) fn live(_: &Call) -> Result<Answer, Refused> {
+    Answer::json(&json!({ "live": true }))
+}
+
+/// Whether all queues are checked and polled, and the host is not stopping; if not, why. A probe may add parameters, such as `?verbose`.
+pub(super) fn ready(host: &Interface, _: &Call) -> Result<Answer, Refused> {
+    let mut reasons = Vec::new();
+    match host.queues() {
+        Err(starting) => reasons.push(starting.to_string()),
+        Ok(queues) => {
+            if host.is_stopping() {
+                reasons.push("the host is stopping".to_owned());
+            }
+            reasons.extend(queues.iter().filter_map(|queue| {
+                let reason = queue.polling.problem()?;
+                Some(format!("queue `{}` {reason}", queue.name))
+            }));
+        }
+    }
+    let answer = Answer::json(&json!({ "ready": reasons.is_empty(), "reasons": reasons }))?;
+    Ok(match reasons.is_empty() {
+        true => answer,
+        false => answer.with_status(StatusCode::SERVICE_UNAVAILABLE),
+    })
+}

@@ -1,0 +1,11 @@
+//! `/metrics`: the metrics for Prometheus, as at the address of `metrics`.
+
+use crate::admin::answer::{Answer, Refused};
+use crate::admin::call::Call;
+use crate::admin::interface::Interface;
+use crate::exporter::TEXT;
+
+/// The metrics in the text format.
+pub(super) fn metrics(host: &Interface, _: &Call) -> Result<Answer, Refused> {
+    Ok(Answer::text(TEXT, host.metrics()?.render()))
+}

@@ -1,0 +1,31 @@
+//! The routes: one module for each, with its answer.
+
+mod health;
+mod metrics;
+mod rollback;
+mod status;
+
+use super::router::Route;
+
+pub use status::{HostStatus, QueueStatus};
+
+/// All routes.
+pub(super) const ROUTES: &[Route] = &[
+    Route::read("/livez", |_, call| {
+        Box::pin(async move { health::live(&call) })
+    })
+    .open(),
+    Route::read("/readyz", |host, call| {
+        Box::pin(async move { health::ready(&host, &call) })
+    })
+    .open(),
+    Route::read("/metrics", |host, call| {
+        Box::pin(async move { metrics::metrics(&host, &call) })
+    }),
+    Route::read("/v1/status", |host, call| {
+        Box::pin(async move { status::status(&host, &call) })
+    }),
+    Route::action("/v1/rollback", |host, call| {
+        Box::pin(rollback::roll_back(host, call))
+    }),
+];

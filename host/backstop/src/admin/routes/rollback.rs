@@ -1,0 +1,80 @@
+//! `POST /v1/rollback`: returns policies to their previous versions.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use tokio::task::spawn_blocking;
+
+use super::status::{HostStatus, QueueStatus};
+use crate::admin::answer::{Answer, Refused};
+use crate::admin::call::Call;
+use crate::admin::interface::{AdminQueue, Interface};
+use crate::policy::{LivePolicy, RolledBack};
+
+/// The body.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Body {
+    /// The queues whose policies are rolled back; all if empty.
+    #[serde(default)]
+    queues: Vec<String>,
+}
+
+/// Rolls the policies of the named queues back. Nothing is rolled back if a queue is unknown.
+pub(super) async fn roll_back(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
+    call.expect_only(&[])?;
+    let Body { queues } = call.json()?;
+    for name in &queues {
+        host.queue(name)?;
+    }
+    let is_named = |queue: &&AdminQueue| queues.is_empty() || queues.contains(&queue.name);
+    let named: Vec<_> = host.queues()?.iter().filter(is_named).cloned().collect();
+    // The previous version may have to be compiled.
+    let queues = spawn_blocking(move || roll_back_all(&named, &call))
+        .await
+        .map_err(Refused::internal)?;
+    let done = queues.iter().filter(|queue| queue.rolled_back.is_some());
+    let result = format!("{} of {} queues rolled back", done.count(), queues.len());
+    let process = std::process::id();
+    Ok(Answer::json(&HostStatus { process, queues })?.with_result(result))
+}
+
+fn roll_back_all(queues: &[AdminQueue], call: &Call) -> Vec<QueueStatus> {
+    let mut done: Vec<(Arc<LivePolicy>, Result<RolledBack, String>)> = Vec::new();
+    let queues = queues.iter().map(|queue| {
+        // Queues that share a policy share its versions, so one rollback is enough.
+        let shared = done.iter().find(|(it, _)| Arc::ptr_eq(it, &queue.policy));
+        let result = match shared {
+            Some((_, result)) => result.clone(),
+            None => {
+                let result = roll_back_one(queue, call);
+                done.push((Arc::clone(&queue.policy), result.clone()));
+                result
+            }
+        };
+        let mut status = QueueStatus::of(queue);
+        match result {
+            Ok(rolled_back) => status.rolled_back = Some(rolled_back),
+            Err(reason) => status.not_rolled_back = Some(reason),
+        }
+        status
+    });
+    queues.collect()
+}
+
+fn roll_back_one(
+    AdminQueue { name, policy, .. }: &AdminQueue,
+    call: &Call,
+) -> Result<RolledBack, String> {
+    let by = &call.caller;
+    let result = policy.roll_back("rolled back by the operator");
+    match &result {
+        Ok(RolledBack { from, to }) => {
+            tracing::warn!(queue = name, from, to, %by, "the operator rolled back a policy");
+        }
+        Err(error) => {
+            tracing::warn!(queue = name, %by, "a rollback by the operator failed: {error}")
+        }
+    }
+    result.map_err(|error| error.to_string())
+}

@@ -1,0 +1,65 @@
+//! Where the admin interface is served: `admin`, `admin-token-file` and `admin-hosts`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::{ConfigError, Places, listen_address, value};
+
+/// An address for the admin interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminConfig {
+    /// The address.
+    pub address: SocketAddr,
+    /// The file with the token. Without one, the token of the environment is used, if there is one.
+    pub token_file: Option<PathBuf>,
+    /// The names by which the interface is reached, besides `localhost` and addresses.
+    pub hosts: Vec<String>,
+}
+
+/// Checks and converts the values of the interface.
+pub(super) fn convert(
+    address: Option<&str>,
+    token_file: Option<PathBuf>,
+    hosts: Option<Vec<String>>,
+    folder: &Path,
+    places: &Places,
+) -> Result<Option<AdminConfig>, ConfigError> {
+    let Some(address) = address else {
+        let alone = [
+            ("admin-token-file", token_file.is_some()),
+            ("admin-hosts", hosts.is_some()),
+        ];
+        return match alone.iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => Err(value(
+                places.of(key),
+                "expected `admin` too, the address of the admin interface, such as 127.0.0.1:9465",
+            )),
+            None => Ok(None),
+        };
+    };
+    let hosts = hosts.unwrap_or_default();
+    if let Some(invalid) = hosts.iter().find(|name| !is_host_name(name)) {
+        return Err(value(
+            places.of("admin-hosts"),
+            format!(
+                "`{invalid}` is not the name of a host: expected one without scheme and port, such as backstop.internal"
+            ),
+        ));
+    }
+    Ok(Some(AdminConfig {
+        address: listen_address(&places.of("admin"), address, 9465)?,
+        token_file: token_file.map(|path| folder.join(path)),
+        hosts,
+    }))
+}
+
+/// Whether a text is a name of DNS.
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}

@@ -1,0 +1,108 @@
+//! The running hosts that a command concerns: those of this machine, or the one at a URL.
+
+use std::path::{Path, PathBuf};
+
+use backstop::internal::admin::{ClientError, Host, Token};
+use backstop::internal::config::{Cache, Config};
+use backstop_core::text::chain;
+use clap::Parser;
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
+
+use crate::error::{CommandError, Context, Result};
+
+/// Which hosts to query.
+#[derive(Debug, Parser)]
+pub(crate) struct HostArgs {
+    /// The folder in which the hosts store their policies [default: the user's cache folder, or BACKSTOP_CACHE]
+    #[arg(long, value_name = "FOLDER", env = "BACKSTOP_CACHE")]
+    cache: Option<String>,
+
+    /// The configuration of the hosts; a cache folder that it names takes precedence
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Query the host with this admin interface, such as http://10.0.0.7:9465, instead of those of this machine. The token is in BACKSTOP_ADMIN_TOKEN or in --admin-token-file
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    admin: Option<String>,
+
+    /// The file with the token of --admin
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    admin_token_file: Option<PathBuf>,
+}
+
+impl HostArgs {
+    /// The running hosts: at least one. A host whose socket can't be used is logged and skipped.
+    pub(crate) fn hosts(&self) -> Result<Vec<Host>> {
+        if let Some(url) = &self.admin {
+            let token = match &self.admin_token_file {
+                Some(path) => Some(Token::read(path)?),
+                None => Token::from_environment()?,
+            };
+            return Ok(vec![Host::at(url, token)?]);
+        }
+        let folder = self.folder()?;
+        let found = Host::on_this_machine(&folder)
+            .with_context(|| format!("can't query the hosts that use {}", folder.display()))?;
+        let mut hosts = Vec::new();
+        for host in found {
+            match host {
+                Ok(host) => hosts.push(host),
+                Err(error) => tracing::warn!(%error, "a host does not answer"),
+            }
+        }
+        match hosts.is_empty() {
+            true => Err(none_in(&folder)),
+            false => Ok(hosts),
+        }
+    }
+
+    fn folder(&self) -> Result<PathBuf> {
+        let configured = match &self.config {
+            Some(path) => Config::read(path)?.policies.cache,
+            None => Cache::User,
+        };
+        let cache = match (configured, &self.cache) {
+            (Cache::User, Some(cache)) => Cache::parse(cache, Path::new("")),
+            (configured, _) => configured,
+        };
+        cache.folder().ok_or_else(|| {
+            CommandError::NoHost(
+                "hosts without a cache can't be found: name the cache folder of a host with --cache".to_owned(),
+            )
+        })
+    }
+}
+
+/// Queries all hosts at once; blocks. A host that gives no answer is logged and skipped; if none does, the first error is returned.
+pub(crate) fn each<'a, T>(
+    hosts: &'a [Host],
+    query: impl AsyncFn(&'a Host) -> Result<T, ClientError>,
+) -> Result<Vec<(&'a Host, T)>> {
+    let queries = hosts.iter().map(async |host| (host, query(host).await));
+    let results = Handle::current().block_on(join_all(queries));
+    let mut answers = Vec::new();
+    let mut errors = Vec::new();
+    for (host, result) in results {
+        match result {
+            Ok(answer) => answers.push((host, answer)),
+            Err(error) => errors.push(error),
+        }
+    }
+    if answers.is_empty()
+        && let Some(first) = errors.drain(..).next()
+    {
+        return Err(first.into());
+    }
+    for error in errors {
+        tracing::warn!(error = chain(&error), "a host does not answer");
+    }
+    Ok(answers)
+}
+
+fn none_in(folder: &Path) -> CommandError {
+    CommandError::NoHost(format!(
+        "no running host uses the cache folder {}: if `backstop run` was started with another --cache, or with `cache` in its configuration, name that folder with --cache or the configuration with --config; a host on another machine is named by --admin",
+        folder.display()
+    ))
+}
