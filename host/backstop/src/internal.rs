@@ -53,14 +53,14 @@ pub mod lambda {
     pub use crate::lambda::start::{StartError, Started, compiled_folders, start};
     pub use crate::lambda::{
         Allowed, Batch, BatchAttribute, BatchError, BatchItemFailure, BatchMessage, BatchResponse,
-        Functions, Options, Refresh, RetryHandler,
+        Functions, LambdaApi, Options, Refresh, RetryHandler,
     };
 }
 
 pub mod queue {
     pub use crate::queue::batched::{Count, Requests};
     pub use crate::queue::limits::{BATCH_BYTES, BATCH_ENTRIES};
-    pub use crate::queue::sqs::{Sqs, SqsQueue};
+    pub use crate::queue::sqs::{MoveTask, Sqs, SqsQueue};
 }
 
 pub mod record {

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
+use aws_sdk_lambda::operation::RequestId;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::{InvocationType, RecursiveLoop};
 use backstop_backoff::{Class, classify};
@@ -57,14 +58,14 @@ pub trait Functions: Debug + Send + Sync {
 
 /// Lambda through the AWS SDK.
 #[derive(Debug, Clone)]
-pub(crate) struct LambdaApi {
+pub struct LambdaApi {
     client: Client,
     endpoint: Endpoint,
 }
 
 impl LambdaApi {
     /// With the SDK's usual configuration, without retries of its own.
-    pub(crate) fn new(config: &SdkConfig) -> Self {
+    pub fn new(config: &SdkConfig) -> Self {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(invocation::CONNECT)
             .operation_attempt_timeout(REQUEST)
@@ -72,11 +73,13 @@ impl LambdaApi {
         let (client, endpoint) = invocation::client(config, timeouts);
         Self { client, endpoint }
     }
-}
 
-#[async_trait]
-impl Functions for LambdaApi {
-    async fn invoke(&self, function: &str, event: String) -> Result<(), Error> {
+    /// Queues an invocation of `function`. Returns the request id, which records of its failures have too.
+    pub async fn queue_event(
+        &self,
+        function: &str,
+        event: String,
+    ) -> Result<Option<String>, Error> {
         let request = self
             .client
             .invoke()
@@ -88,7 +91,7 @@ impl Functions for LambdaApi {
             .await
             .map_err(|error| invocation_error(&self.endpoint, &error))?;
         match answer.status_code() {
-            202 => Ok(()),
+            202 => Ok(answer.request_id().map(str::to_owned)),
             status => Err(Error {
                 status: u16::try_from(status).ok(),
                 ..Error::new(
@@ -97,6 +100,13 @@ impl Functions for LambdaApi {
                 )
             }),
         }
+    }
+}
+
+#[async_trait]
+impl Functions for LambdaApi {
+    async fn invoke(&self, function: &str, event: String) -> Result<(), Error> {
+        self.queue_event(function, event).await.map(drop)
     }
 
     async fn detects_recursion(&self, function: &str) -> Result<bool, Error> {

@@ -36,8 +36,7 @@ use retry_queue::{RetryQueue, RetryQueues};
 
 pub use allowed::Allowed;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
-pub use invoke::Functions;
-pub(crate) use invoke::LambdaApi;
+pub use invoke::{Functions, LambdaApi};
 pub use refresh::Refresh;
 pub(crate) use retry_queue::longest_hold;
 pub(crate) use settle::STEP;

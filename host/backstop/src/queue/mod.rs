@@ -90,6 +90,9 @@ pub struct Redrive {
 /// The result of each entry of a batch, in the order of the entries.
 pub type BatchResult = Result<Vec<Result<(), EntryError>>, QueueError>;
 
+/// The result of each message of a batch, in the order of the messages: the id that it has got, if the queue reports it.
+pub type TrackedResult = Result<Vec<Result<Option<String>, EntryError>>, QueueError>;
+
 /// The queue operations that the consumer uses. Each call is one API request; a batch has 1 to [`BATCH_ENTRIES`] entries.
 #[async_trait]
 pub trait Queue: std::fmt::Debug + Send + Sync {
@@ -128,6 +131,12 @@ pub trait Queue: std::fmt::Debug + Send + Sync {
 
     /// Sends messages.
     async fn send(&self, messages: &[Outgoing]) -> BatchResult;
+
+    /// Sends messages. Returns the id that each has got, if the queue reports it.
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
+        let results = self.send(messages).await?;
+        Ok(results.into_iter().map(|it| it.map(|()| None)).collect())
+    }
 }
 
 /// The name of a queue: the last part of a URL, an ARN or `local:NAME`.

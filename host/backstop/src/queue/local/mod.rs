@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use super::limits::{BATCH_BYTES, BATCH_ENTRIES, LONGEST_SEND_DELAY, MAX_ATTRIBUTES, is_allowed};
 use super::{
     BatchResult, Description, EntryError, Message, Outgoing, Queue, QueueError, ReceiptHandle,
-    Redrive, VisibilityTimeout,
+    Redrive, TrackedResult, VisibilityTimeout,
 };
 use crate::clock::Clock;
 use crate::failure::{Milliseconds, Timestamp};
@@ -307,6 +307,11 @@ impl Queue for LocalQueue {
     }
 
     async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        let results = self.send_tracked(messages).await?;
+        Ok(results.into_iter().map(|it| it.map(drop)).collect())
+    }
+
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
         check_batch("SendMessageBatch", messages)?;
         let total: usize = messages.iter().map(Outgoing::size).sum();
         if messages.len() > 1 && total > BATCH_BYTES {
@@ -334,8 +339,7 @@ impl Queue for LocalQueue {
                     );
                     return Err(EntryError::new("OverLimit", text, false));
                 }
-                shelf.put(message.clone(), now, self.fifo);
-                Ok(())
+                Ok(shelf.put(message.clone(), now, self.fifo))
             })
             .collect();
         self.changed.notify_waiters();

@@ -81,8 +81,8 @@ impl Shelf {
         self.bytes + message.size() + OVERHEAD <= max_bytes
     }
 
-    /// Adds a message, unless it duplicates one that a FIFO queue accepted within the last five minutes.
-    pub(super) fn put(&mut self, message: Outgoing, now: Timestamp, fifo: bool) {
+    /// Adds a message, unless it duplicates one that a FIFO queue accepted within the last five minutes. Returns its id.
+    pub(super) fn put(&mut self, message: Outgoing, now: Timestamp, fifo: bool) -> Option<String> {
         if fifo {
             self.deduplicated
                 .retain(|_, sent| now.since(*sent) < DEDUPLICATION_INTERVAL);
@@ -91,12 +91,13 @@ impl Shelf {
                 .clone()
                 .unwrap_or_else(|| hex::encode(Sha256::digest(message.body.as_bytes())));
             if self.deduplicated.contains_key(&id) {
-                return;
+                return None;
             }
             self.deduplicated.insert(id, now);
         }
+        let id = uuid::Uuid::new_v4().to_string();
         let stored = Stored {
-            id: uuid::Uuid::new_v4().to_string(),
+            id: id.clone(),
             visible_from: Instant::now() + message.delay.unwrap_or_default(),
             message,
             sent: now,
@@ -105,6 +106,7 @@ impl Shelf {
             receipt: None,
         };
         self.add(stored);
+        Some(id)
     }
 
     /// Adds a message that another queue's redrive policy moved here, with its id, age and receive count.

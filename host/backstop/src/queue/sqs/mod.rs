@@ -1,5 +1,6 @@
 //! SQS through the AWS SDK. The SDK's retries are disabled: one call is one request, and the consumer retries.
 
+mod moves;
 mod wire;
 
 use std::time::Duration;
@@ -15,11 +16,12 @@ use aws_sdk_sqs::types as api;
 use tokio::time::Instant;
 
 use super::{
-    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
+    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle, TrackedResult,
     VisibilityTimeout, short_name,
 };
 use crate::clock;
 use backstop_aws::{Endpoint, ResponseLimit};
+pub use moves::MoveTask;
 use wire::{build_all, description, entry_results, failed, incoming, outgoing};
 
 /// How long one request may take; longer than the longest poll of 20 s.
@@ -187,6 +189,11 @@ impl Queue for SqsQueue {
     }
 
     async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        let results = self.send_tracked(messages).await?;
+        Ok(results.into_iter().map(|it| it.map(drop)).collect())
+    }
+
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
         const OPERATION: &str = "SendMessageBatch";
         let mut entries = Vec::with_capacity(messages.len());
         for (id, message) in messages.iter().enumerate() {
@@ -200,10 +207,16 @@ impl Queue for SqsQueue {
             .send()
             .await
             .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
-        Ok(entry_results(
-            messages.len(),
-            response.successful.iter().map(|entry| entry.id.as_str()),
-            response.failed,
-        ))
+        let mut ids = vec![None; messages.len()];
+        for entry in &response.successful {
+            let index = entry.id.parse().ok();
+            if let Some(slot) = index.and_then(|index: usize| ids.get_mut(index)) {
+                *slot = Some(entry.message_id.clone());
+            }
+        }
+        let sent = response.successful.iter().map(|entry| entry.id.as_str());
+        let results = entry_results(messages.len(), sent, response.failed);
+        let tracked = results.into_iter().zip(ids);
+        Ok(tracked.map(|(sent, id)| sent.map(|()| id)).collect())
     }
 }
