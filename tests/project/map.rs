@@ -40,6 +40,7 @@ fn sources() -> Vec<PathBuf> {
         "backstop",
         "cli",
         "core",
+        "dead-letters",
         "deliver",
         "engine",
         "files",

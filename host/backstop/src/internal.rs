@@ -53,13 +53,14 @@ pub mod lambda {
     pub use crate::lambda::start::{StartError, Started, compiled_folders, start};
     pub use crate::lambda::{
         Allowed, Batch, BatchAttribute, BatchError, BatchItemFailure, BatchMessage, BatchResponse,
-        Functions, LambdaApi, Options, Refresh, RetryHandler,
+        Functions, LambdaApi, NoRecord, Options, Record, Refresh, RetryHandler,
     };
 }
 
 pub mod queue {
     pub use crate::queue::batched::{Count, Requests};
-    pub use crate::queue::limits::{BATCH_BYTES, BATCH_ENTRIES};
+    pub use crate::queue::limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
+    pub use crate::queue::short_name;
     pub use crate::queue::sqs::{MoveTask, Sqs, SqsQueue};
 }
 

@@ -4,6 +4,7 @@
 
 mod deliver;
 mod demo;
+mod dlq;
 mod doctor;
 mod error;
 mod exit;
@@ -67,6 +68,7 @@ enum Command {
     Deliver(deliver::Args),
     Doctor(Box<doctor::Args>),
     Why(why::Args),
+    Dlq(dlq::Args),
     #[command(hide = true)]
     EndOrphans(orphans::Args),
 }
@@ -116,6 +118,7 @@ fn run(command: Command) -> Result<()> {
             Command::Run(args) => run::run(*args).await,
             Command::Doctor(args) => doctor::run(*args).await,
             Command::Deliver(args) => deliver::run(args).await,
+            Command::Dlq(args) => dlq::run(args).await,
             Command::EndOrphans(args) => orphans::run(&args),
             Command::Why(args) => tokio::task::spawn_blocking(move || why::run(&args)).await?,
             // On a thread that may block: these commands wait for S3 and registries.

@@ -64,6 +64,15 @@ pub(super) fn write(text: fmt::Arguments<'_>) {
     attempt(|| anstream::stdout().write_fmt(text));
 }
 
+/// Writes bytes as they are. [`Output`] and the macros remove escape sequences unless standard output is a terminal.
+pub(super) fn write_bytes(bytes: &[u8]) {
+    attempt(|| {
+        io::stdout()
+            .write_all(bytes)
+            .and_then(|()| io::stdout().flush())
+    });
+}
+
 pub(super) fn write_stderr(text: fmt::Arguments<'_>) {
     let _ = anstream::stderr().write_fmt(text);
 }

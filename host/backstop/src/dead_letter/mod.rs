@@ -171,6 +171,7 @@ mod tests {
             group: None,
             deduplication_id: None,
             trace_header: Some("Root=1".to_owned()),
+            dead_letter_source: None,
             envelope: None,
         }
     }
@@ -182,6 +183,7 @@ mod tests {
             visibility_timeout: VisibilityTimeout::MAX,
             retention: Milliseconds(0),
             max_message_bytes,
+            visible: None,
             in_flight: None,
             redrive: None,
         }

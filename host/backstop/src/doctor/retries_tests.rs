@@ -13,6 +13,7 @@ fn queue(name: &str) -> Description {
         visibility_timeout: VisibilityTimeout::from_seconds(360),
         retention: LONGEST_DELAY,
         max_message_bytes: BATCH_BYTES,
+        visible: Some(0),
         in_flight: Some(0),
         redrive: None,
     }

@@ -276,6 +276,7 @@ mod tests {
             group: None,
             deduplication_id: None,
             trace_header: None,
+            dead_letter_source: None,
             envelope: None,
         }
     }

@@ -125,6 +125,7 @@ mod tests {
             group: Some("tenant".to_owned()),
             deduplication_id: None,
             trace_header: Some("Root=1".to_owned()),
+            dead_letter_source: None,
             envelope: None,
         }
     }

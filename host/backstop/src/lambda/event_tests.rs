@@ -38,6 +38,7 @@ fn message() -> Message {
         group: None,
         deduplication_id: None,
         trace_header: None,
+        dead_letter_source: None,
         envelope: None,
     }
 }

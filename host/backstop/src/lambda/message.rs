@@ -40,6 +40,7 @@ pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
         group: system.remove("MessageGroupId"),
         deduplication_id: system.remove("MessageDeduplicationId"),
         trace_header: system.remove("AWSTraceHeader"),
+        dead_letter_source: system.remove("DeadLetterQueueSourceArn"),
         envelope: None,
     })
 }

@@ -37,6 +37,7 @@ use retry_queue::{RetryQueue, RetryQueues};
 pub use allowed::Allowed;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
 pub use invoke::{Functions, LambdaApi};
+pub use record::{NoRecord, Record};
 pub use refresh::Refresh;
 pub(crate) use retry_queue::longest_hold;
 pub(crate) use settle::STEP;

@@ -15,7 +15,7 @@ const TRACE: usize = 2 * 1024;
 
 /// One failed asynchronous invocation.
 #[derive(Debug, Clone)]
-pub(crate) struct Record {
+pub struct Record {
     /// The request id: the same for every record of one invocation. The message's id if the record has none, or an invalid one.
     pub request_id: String,
     /// The function as it was invoked, with its version or alias.
@@ -32,7 +32,7 @@ pub(crate) struct Record {
 
 /// Why a message is not a destination record that can be retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoRecord {
+pub enum NoRecord {
     /// The message is not the JSON of a record.
     #[error("not a record of a failed asynchronous invocation: {0}")]
     Shape(String),
@@ -64,7 +64,7 @@ struct Shape<'a> {
 
 impl Record {
     /// Reads a message's body. The message's id and its send time replace a missing request id and time, because both are the same at every receive. A time in the future is replaced too.
-    pub(crate) fn parse(body: &str, message_id: &str, sent: Timestamp) -> Result<Self, NoRecord> {
+    pub fn parse(body: &str, message_id: &str, sent: Timestamp) -> Result<Self, NoRecord> {
         let no_shape = |what: &str| NoRecord::Shape(what.to_owned());
         let fields = Object::parse(body).map_err(|error| NoRecord::Shape(error.to_string()))?;
         let context = fields

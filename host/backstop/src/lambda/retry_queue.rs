@@ -215,6 +215,7 @@ async fn described(queue: &dyn Queue, arn: &str) -> Result<Description, QueueErr
                 visibility_timeout: VisibilityTimeout::rounded_up(Duration::from_secs(30)),
                 retention: RETENTION,
                 max_message_bytes: BATCH_BYTES,
+                visible: None,
                 in_flight: None,
                 redrive: None,
             })

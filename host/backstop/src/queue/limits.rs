@@ -9,12 +9,12 @@ pub const BATCH_ENTRIES: usize = 10;
 pub const BATCH_BYTES: usize = 1 << 20;
 
 /// The most attributes of one message.
-pub(crate) const MAX_ATTRIBUTES: usize = 10;
+pub const MAX_ATTRIBUTES: usize = 10;
 
 /// The longest delay of a message that is sent (`DelaySeconds`): 15 minutes.
 pub(crate) const LONGEST_SEND_DELAY: Duration = Duration::from_secs(900);
 
 /// Whether a message may contain the character. SQS allows the characters of XML 1.0.
-pub(crate) fn is_allowed(character: char) -> bool {
+pub fn is_allowed(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{a}' | '\u{d}' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
 }

@@ -141,6 +141,8 @@ pub struct Message {
     pub deduplication_id: Option<String>,
     /// The trace that it belongs to (`AWSTraceHeader`).
     pub trace_header: Option<String>,
+    /// The ARN of the queue whose redrive policy moved it here (`DeadLetterQueueSourceArn`).
+    pub dead_letter_source: Option<String>,
     /// What it carried along if the host has sent it again.
     pub envelope: Option<Box<Envelope>>,
 }

@@ -72,6 +72,8 @@ pub struct Description {
     pub retention: Milliseconds,
     /// The largest message that it accepts, body and attributes, in bytes.
     pub max_message_bytes: usize,
+    /// The approximate number of messages that can be received now; `None` if the queue does not report it.
+    pub visible: Option<usize>,
     /// The approximate number of messages that are invisible now; `None` if the queue does not report it. At 120 000, SQS delivers no more.
     pub in_flight: Option<usize>,
     /// Its own redrive policy, if it has one.
@@ -140,6 +142,6 @@ pub trait Queue: std::fmt::Debug + Send + Sync {
 }
 
 /// The name of a queue: the last part of a URL, an ARN or `local:NAME`.
-pub(crate) fn short_name(url: &str) -> &str {
+pub fn short_name(url: &str) -> &str {
     url.rsplit(['/', ':']).next().unwrap_or(url)
 }

@@ -135,7 +135,7 @@ impl LocalQueue {
         drop(shelf);
         if let Some((dead_letters, _)) = &self.settings.redrive {
             for message in taken.redriven {
-                dead_letters.shelf().put_moved(message);
+                dead_letters.shelf().put_moved(message, &self.url);
                 dead_letters.changed.notify_waiters();
                 self.changed.notify_waiters();
             }
@@ -222,10 +222,10 @@ impl Queue for LocalQueue {
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {
-        let in_flight = {
+        let (in_flight, visible) = {
             let mut shelf = self.shelf();
             shelf.wake();
-            shelf.in_flight()
+            (shelf.in_flight(), shelf.visible())
         };
         Ok(Description {
             arn: self.url.clone(),
@@ -233,6 +233,7 @@ impl Queue for LocalQueue {
             visibility_timeout: self.settings.visibility_timeout,
             retention: Milliseconds::from_duration(self.settings.retention),
             max_message_bytes: BATCH_BYTES,
+            visible: Some(visible),
             in_flight: Some(in_flight),
             redrive: self.settings.redrive.as_ref().map(|(queue, most)| Redrive {
                 dead_letter_arn: queue.url.clone(),

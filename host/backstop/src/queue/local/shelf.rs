@@ -25,6 +25,8 @@ pub(super) struct Stored {
     first_received: Option<Timestamp>,
     receive_count: u32,
     visible_from: Instant,
+    /// The queue whose redrive policy moved it here.
+    moved_from: Option<String>,
     /// The handle and the time of the last receive.
     receipt: Option<(ReceiptHandle, Instant)>,
 }
@@ -103,6 +105,7 @@ impl Shelf {
             sent: now,
             first_received: None,
             receive_count: 0,
+            moved_from: None,
             receipt: None,
         };
         self.add(stored);
@@ -110,8 +113,9 @@ impl Shelf {
     }
 
     /// Adds a message that another queue's redrive policy moved here, with its id, age and receive count.
-    pub(super) fn put_moved(&mut self, stored: Stored) {
+    pub(super) fn put_moved(&mut self, stored: Stored, from: &str) {
         self.add(Stored {
+            moved_from: Some(from.to_owned()),
             receipt: None,
             visible_from: Instant::now(),
             ..stored
@@ -148,6 +152,11 @@ impl Shelf {
             self.visible.insert(index);
             self.count_in_flight(index, false);
         }
+    }
+
+    /// How many messages can be received.
+    pub(super) fn visible(&self) -> usize {
+        self.visible.len()
     }
 
     /// How many received messages are invisible.
@@ -328,6 +337,7 @@ fn received(stored: &Stored, receipt_handle: ReceiptHandle, now: Timestamp) -> M
         group: message.group.clone(),
         deduplication_id: message.deduplication_id.clone(),
         trace_header: message.trace_header.clone(),
+        dead_letter_source: stored.moved_from.clone(),
         envelope: None,
     }
 }

@@ -116,6 +116,7 @@ pub(super) fn incoming(
         group: system.remove(&System::MessageGroupId),
         deduplication_id: system.remove(&System::MessageDeduplicationId),
         trace_header: system.remove(&System::AwsTraceHeader),
+        dead_letter_source: system.remove(&System::DeadLetterQueueSourceArn),
         envelope: None,
     })
 }
@@ -153,6 +154,8 @@ pub(super) fn description(url: &str, attributes: &HashMap<Q, String>) -> Descrip
         max_message_bytes: number(&Q::MaximumMessageSize)
             .and_then(|bytes| usize::try_from(bytes).ok())
             .unwrap_or(BATCH_BYTES),
+        visible: number(&Q::ApproximateNumberOfMessages)
+            .and_then(|count| usize::try_from(count).ok()),
         in_flight: number(&Q::ApproximateNumberOfMessagesNotVisible)
             .and_then(|count| usize::try_from(count).ok()),
         redrive: attributes

@@ -1,0 +1,147 @@
+//! The flags that choose letters, for every command.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use backstop_core::failure::Timestamp;
+use backstop_dead_letters::{Filters, Origin, Pattern, read_ids};
+use clap::Parser;
+
+use super::time::parse_time;
+use crate::error::{CommandError, Context, Result};
+
+/// Which letters are meant. Flags of different kinds must all fit; of one kind that is repeated, one must fit. In texts marked PATTERN, `*` stands for any text.
+#[derive(Debug, Clone, Default, Parser)]
+#[command(next_help_heading = "Which letters (of one kind, one must fit; of several kinds, all)")]
+pub(crate) struct FilterArgs {
+    /// Those that died for this reason
+    #[arg(long = "reason", value_name = "PATTERN")]
+    reasons: Vec<String>,
+
+    /// Those whose last error has this code, such as 'HTTP 5*'
+    #[arg(long = "code", value_name = "PATTERN")]
+    codes: Vec<String>,
+
+    /// Those whose last error is of this class, such as permanent
+    #[arg(long = "class", value_name = "PATTERN")]
+    classes: Vec<String>,
+
+    /// Those that the policy whose digest begins with these digits has decided about
+    #[arg(long = "decided-by", value_name = "DIGEST")]
+    policies: Vec<String>,
+
+    /// Those with this origin: backstop, sqs, lambda-dead-letter, lambda-destination, sns, unknown
+    #[arg(long = "origin", value_name = "ORIGIN")]
+    origins: Vec<Origin>,
+
+    /// Those that come from this queue, function or topic: its name or ARN
+    #[arg(long = "source", value_name = "PATTERN")]
+    sources: Vec<String>,
+
+    /// Those with this fingerprint, by its eight digits
+    #[arg(long = "fingerprint", value_name = "DIGITS")]
+    fingerprints: Vec<String>,
+
+    /// Those with this text in the body, the reason or the error
+    #[arg(long = "text", value_name = "TEXT")]
+    texts: Vec<String>,
+
+    /// Those whose body has this value at a JSON pointer, such as /order/customer=c-7
+    #[arg(long = "where", value_name = "/POINTER=PATTERN", value_parser = value)]
+    values: Vec<(String, String)>,
+
+    /// Those that died at this time or later: 2h for two hours ago, or 2026-11-22T03:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    since: Option<Timestamp>,
+
+    /// Those that died before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    until: Option<Timestamp>,
+
+    /// The letter with this id, or whose message had it; may be repeated
+    #[arg(long = "id", value_name = "ID")]
+    ids: Vec<String>,
+
+    /// The letters in this file: one id a line, as text or as the `id` of a JSON object, such as --save and archive write; - for standard input
+    #[arg(long = "ids", value_name = "FILE")]
+    ids_file: Option<PathBuf>,
+}
+
+fn value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((pointer, value)) if pointer.starts_with('/') => {
+            Ok((pointer.to_owned(), value.to_owned()))
+        }
+        Some(_) | None => {
+            Err("expected a JSON pointer and a value, such as /order/customer=c-7".to_owned())
+        }
+    }
+}
+
+impl FilterArgs {
+    /// The filters. Reads the file of ids.
+    pub(crate) fn filters(&self) -> Result<Filters> {
+        let patterns = |texts: &[String]| texts.iter().map(Pattern::new).collect();
+        let mut ids = match &self.ids_file {
+            Some(path) => Some(read(path)?),
+            None => None,
+        };
+        if !self.ids.is_empty() {
+            ids.get_or_insert_default().extend(self.ids.iter().cloned());
+        }
+        let values = self.values.iter();
+        let digits = self.fingerprints.iter();
+        Ok(Filters {
+            ids,
+            reasons: patterns(&self.reasons),
+            codes: patterns(&self.codes),
+            classes: patterns(&self.classes),
+            policies: self.policies.clone(),
+            origins: self.origins.clone(),
+            sources: patterns(&self.sources),
+            fingerprints: digits.map(|it| it.to_ascii_lowercase()).collect(),
+            texts: self.texts.clone(),
+            values: values
+                .map(|(pointer, value)| (pointer.clone(), Pattern::new(value)))
+                .collect(),
+            since: self.since,
+            until: self.until,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<std::collections::HashSet<String>> {
+    let doing = || format!("can't use the ids in {}", path.display());
+    let input: Box<dyn BufRead> = match path == Path::new("-") {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(BufReader::new(
+            std::fs::File::open(path).with_context(doing)?,
+        )),
+    };
+    read_ids(input)
+        .map_err(|error| CommandError::Usage(backstop_core::text::chain(&error)))
+        .with_context(doing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_become_filters() {
+        let parse = |flags: &[&str]| FilterArgs::try_parse_from([&["dlq"], flags].concat());
+        assert!(parse(&[]).unwrap().filters().unwrap().is_empty());
+        let flags = parse(&["--where", "/a/b=c=*", "--id", "x", "--origin", "sns"]).unwrap();
+        let filters = flags.filters().unwrap();
+        assert_eq!(filters.values, [("/a/b".to_owned(), Pattern::new("c=*"))]);
+        assert_eq!(filters.ids, Some(["x".to_owned()].into()));
+        assert_eq!(filters.origins, [Origin::Sns]);
+        for wrong in [
+            ["--where", "a=b"],
+            ["--origin", "kafka"],
+            ["--since", "soon"],
+        ] {
+            assert!(parse(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! `backstop dlq list`: what died, grouped by its cause.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use backstop_core::clock;
+use backstop_core::failure::Timestamp;
+use backstop_core::text::one_line;
+use backstop_dead_letters::{By, Filters, Groups, Letter, Seen};
+use clap::Parser;
+use serde_json::{Map, Value, json};
+
+use super::filters::FilterArgs;
+use super::queue::QueueArgs;
+use super::reading::{self, ReadingArgs, STOPPING};
+use super::shown::{self, print_json, short};
+use super::time::ago;
+use crate::error::{Context, Result};
+use crate::output::println;
+use crate::signals::stop_on_signal;
+
+/// The most groups. Further letters are counted together.
+const MOST_GROUPS: usize = 1_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  What died, by reason and code of the error:
+    backstop dlq list https://sqs.eu-west-1.amazonaws.com/123456789012/orders-dead
+
+  The same by the name of the queue in backstop.toml, and by what the errors' texts have in common:
+    backstop dlq list orders --by fingerprint
+
+  Whose orders died of a throttled service in the last two hours:
+    backstop dlq list orders --class throttled --since 2h --by /order/customer
+
+  Each letter on a line, and the ids in a file for `triage`, `redrive` and `archive`:
+    backstop dlq list orders --code 'HTTP 5*' --letters --save ids.jsonl
+
+Reading is receiving: each letter is invisible to others until the command ends, and its receive count goes up by one. Of a FIFO queue, SQS shows no more than the first ten letters of a group, and the group is blocked for as long.
+
+It needs sqs:ReceiveMessage, sqs:ChangeMessageVisibility, sqs:GetQueueAttributes and, for an ARN, sqs:GetQueueUrl.";
+
+/// List dead letters, grouped by what they have in common
+///
+/// Shows how many letters died of what, since when, and the ids of some of them. What SQS's own redrive policy has moved has no reason: nobody has recorded one.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    queue: QueueArgs,
+
+    /// What to group by: reason, code, class, policy, fingerprint, origin, source, or a JSON pointer into the body such as /order/customer; may be repeated [default: reason and code]
+    #[arg(long, value_name = "WHAT")]
+    by: Vec<By>,
+
+    /// Show each letter on a line instead of groups
+    #[arg(long, conflicts_with = "by")]
+    letters: bool,
+
+    /// Write the ids of the letters to this file, for --ids of other commands; the file is replaced
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    #[command(flatten)]
+    filters: FilterArgs,
+
+    #[command(flatten)]
+    reading: ReadingArgs,
+
+    /// Print JSON: one object, or with --letters one for each letter
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: Args) -> Result<()> {
+    let filters = args.filters.filters()?;
+    let mut saved = args.save.as_deref().map(Saved::create).transpose()?;
+    let stop = stop_on_signal(STOPPING)?;
+    let opened = args.queue.open().await?;
+    let mut queues = Vec::new();
+    for queue in &opened.queues {
+        let mut listing = Listing::new(&args, queue.url());
+        let mut failure = None;
+        let reading = args.reading.read(queue, &stop, |letter| {
+            if filters.matches(&letter) {
+                listing.add(&letter);
+                if let Some(saved) = &mut saved {
+                    failure = failure.take().or(saved.add(&letter, queue.url()).err());
+                }
+            }
+        });
+        let seen = reading.await?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        queues.push(listing.finish(&args, &filters, &seen));
+    }
+    if let Some(saved) = saved {
+        saved.finish()?;
+    }
+    if args.json && !args.letters {
+        print_json(&json!({"version": 1, "queues": queues}));
+    }
+    Ok(())
+}
+
+/// The letters of one queue.
+struct Listing {
+    queue: String,
+    groups: Groups,
+    matching: usize,
+    /// Prints each letter.
+    letters: Option<Format>,
+    now: Timestamp,
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    Text,
+    Json,
+}
+
+impl Listing {
+    fn new(args: &Args, queue: &str) -> Self {
+        let by = match args.by.as_slice() {
+            [] => vec![By::Reason, By::Code],
+            by => by.to_vec(),
+        };
+        let format = if args.json {
+            Format::Json
+        } else {
+            Format::Text
+        };
+        Self {
+            queue: queue.to_owned(),
+            groups: Groups::new(by, MOST_GROUPS),
+            matching: 0,
+            letters: args.letters.then_some(format),
+            now: clock::now(),
+        }
+    }
+
+    fn add(&mut self, letter: &Letter) {
+        self.matching += 1;
+        match self.letters {
+            Some(Format::Json) => print_json(&shown::letter(letter, &self.queue, false)),
+            Some(Format::Text) => println!("{}", line(letter, self.now)),
+            None => self.groups.add(letter),
+        }
+    }
+
+    /// Prints the groups for people, and returns them for programs.
+    fn finish(self, args: &Args, filters: &Filters, seen: &Seen) -> Value {
+        let matching = match filters.is_empty() {
+            true => String::new(),
+            false => format!("; {} fit the filters", self.matching),
+        };
+        let summary = format!(
+            "{}: {}{matching}",
+            one_line(&self.queue),
+            reading::summary(seen)
+        );
+        match (args.json, args.letters) {
+            (false, false) => {
+                println!("{summary}");
+                print(&self.groups, self.now);
+            }
+            // The letters are on standard output, for other programs.
+            (_, true) => crate::output::eprintln!("{summary}"),
+            (true, false) => {}
+        }
+        let mut result = reading::as_json(seen);
+        if let Some(fields) = result.as_object_mut() {
+            fields.insert("queue".to_owned(), json!(self.queue));
+            fields.insert("matching".to_owned(), json!(self.matching));
+            fields.insert("groups".to_owned(), as_json(&self.groups));
+            fields.insert("ungrouped".to_owned(), json!(self.groups.ungrouped()));
+        }
+        result
+    }
+}
+
+/// A letter on one line.
+fn line(letter: &Letter, now: Timestamp) -> String {
+    let error = letter.error.as_ref().map(ToString::to_string);
+    let why = match (&letter.reason, error) {
+        (Some(reason), Some(error)) if !reason.contains(&error) => format!("{reason} ({error})"),
+        (Some(reason), _) => reason.clone(),
+        (None, Some(error)) => error,
+        (None, None) => letter.fingerprint().text().to_owned(),
+    };
+    let class = letter.class.as_deref().unwrap_or("-");
+    format!(
+        "{}  {:>8}  {:<9}  {}",
+        one_line(&letter.message.id),
+        ago(letter.last_alive(), now),
+        short(class, 20),
+        short(&why, 160)
+    )
+}
+
+fn print(groups: &Groups, now: Timestamp) {
+    for group in groups.largest_first() {
+        println!();
+        let times = match (ago(group.first, now), ago(group.last, now)) {
+            (first, last) if first == last => first,
+            (first, last) => format!("{first} to {last}"),
+        };
+        println!("{:>7}  {times}", group.count);
+        for (by, value) in groups.by().iter().zip(&group.key) {
+            let value = value.as_deref().map_or("unknown".to_owned(), one_line);
+            println!("         {}: {value}", one_line(&by.to_string()));
+        }
+        println!("         such as {}", one_line(&group.samples.join(", ")));
+    }
+    if groups.ungrouped() > 0 {
+        println!(
+            "\n{:>7}  in more than {MOST_GROUPS} groups: choose with filters, or group by something else",
+            groups.ungrouped()
+        );
+    }
+}
+
+fn as_json(groups: &Groups) -> Value {
+    let all = groups.largest_first().into_iter().map(|group| {
+        let names = groups.by().iter().map(ToString::to_string);
+        let by: Map<_, _> = names.zip(group.key.iter().map(|it| json!(it))).collect();
+        json!({
+            "by": by,
+            "count": group.count,
+            "first": group.first,
+            "last": group.last,
+            "samples": group.samples,
+        })
+    });
+    all.collect()
+}
+
+/// A file of ids for other commands.
+pub(super) struct Saved {
+    file: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl Saved {
+    /// Creates or replaces the file. Others can't read it.
+    pub(super) fn create(path: &std::path::Path) -> Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)
+            .with_context(|| format!("can't write {}", path.display()))?;
+        Ok(Self {
+            file: BufWriter::new(file),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Adds the id of a letter.
+    pub(super) fn add(&mut self, letter: &Letter, queue: &str) -> Result<()> {
+        let line =
+            json!({"id": letter.message.id, "queue": queue, "original-id": letter.original_id});
+        writeln!(self.file, "{line}")
+            .with_context(|| format!("can't write {}", self.path.display()))
+    }
+
+    /// Writes what is left.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.file
+            .flush()
+            .with_context(|| format!("can't write {}", self.path.display()))
+    }
+}

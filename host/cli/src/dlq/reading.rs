@@ -1,0 +1,150 @@
+//! Reads letters for a command: limits, a progress line on a terminal, and what is said about the reading.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::CancellationToken;
+use backstop::queue::{Queue, VisibilityTimeout};
+use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
+use backstop_files::values::{parse_number, parse_span};
+use clap::Parser;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::time::whole_seconds;
+use crate::error::{CommandError, Result};
+
+/// What a command logs after the first signal.
+pub(crate) const STOPPING: &str =
+    "stopping: letters are made visible again; a second signal stops at once";
+
+/// How letters are read.
+#[derive(Debug, Clone, Parser)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct ReadingArgs {
+    /// The most letters to hold at the same time, and so to see
+    #[arg(long, value_name = "COUNT", default_value = "10000", value_parser = parse_number::<usize>)]
+    limit: usize,
+
+    /// How long letters are invisible to others if this command is killed, and so the longest time that it reads [default: 1m and a second for every 50 letters; 1h at most]
+    #[arg(long, value_name = "DURATION", value_parser = visibility)]
+    visibility_timeout: Option<VisibilityTimeout>,
+}
+
+fn visibility(text: &str) -> Result<VisibilityTimeout, String> {
+    let span = parse_span(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_secs(5)..=VisibilityTimeout::MAX.as_duration();
+    match range.contains(&span) {
+        true => Ok(VisibilityTimeout::rounded_up(span)),
+        false => Err("expected 5s to 12h".to_owned()),
+    }
+}
+
+impl ReadingArgs {
+    /// The options of a reader.
+    pub(crate) fn options(&self) -> ReadOptions {
+        ReadOptions {
+            most: self.limit.max(1),
+            visibility: self.visibility_timeout,
+        }
+    }
+
+    /// Reads a queue, with a progress line, until its end or until `stop` is cancelled.
+    pub(crate) async fn read(
+        &self,
+        queue: &Arc<dyn Queue>,
+        stop: &CancellationToken,
+        mut each: impl FnMut(Letter),
+    ) -> Result<Seen> {
+        let progress = Progress::start("letters read");
+        let seen = backstop_dead_letters::read(Arc::clone(queue), self.options(), stop, |letter| {
+            progress.step();
+            each(letter);
+        });
+        Ok(seen.await?)
+    }
+}
+
+impl From<ReadError> for CommandError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Queue(error) => Self::Queue(error),
+            ReadError::Redrive { .. } => Self::NoHost(error.to_string()),
+        }
+    }
+}
+
+/// A line on stderr that counts, shown on a terminal only. It disappears when dropped.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Starts at 0.
+    pub(crate) fn start(what: &'static str) -> Self {
+        let bar = ProgressBar::new_spinner();
+        let style = ProgressStyle::with_template("{spinner} {human_pos} {prefix}, {per_sec}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.set_prefix(what);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    /// Counts one more.
+    pub(crate) fn step(&self) {
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// What was seen, for people: `240 letters seen of about 250`.
+pub(crate) fn summary(seen: &Seen) -> String {
+    let count = |count: usize| HumanCount(u64::try_from(count).unwrap_or(u64::MAX)).to_string();
+    let mut text = format!("{} letters seen", count(seen.letters));
+    if let Some(about) = seen.about {
+        text.push_str(&format!(" of about {}", count(about)));
+    }
+    if seen.held_by_others > 0 {
+        text.push_str(&format!(
+            "; others held about {} at the start, which nobody else can see meanwhile",
+            count(seen.held_by_others)
+        ));
+    }
+    let is_behind = seen.fifo && seen.about.is_some_and(|about| about > seen.letters);
+    text.push_str(match seen.end {
+        End::Empty if is_behind => "; SQS shows the others when those before them in their groups have left the queue",
+        End::Empty => "",
+        End::Most => "; there may be more: --limit allows no more",
+        End::Time => "; there may be more, but those seen first become visible again: --visibility-timeout gives more time",
+        End::Stopped => "; there may be more: it was stopped",
+        End::Receives => "; there may be more, but another receive could move letters away, by the queue's own redrive policy",
+    });
+    if seen.hidden > 0 {
+        text.push_str(&format!(
+            "; {} could not be made visible and are invisible for another {} at most",
+            count(seen.hidden),
+            whole_seconds(seen.hidden_for)
+        ));
+    }
+    text
+}
+
+/// What was seen, for programs.
+pub(crate) fn as_json(seen: &Seen) -> Value {
+    json!({
+        "seen": seen.letters,
+        "about": seen.about,
+        "held-by-others": seen.held_by_others,
+        "ended": match seen.end {
+            End::Empty => "empty",
+            End::Most => "limit",
+            End::Time => "time",
+            End::Stopped => "stopped",
+            End::Receives => "receives",
+        },
+        "not-made-visible": seen.hidden,
+    })
+}

@@ -1,0 +1,275 @@
+//! A message of a dead-letter queue, and what is known of its death.
+
+use std::fmt;
+
+use backstop::Message;
+use backstop::internal::lambda::Record;
+use backstop_core::failure::{Error, Timestamp};
+use backstop_json::Object;
+use serde::Serialize;
+
+use crate::fingerprint::Fingerprint;
+use crate::origin::{Origin, fields, function};
+
+/// Where a letter was before it died, and where it can be sent to again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A queue, by its ARN.
+    Queue(String),
+    /// A Lambda function that was invoked asynchronously, by its ARN with the version or alias.
+    Function(String),
+    /// A topic of SNS, by its ARN.
+    Topic(String),
+}
+
+impl Source {
+    /// The source with this ARN, or `local:NAME`.
+    pub fn of_arn(arn: &str) -> Self {
+        match arn.split(':').nth(2) {
+            Some("lambda") => Self::Function(arn.to_owned()),
+            Some("sns") => Self::Topic(arn.to_owned()),
+            Some(_) | None => Self::Queue(arn.to_owned()),
+        }
+    }
+
+    /// Its ARN.
+    pub fn arn(&self) -> &str {
+        match self {
+            Self::Queue(arn) | Self::Function(arn) | Self::Topic(arn) => arn,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.arn())
+    }
+}
+
+/// A dead letter. Everything about its death is read from the message alone; `None` is what the message does not say.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    /// The message, as it was received from the dead-letter queue.
+    pub message: Message,
+    /// Who put it there.
+    pub origin: Origin,
+    /// Where it was before.
+    pub source: Option<Source>,
+    /// Why it was given up.
+    pub reason: Option<String>,
+    /// The class of its last error, as the policy saw it.
+    pub class: Option<String>,
+    /// Its last error.
+    pub error: Option<Error>,
+    /// The digests of the policy that decided, separated by commas.
+    pub policy: Option<String>,
+    /// The number of its attempts. SQS and SNS count receives and tries of their own, not attempts.
+    pub attempt: Option<u32>,
+    /// When it was first sent, or its event was accepted.
+    pub first_sent: Option<Timestamp>,
+    /// When it died. A message that SQS has moved between standard queues does not say so.
+    pub dead_since: Option<Timestamp>,
+    /// Identifies the message in its life: the id that decision records, logs and the sender know.
+    pub original_id: String,
+}
+
+impl Letter {
+    /// Reads what a message says of its death.
+    pub fn of(message: Message) -> Self {
+        let origin = Origin::of(&message);
+        let letter = Self {
+            origin,
+            source: None,
+            reason: None,
+            class: None,
+            error: None,
+            policy: None,
+            attempt: None,
+            first_sent: None,
+            dead_since: Some(message.sent),
+            original_id: message.id.clone(),
+            message,
+        };
+        match origin {
+            Origin::Backstop => letter.of_backstop(),
+            Origin::Sqs => letter.of_sqs(),
+            Origin::LambdaDeadLetter => letter.of_function(),
+            Origin::LambdaDestination => letter.of_destination(),
+            Origin::Sns => letter.of_topic(),
+            Origin::Unknown => letter,
+        }
+    }
+
+    /// The code of its last error.
+    pub fn code(&self) -> Option<&str> {
+        self.error.as_ref().map(|error| error.code.as_str())
+    }
+
+    /// When it died, or else the latest time at which it is known to have lived.
+    pub fn last_alive(&self) -> Timestamp {
+        self.dead_since
+            .unwrap_or_else(|| self.message.sent.max(self.message.first_received))
+    }
+
+    /// What it has in common with similar letters.
+    pub fn fingerprint(&self) -> Fingerprint {
+        match &self.error {
+            Some(error) => Fingerprint::of_error(error),
+            None => Fingerprint::of_body(&self.message.body),
+        }
+    }
+
+    /// The event of a Lambda function, as JSON text: what the function has to be invoked with.
+    ///
+    /// A destination record has it as `requestPayload`, and the letters of `DeadLetterConfig` are the event. `None` for other letters.
+    pub fn event(&self) -> Option<String> {
+        match self.origin {
+            Origin::LambdaDeadLetter => Some(self.message.body.to_string()),
+            Origin::LambdaDestination => payload(&self.message.body),
+            Origin::Backstop if matches!(self.source, Some(Source::Function(_))) => {
+                payload(&self.message.body)
+            }
+            Origin::Backstop | Origin::Sqs | Origin::Sns | Origin::Unknown => None,
+        }
+    }
+
+    fn attribute(&self, name: &str) -> Option<String> {
+        let attribute = self.message.attributes.get(name)?;
+        Some(attribute.to_text())
+    }
+
+    fn of_backstop(mut self) -> Self {
+        self.reason = self.attribute("BackstopReason");
+        self.class = self.attribute("BackstopClass");
+        self.policy = self.attribute("BackstopPolicy");
+        self.error = self.attribute("BackstopError").map(|text| parse(&text));
+        self.attempt = self
+            .attribute("BackstopAttempt")
+            .and_then(|it| it.parse().ok());
+        self.source = self
+            .attribute("BackstopSource")
+            .map(|arn| Source::of_arn(&arn));
+        self.remembered()
+    }
+
+    /// Reads the attributes that survive a restored or redriven letter.
+    fn remembered(mut self) -> Self {
+        if let Some(id) = self.attribute("BackstopMessageId") {
+            self.original_id = id;
+        }
+        self.first_sent = self
+            .attribute("BackstopFirstSent")
+            .and_then(|it| it.parse().ok())
+            .map(Timestamp);
+        self
+    }
+
+    fn of_sqs(mut self) -> Self {
+        let restored = self.attribute("BackstopSource");
+        let source = self.message.dead_letter_source.clone().or(restored);
+        self.source = source.map(Source::Queue);
+        self.reason = Some("moved by the redrive policy of its queue".to_owned());
+        self = self.remembered();
+        if self.message.dead_letter_source.is_some() {
+            // SQS keeps the time of the first send when it moves a message; a FIFO queue has a new one.
+            let is_fifo = self.message.group.is_some() && self.message.deduplication_id.is_some();
+            if !is_fifo {
+                self.dead_since = None;
+                self.first_sent = self.first_sent.or(Some(self.message.sent));
+            }
+        }
+        self
+    }
+
+    /// The request id, error code and error text that Lambda and SNS write into attributes.
+    fn of_attributes(mut self) -> Self {
+        let code = self.attribute("ErrorCode").unwrap_or_default();
+        let text = self.attribute("ErrorMessage").unwrap_or_default();
+        self.error = Some(Error {
+            status: code.parse().ok().filter(|status| *status >= 400),
+            ..Error::new(code, text)
+        });
+        if let Some(id) = self.attribute("RequestID") {
+            self.original_id = id;
+        }
+        self
+    }
+
+    fn of_function(mut self) -> Self {
+        self = self.of_attributes();
+        let text = self.error.as_ref().map(|it| it.message.clone());
+        // Lambda's code is the status of the invocation; the function's own error is in the text.
+        let type_of = |text: &str| Object::parse(text).ok()?.text("errorType");
+        if let Some((name, text)) = text.and_then(|text| Some((type_of(&text)?, text))) {
+            self.error = Some(Error::new(name, text));
+        }
+        self.reason = Some("the function failed in all of Lambda's attempts".to_owned());
+        self
+    }
+
+    fn of_topic(mut self) -> Self {
+        self = self.of_attributes();
+        self.reason = Some("SNS could not deliver it to the subscription".to_owned());
+        let Some(fields) = fields(&self.message.body) else {
+            return self;
+        };
+        let (topic, id) = (fields.text("TopicArn"), fields.text("MessageId"));
+        let published = fields.text("Timestamp").and_then(|time| time_of(&time));
+        self.source = topic.map(Source::Topic);
+        self.first_sent = published;
+        if let Some(id) = id {
+            self.original_id = id;
+        }
+        self
+    }
+
+    fn of_destination(mut self) -> Self {
+        let body = &self.message.body;
+        self.source = function(body).map(Source::Function);
+        let context = fields(body).and_then(|fields| {
+            let context = fields.object("requestContext")?;
+            let attempts = context.integer("approximateInvokeCount", u32::MAX);
+            Some((context.text("condition"), attempts))
+        });
+        let (condition, attempts) = context.unwrap_or_default();
+        self.attempt = attempts;
+        self.reason = condition.map(|condition| match condition.as_str() {
+            "RetriesExhausted" => "RetriesExhausted: it failed in all of Lambda's attempts".into(),
+            "EventAgeExceeded" => {
+                "EventAgeExceeded: it was too old for another of Lambda's attempts".into()
+            }
+            _ => condition,
+        });
+        if let Ok(record) = Record::parse(body, &self.message.id, self.message.sent) {
+            self.original_id = record.request_id;
+            self.dead_since = Some(record.failed_at);
+            self.error = Some(record.error);
+        }
+        self
+    }
+}
+
+/// The event in a destination record.
+fn payload(body: &str) -> Option<String> {
+    let event = fields(body)?.get("requestPayload")?.get().to_owned();
+    Some(event)
+}
+
+/// An error from its text, `CODE: MESSAGE` as [`Error`] displays it.
+fn parse(text: &str) -> Error {
+    let (code, message) = text.split_once(": ").unwrap_or((text, ""));
+    let status = code
+        .strip_prefix("HTTP ")
+        .and_then(|status| status.parse().ok());
+    Error {
+        status,
+        ..Error::new(code, message)
+    }
+}
+
+/// A time in the format of RFC 3339.
+fn time_of(text: &str) -> Option<Timestamp> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(time.as_millisecond()).ok().map(Timestamp)
+}

@@ -1,0 +1,55 @@
+//! Dead letters: what died on a queue, why, and where it came from.
+//!
+//! A [`Letter`] is a message of a dead-letter queue and what is known of its death, whoever put it there ([`Origin`]). [`read`] receives letters without taking them from anybody for longer than the reading. [`Filters`] choose among them, [`Groups`] count them.
+//!
+//! ```
+//! use backstop::queue::{Connections, Outgoing, Queue};
+//! use backstop::CancellationToken;
+//! use backstop_dead_letters::{Filters, Pattern, ReadOptions, read};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dead = Connections::default().local.named("orders-dead");
+//! dead.send(&[Outgoing::new("an order")]).await?;
+//!
+//! let filters = Filters { texts: vec!["order".to_owned()], ..Filters::default() };
+//! let mut found = Vec::new();
+//! let stop = CancellationToken::new();
+//! let seen = read(dead.clone(), ReadOptions::default(), &stop, |letter| {
+//!     if filters.matches(&letter) {
+//!         found.push(letter.message.id);
+//!     }
+//! })
+//! .await?;
+//! assert_eq!((seen.letters, found.len()), (1, 1));
+//! // The letter can be received again.
+//! assert_eq!(dead.describe().await?.visible, Some(1));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Modules
+//!
+//! | module | content |
+//! |---|---|
+//! | `letter`, `origin` | what is known of a dead letter, by who put it into its queue |
+//! | `fingerprint` | what similar letters have in common |
+//! | `pointer` | values of a body by JSON pointer |
+//! | `filter`, `group` | choosing and counting letters |
+//! | `reader` | receiving letters, and making them visible again |
+
+mod filter;
+mod fingerprint;
+mod group;
+mod letter;
+mod origin;
+mod pointer;
+mod reader;
+
+pub use filter::{Filters, IdsError, Pattern, read_ids};
+pub use fingerprint::Fingerprint;
+pub use group::{By, Group, Groups};
+pub use letter::{Letter, Source};
+pub use origin::Origin;
+pub use pointer::at as value_at;
+pub use reader::{End, ReadError, ReadOptions, Reader, Seen, read};

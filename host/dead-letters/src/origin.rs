@@ -1,0 +1,114 @@
+//! Who put a message into a dead-letter queue, recognised by its attributes and its body.
+
+use std::fmt;
+use std::str::FromStr;
+
+use backstop::Message;
+use backstop_json::Object;
+use serde::Serialize;
+
+/// Who put a message into a dead-letter queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// A host of Backstop, as a policy or a limit decided. Its attributes say why.
+    Backstop,
+    /// The redrive policy of an SQS queue, because a message was received too often. Nobody knows its error.
+    Sqs,
+    /// A Lambda function's `DeadLetterConfig`: the event, and the error in attributes.
+    LambdaDeadLetter,
+    /// A Lambda function's on-failure destination: a record with the event and the function's response.
+    LambdaDestination,
+    /// The redrive policy of a subscription to an SNS topic.
+    Sns,
+    /// Somebody else.
+    Unknown,
+}
+
+impl Origin {
+    /// Every origin.
+    pub const ALL: [Self; 6] = [
+        Self::Backstop,
+        Self::Sqs,
+        Self::LambdaDeadLetter,
+        Self::LambdaDestination,
+        Self::Sns,
+        Self::Unknown,
+    ];
+
+    /// Its name on command lines and in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Backstop => "backstop",
+            Self::Sqs => "sqs",
+            Self::LambdaDeadLetter => "lambda-dead-letter",
+            Self::LambdaDestination => "lambda-destination",
+            Self::Sns => "sns",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The origin of a message.
+    ///
+    /// The attributes `RequestID`, `ErrorCode` and `ErrorMessage` are written by Lambda, with the event as the body, and by SNS, with the notification as the body. A subscription with raw delivery has the published text as its body: its letters can't be told from those of Lambda, except that Lambda's error codes are HTTP statuses.
+    pub fn of(message: &Message) -> Self {
+        let has = |name: &str| message.attributes.contains_key(name);
+        if has("BackstopReason") {
+            return Self::Backstop;
+        }
+        if message.dead_letter_source.is_some() || has("BackstopSource") {
+            return Self::Sqs;
+        }
+        let fields = fields(&message.body);
+        if let Some(fields) = &fields
+            && fields.text("TopicArn").is_some()
+            && fields.text("Type").is_some_and(|it| it == "Notification")
+        {
+            return Self::Sns;
+        }
+        if has("RequestID") && has("ErrorCode") {
+            let code = message.attributes.get("ErrorCode");
+            let is_status = code.is_some_and(|code| code.to_text().parse::<u16>().is_ok());
+            return match is_status {
+                true => Self::LambdaDeadLetter,
+                false => Self::Sns,
+            };
+        }
+        let context = fields.and_then(|fields| Some(fields.object("requestContext")?.len()));
+        match context {
+            Some(_) if function(&message.body).is_some() => Self::LambdaDestination,
+            Some(_) | None => Self::Unknown,
+        }
+    }
+}
+
+/// The fields of a body that is a JSON object.
+pub(crate) fn fields(body: &str) -> Option<Object<'_>> {
+    // Most bodies that are no objects are recognised without being parsed.
+    body.trim_start()
+        .starts_with('{')
+        .then(|| Object::parse(body).ok())?
+}
+
+/// The function that a destination record names.
+pub(crate) fn function(body: &str) -> Option<String> {
+    fields(body)?.object("requestContext")?.text("functionArn")
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Origin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|it| it.as_str() == text);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            format!("`{text}` is not an origin: expected one of {names}")
+        })
+    }
+}

@@ -1,0 +1,436 @@
+//! Receiving letters without taking them from anybody: each is invisible while the reading lasts, and visible again at its end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::CancellationToken;
+use backstop::internal::queue::{BATCH_ENTRIES, short_name};
+use backstop::queue::{Description, Queue, QueueError, ReceiptHandle, VisibilityTimeout};
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
+use tokio::time::{Instant, sleep};
+
+use crate::letter::Letter;
+
+/// How long one receive waits for letters. SQS asks all of its servers only if it may wait.
+const POLL: Duration = Duration::from_secs(1);
+
+/// How long the last receives wait, if fewer letters came than the queue reports.
+const LAST_POLL: Duration = Duration::from_secs(3);
+
+/// The most requests under way at the same time.
+const REQUESTS: usize = 8;
+
+/// How often a request is tried.
+const TRIES: u32 = 5;
+
+/// Letters that are read in one second at least, for the length of a reading.
+const LETTERS_A_SECOND: usize = 50;
+
+/// The longest reading by default.
+const LONGEST: u32 = 3_600;
+
+/// The part of the visibility timeout that is left for the requests at the end.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// A redrive policy with a smaller maximum could move letters because they are read.
+const SAFE_RECEIVES: u32 = 100;
+
+/// From this many receives before the maximum, reading stops.
+const SAFE_DISTANCE: u32 = 10;
+
+/// How letters are read.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// The most letters that are held at the same time, and so the most that are seen unless they are deleted meanwhile. 10,000 by default.
+    pub most: usize,
+    /// How long the letters are invisible, and so the longest time of the reading. By default, a minute and a second for every 50 letters that the queue reports; an hour at most.
+    pub visibility: Option<VisibilityTimeout>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            most: 10_000,
+            visibility: None,
+        }
+    }
+}
+
+/// Why a reading has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// No further letter could be received.
+    Empty,
+    /// It holds the most letters that it may.
+    Most,
+    /// The letters that were seen first become visible again.
+    Time,
+    /// It was stopped.
+    Stopped,
+    /// Another receive could move letters out of the queue, by its redrive policy.
+    Receives,
+}
+
+/// Why letters can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A request failed.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// Reading the queue could move its messages away.
+    #[error(
+        "{queue} has a redrive policy of its own, which moves a message to {target} after {receives} receives: reading counts as receiving, so it could move letters there. {hint}"
+    )]
+    Redrive {
+        /// The queue's name.
+        queue: String,
+        /// The name of the queue where they would be moved.
+        target: String,
+        /// The maximum receive count.
+        receives: u32,
+        /// What to do.
+        hint: &'static str,
+    },
+}
+
+/// What a reading has seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The number of different letters.
+    pub letters: usize,
+    /// How many the queue reported at the start, approximately.
+    pub about: Option<usize>,
+    /// How many others held at the start, so that they could not be seen.
+    pub held_by_others: usize,
+    /// Whether it is a FIFO queue. Of these, SQS shows at most the first letters of each group, while the ones that were received before are held.
+    pub fifo: bool,
+    /// Why it ended.
+    pub end: End,
+    /// Letters that could not be made visible at once: they are when their visibility timeout ends.
+    pub hidden: usize,
+    /// Until when these are invisible at most, from now.
+    pub hidden_for: Duration,
+}
+
+/// A letter that this reader holds.
+#[derive(Debug, Clone)]
+struct Held {
+    handle: ReceiptHandle,
+    until: Instant,
+}
+
+/// Receives the letters of one queue. [`Reader::release`] has to be called at the end, whatever happens: without it, the letters are invisible until their visibility timeout ends.
+#[derive(Debug)]
+pub struct Reader {
+    queue: Arc<dyn Queue>,
+    description: Description,
+    options: ReadOptions,
+    visibility: VisibilityTimeout,
+    deadline: Instant,
+    held: HashMap<String, Held>,
+    seen: usize,
+    end: Option<End>,
+}
+
+impl Reader {
+    /// Opens a queue. Receives nothing yet. A queue whose own redrive policy could move letters because they are read is refused.
+    pub async fn open(queue: Arc<dyn Queue>, options: ReadOptions) -> Result<Self, ReadError> {
+        let description = with_retries(|| queue.describe()).await?;
+        if let Some(redrive) = &description.redrive
+            && redrive.max_receive_count.get() < SAFE_RECEIVES
+        {
+            return Err(ReadError::Redrive {
+                queue: short_name(&description.arn).to_owned(),
+                target: short_name(&redrive.dead_letter_arn).to_owned(),
+                receives: redrive.max_receive_count.get(),
+                hint: "If that queue has the dead letters, name it instead; if this one has them, remove its redrive policy first",
+            });
+        }
+        let about = description
+            .visible
+            .unwrap_or(options.most)
+            .min(options.most);
+        let seconds = 60 + u32::try_from(about / LETTERS_A_SECOND).unwrap_or(LONGEST);
+        let visibility = options
+            .visibility
+            .unwrap_or(VisibilityTimeout::from_seconds(seconds.min(LONGEST)));
+        Ok(Self {
+            deadline: Instant::now(),
+            queue,
+            description,
+            options,
+            visibility,
+            held: HashMap::new(),
+            seen: 0,
+            end: None,
+        })
+    }
+
+    /// The queue's attributes at the start.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Arc<dyn Queue> {
+        &self.queue
+    }
+
+    /// How many letters were seen.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
+    /// Why it has ended, if it has.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// The next letters, each once; none at the end. They are invisible for others until they are released or deleted.
+    ///
+    /// A request that is under way is not dropped when `stop` is cancelled: it would take letters to nobody. It ends within seconds.
+    pub async fn next(&mut self, stop: &CancellationToken) -> Result<Vec<Letter>, ReadError> {
+        let mut is_last = false;
+        loop {
+            self.end = self.end.or_else(|| self.limit(stop));
+            if self.end.is_some() {
+                return Ok(Vec::new());
+            }
+            if self.held.is_empty() {
+                let margin = MARGIN.min(self.visibility.as_duration() / 4);
+                self.deadline = Instant::now() + self.visibility.as_duration() - margin;
+            }
+            let wait = if is_last { LAST_POLL } else { POLL };
+            let received = self.receive(wait).await?;
+            let is_empty = received.is_empty();
+            let letters = self.take(received);
+            if !letters.is_empty() {
+                return Ok(letters);
+            }
+            let all_seen = self.description.visible.is_some_and(|it| it <= self.seen);
+            if is_empty && (is_last || all_seen) {
+                self.end = Some(End::Empty);
+            }
+            is_last = is_empty;
+        }
+    }
+
+    fn limit(&self, stop: &CancellationToken) -> Option<End> {
+        if stop.is_cancelled() {
+            Some(End::Stopped)
+        } else if self.held.len() >= self.options.most {
+            Some(End::Most)
+        } else {
+            (Instant::now() >= self.deadline && !self.held.is_empty()).then_some(End::Time)
+        }
+    }
+
+    /// One receive, or several at the same time if there are many letters.
+    async fn receive(&self, wait: Duration) -> Result<Vec<backstop::Message>, QueueError> {
+        let left = self.options.most.saturating_sub(self.held.len()).max(1);
+        let expected = self.description.visible.unwrap_or(left);
+        let expected = expected.saturating_sub(self.seen).clamp(1, left);
+        // The order of a group would be lost between two receives.
+        let requests = match self.description.fifo {
+            true => 1,
+            false => expected.div_ceil(BATCH_ENTRIES).min(REQUESTS),
+        };
+        let receives = (0..requests).map(|number| {
+            let entries = left.saturating_sub(number * BATCH_ENTRIES);
+            let entries = entries.clamp(1, BATCH_ENTRIES);
+            with_retries(move || self.queue.receive(entries, wait, self.visibility))
+        });
+        let mut messages = Vec::new();
+        let mut failure = None;
+        for result in join_all(receives).await {
+            match result {
+                Ok(received) => messages.extend(received),
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            // What the others have received must be released, too.
+            Some(error) if messages.is_empty() => Err(error),
+            Some(_) | None => Ok(messages),
+        }
+    }
+
+    /// Holds the messages, and returns those that were not seen before.
+    fn take(&mut self, messages: Vec<backstop::Message>) -> Vec<Letter> {
+        let mut letters = Vec::with_capacity(messages.len());
+        let most = self.description.redrive.as_ref();
+        let most = most.map(|redrive| redrive.max_receive_count.get());
+        for message in messages {
+            let held = Held {
+                handle: message.receipt_handle.clone(),
+                until: message.received + self.visibility.as_duration(),
+            };
+            let is_close = |most| message.receive_count.get() + SAFE_DISTANCE >= most;
+            if most.is_some_and(is_close) {
+                self.end = Some(End::Receives);
+            }
+            // SQS may deliver a copy, and a letter whose timeout has ended comes again.
+            if self.held.insert(message.id.clone(), held).is_none() {
+                self.seen += 1;
+                letters.push(Letter::of(message));
+            }
+        }
+        letters
+    }
+
+    /// Deletes letters that it holds. Returns the ids of those that could not be deleted, with the reason.
+    pub async fn delete(&mut self, ids: &[String]) -> Vec<(String, String)> {
+        let handles: Vec<_> = ids
+            .iter()
+            .filter_map(|id| Some((id.clone(), self.held.get(id)?.handle.clone())))
+            .collect();
+        let batches: Vec<_> = handles.chunks(BATCH_ENTRIES).map(<[_]>::to_vec).collect();
+        let queue = &self.queue;
+        let results: Vec<_> = stream::iter(batches)
+            .map(|batch| async move {
+                let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
+                let results = each(&handles, |handles| queue.delete(handles)).await;
+                batch
+                    .into_iter()
+                    .map(|(id, _)| id)
+                    .zip(results)
+                    .collect::<Vec<_>>()
+            })
+            .buffer_unordered(REQUESTS)
+            .collect()
+            .await;
+        let mut failed = Vec::new();
+        for (id, result) in results.into_iter().flatten() {
+            match result {
+                Ok(()) => {
+                    self.held.remove(&id);
+                }
+                Err(why) => failed.push((id, why)),
+            }
+        }
+        failed
+    }
+
+    /// Makes all letters visible again that it still holds.
+    pub async fn release(mut self) -> Seen {
+        let now = Instant::now();
+        // After its timeout, a letter is visible already, or somebody else holds it.
+        let held: Vec<_> = self
+            .held
+            .drain()
+            .map(|(_, held)| held)
+            .filter(|held| held.until > now + Duration::from_secs(1))
+            .collect();
+        let last = held.iter().map(|held| held.until).max();
+        let changes: Vec<_> = held
+            .into_iter()
+            .map(|held| (held.handle, VisibilityTimeout::ZERO))
+            .collect();
+        let batches: Vec<_> = changes.chunks(BATCH_ENTRIES).map(<[_]>::to_vec).collect();
+        let queue = &self.queue;
+        let results: Vec<_> =
+            stream::iter(batches)
+                .map(|batch| async move {
+                    each(&batch, |changes| queue.change_visibility(changes)).await
+                })
+                .buffer_unordered(REQUESTS)
+                .collect()
+                .await;
+        // A letter that somebody has deleted meanwhile is refused with an invalid handle.
+        let is_hidden = |result: &Result<(), String>| {
+            let gone = [
+                "ReceiptHandleIsInvalid",
+                "does not exist",
+                "MessageNotInflight",
+            ];
+            matches!(result, Err(why) if !gone.iter().any(|it| why.contains(it)))
+        };
+        let hidden = results.iter().flatten().filter(|it| is_hidden(it)).count();
+        Seen {
+            letters: self.seen,
+            about: self.description.visible,
+            held_by_others: self.description.in_flight.unwrap_or(0),
+            fifo: self.description.fifo,
+            end: self.end.unwrap_or(End::Stopped),
+            hidden,
+            hidden_for: last.map_or(Duration::ZERO, |last| {
+                last.saturating_duration_since(Instant::now())
+            }),
+        }
+    }
+}
+
+/// Reads the letters of a queue, and makes them visible again, also after an error and when `stop` is cancelled.
+pub async fn read(
+    queue: Arc<dyn Queue>,
+    options: ReadOptions,
+    stop: &CancellationToken,
+    mut each: impl FnMut(Letter),
+) -> Result<Seen, ReadError> {
+    let mut reader = Reader::open(queue, options).await?;
+    let failure = loop {
+        match reader.next(stop).await {
+            Ok(letters) if letters.is_empty() => break None,
+            Ok(letters) => letters.into_iter().for_each(&mut each),
+            Err(error) => break Some(error),
+        }
+    };
+    let seen = reader.release().await;
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(seen),
+    }
+}
+
+/// Tries a request again while it may still succeed.
+async fn with_retries<T, F>(request: impl Fn() -> F) -> Result<T, QueueError>
+where
+    F: Future<Output = Result<T, QueueError>>,
+{
+    let mut delay = Duration::from_millis(100);
+    for _ in 1..TRIES {
+        match request().await {
+            Err(error) if error.retryable => sleep(delay).await,
+            result => return result,
+        }
+        delay *= 3;
+    }
+    request().await
+}
+
+/// The result of each entry of a batch request, with retries of those that may still succeed.
+async fn each<'a, T, F>(entries: &'a [T], request: impl Fn(&'a [T]) -> F) -> Vec<Result<(), String>>
+where
+    F: Future<Output = backstop::queue::BatchResult>,
+{
+    let mut results = Vec::new();
+    let mut delay = Duration::from_millis(100);
+    for tried in 1..=TRIES {
+        let (all, can_retry) = match request(entries).await {
+            Ok(all) => {
+                let can_retry = all.iter().any(|it| matches!(it, Err(it) if it.retryable));
+                let all = all.into_iter().map(|it| it.map_err(|it| it.to_string()));
+                (all.collect(), can_retry)
+            }
+            Err(error) => (vec![Err(error.to_string()); entries.len()], error.retryable),
+        };
+        results = merge(results, all);
+        if !can_retry || tried == TRIES {
+            break;
+        }
+        sleep(delay).await;
+        delay *= 3;
+    }
+    results
+}
+
+/// An entry that has succeeded once is done: deleting or releasing it again may fail.
+fn merge(before: Vec<Result<(), String>>, now: Vec<Result<(), String>>) -> Vec<Result<(), String>> {
+    if before.len() != now.len() {
+        return now;
+    }
+    let pairs = before.into_iter().zip(now);
+    pairs.map(|(before, now)| before.or(now)).collect()
+}
