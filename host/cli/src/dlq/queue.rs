@@ -82,11 +82,8 @@ impl AccessArgs {
         let queue = config.queues.iter().find(|queue| queue.name == name);
         let lambda = config.lambda.iter().find(|lambda| lambda.name() == name);
         let (source, dead) = match (queue, lambda) {
-            (Some(queue), _) => (Some(queue.url.as_str()), queue.dead_letter_queue.clone()),
-            (None, Some(lambda)) => (
-                lambda.retry_queue.as_deref(),
-                lambda.dead_letter_queue.clone(),
-            ),
+            (Some(queue), _) => (Some(queue.url.as_str()), &queue.dead_letter_queues),
+            (None, Some(lambda)) => (lambda.retry_queue.as_deref(), &lambda.dead_letter_queues),
             (None, None) => {
                 let names: Vec<_> = config.deciders().map(|(name, _)| name).collect();
                 return Err(CommandError::Usage(format!(
@@ -101,26 +98,28 @@ impl AccessArgs {
             Some(url) => Some(connections.by_url(url).await),
             None => None,
         };
-        let dead = match (dead, &source) {
-            (Some(url), _) => connections.by_url(&url).await,
-            (None, Some(source)) => {
-                let redrive = source.describe().await?.redrive;
-                let redrive = redrive.ok_or_else(|| {
-                    CommandError::Usage(format!(
-                        "the queue `{name}` has no dead-letter queue: neither {path} nor a redrive policy names one"
-                    ))
-                })?;
-                connections.by_arn(&redrive.dead_letter_arn).await?
+        let mut queues = Vec::new();
+        for url in dead.urls() {
+            queues.push(connections.by_url(url).await);
+        }
+        // A host uses the queue of the redrive policy for every class without a queue of its own.
+        if dead.default.is_none()
+            && let Some(source) = &source
+            && let Some(redrive) = source.describe().await?.redrive
+        {
+            let queue = connections.by_arn(&redrive.dead_letter_arn).await?;
+            if queues.iter().all(|known| known.url() != queue.url()) {
+                queues.push(queue);
             }
-            (None, None) => {
-                return Err(CommandError::Usage(format!(
-                    "{path} does not say which dead-letter queue `{name}` has: name it by its URL or ARN"
-                )));
-            }
-        };
+        }
+        if queues.is_empty() {
+            return Err(CommandError::Usage(format!(
+                "the queue `{name}` has no dead-letter queue: neither {path} nor a redrive policy names one"
+            )));
+        }
         Ok(DeadLetterQueues {
             connections,
-            queues: vec![dead],
+            queues,
             source,
             config: Some(config),
         })
