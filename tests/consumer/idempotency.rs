@@ -12,9 +12,10 @@ use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use backstop::{Backstop, Error};
 use backstop_idempotency::{Format, Idempotency, MemoryStore};
 use backstop_tests::aws::{Queues, config, text as attribute};
-use backstop_tests::backstop::{Running, run, text};
+use backstop_tests::backstop::{Running, run, text as text_of};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
+use backstop_tests::exposition::Scrape;
 use backstop_tests::idempotency::Records;
 use backstop_tests::worker::Worker;
 use serde_json::json;
@@ -28,10 +29,13 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let endpoint = &ministack().endpoint;
+        Self::with(Records::create(&ministack().endpoint).await).await
+    }
+
+    async fn with(table: Records) -> Self {
         Self {
-            queues: Queues::standard(endpoint, &[]).await,
-            table: Records::create(endpoint).await,
+            queues: Queues::standard(&table.endpoint, &[]).await,
+            table,
             folder: tempfile::tempdir().unwrap(),
         }
     }
@@ -265,7 +269,7 @@ async fn a_table_is_checked_before_the_first_message() {
     let handler = world.noting(0);
     let doctor = async |path: &std::path::Path| {
         let output = run(&["doctor", "--config", path.to_str().unwrap()]).await;
-        text(&output.stdout)
+        text_of(&output.stdout)
     };
     let good = world.config(&handler, "", "");
     let shown = doctor(&good).await;
@@ -285,8 +289,8 @@ async fn a_table_is_checked_before_the_first_message() {
     let shown = doctor(&good).await;
     assert!(shown.contains("deletes expired ones"), "{shown}");
 
-    let text_of = std::fs::read_to_string(&good).unwrap();
-    let bad = text_of.replace(&world.table.table, "no-such-table");
+    let written = std::fs::read_to_string(&good).unwrap();
+    let bad = written.replace(&world.table.table, "no-such-table");
     std::fs::write(&good, bad).unwrap();
     let shown = doctor(&good).await;
     assert!(
@@ -294,11 +298,128 @@ async fn a_table_is_checked_before_the_first_message() {
         "{shown}"
     );
     let started = run(&["run", "--config", good.to_str().unwrap()]).await;
-    let error = text(&started.stderr);
+    let error = text_of(&started.stderr);
     assert!(
         !started.status.success() && error.contains("`no-such-table` does not exist"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn flags_say_it_and_metrics_count_it() {
+    let world = World::new().await;
+    let order = |id: u32, total: u32| json!({"id": id, "total": total}).to_string();
+    let bodies = [order(1, 5), order(1, 5), order(1, 6), "no order".to_owned()];
+    let table = &world.table.table;
+    let effects = world.folder.path().join("effects");
+    let script = format!("cat >> {0}; echo >> {0}", effects.display());
+    let exec = format!("sh -c '{script}'");
+    let running = Running::start(
+        &[
+            &world.queues.arguments()[..],
+            &["--exec", &exec, "--metrics", "127.0.0.1:0"],
+            &["--max-in-flight", "1", "--idempotency-table", table],
+            &[
+                "--idempotency-key",
+                "/id",
+                "--idempotency-validate",
+                "/total",
+            ],
+            &[
+                "--idempotency-lease",
+                "2s",
+                "--idempotency-on-unknown",
+                "dead-letter",
+            ],
+        ]
+        .concat(),
+    )
+    .await;
+    for body in bodies {
+        world.queues.send([body]).await;
+        world.is_empty().await;
+    }
+    let scrape = Scrape::of(&running.metrics()).await;
+    for (result, expected) in [
+        ("fresh", 1.0),
+        ("repeated", 1.0),
+        ("refused", 2.0),
+        ("in-progress", 0.0),
+        ("taken-over", 0.0),
+        ("store-failed", 0.0),
+        ("lease-ended", 0.0),
+        ("not-recorded", 0.0),
+    ] {
+        let labels = [("result", result)];
+        let number = scrape.sum("backstop_idempotency_total", &labels);
+        assert_eq!(number, expected, "{result}");
+        assert!(!scrape.labels("backstop_idempotency_total").is_empty());
+    }
+    running.stop().await;
+    assert_eq!(world.effects(), [order(1, 5)]);
+    assert_eq!(world.queues.dead().await, 2);
+
+    let wrong = run(&[
+        &["run", "--queue-url", "local:q", "--exec", "true"][..],
+        &["--idempotency-table", "t", "--idempotency-lease", "10ms"],
+    ]
+    .concat())
+    .await;
+    let error = text_of(&wrong.stderr);
+    assert!(
+        error.contains("--idempotency-lease: expected at least 1s"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_table_has_a_sort_key_and_names_of_its_own() {
+    let table = Records::with_sort_key(&ministack().endpoint).await;
+    let world = World::with(table).await;
+    world.queues.send([json!({"id": 1}).to_string()]).await;
+    let settings = ", key = \"/id\", prefix = \"orders\", attributes = { sort-key = \"sk\", status = \"state\", expiration = \"ttl\" }";
+    let running = world.start(&world.noting(0), settings, "").await;
+    world.is_empty().await;
+    running.stop().await;
+    let records = world.table.client.scan().table_name(&world.table.table);
+    let records = records.send().await.unwrap().items.unwrap();
+    let text = |name: &str| records[0][name].as_s().unwrap().as_str();
+    assert_eq!(
+        (text("id"), text("state")),
+        ("idempotency#orders", "COMPLETED")
+    );
+    assert!(text("sk").starts_with("orders#"), "{records:?}");
+    assert!(records[0]["ttl"].as_n().is_ok(), "{records:?}");
+
+    let wrong = [
+        (
+            "{ partition = \"p\" }",
+            "partition: expected together with `sort-key`",
+        ),
+        (
+            "{ status = \"data\" }",
+            "data: expected another name than `data`",
+        ),
+        (
+            "{ owner = \"\" }",
+            "owner: expected the name of an attribute",
+        ),
+    ];
+    for (attributes, expected) in wrong {
+        let settings = format!(", attributes = {attributes}");
+        let path = world.config(&world.noting(0), &settings, "");
+        let started = run(&["run", "--config", path.to_str().unwrap()]).await;
+        let error = text_of(&started.stderr);
+        assert!(
+            error.contains(&format!("idempotency.attributes.{expected}")),
+            "{error}"
+        );
+    }
+    // The table has a sort key, and the settings say none.
+    let path = world.config(&world.noting(0), "", "");
+    let started = run(&["run", "--config", path.to_str().unwrap()]).await;
+    let error = text_of(&started.stderr);
+    assert!(error.contains("with the sort key `sk`"), "{error}");
 }
 
 #[tokio::test]

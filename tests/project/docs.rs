@@ -40,6 +40,7 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         &example["policies"],
         &example["queues"]["orders"],
         &example["queues"]["orders"]["idempotency"],
+        &example["queues"]["orders"]["idempotency"]["attributes"],
         &example["lambda"],
     ] {
         keys.extend(table.as_table().unwrap().keys().cloned());

@@ -4,20 +4,70 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use backstop_idempotency::{
-    DynamoStore, Event, Format, Idempotency, OnceError, TableError, aws_sdk_dynamodb,
+    Attributes, DynamoStore, Event, Format, Idempotency, Observed, OnceError, TableError,
+    aws_sdk_dynamodb,
 };
+use metrics::Counter;
 
 use crate::config::{IdempotencyConfig, OnMissingKey, OnUnknown, QueueConfig, RecordFormat};
 use crate::failure::Error;
 use crate::handler::Handler;
 use crate::queue::{Connections, Message, short_name};
+use crate::telemetry;
+
+/// What the keys of a queue begin with.
+fn prefix<'a>(queue: &'a QueueConfig, config: &'a IdempotencyConfig) -> &'a str {
+    let prefix = config.prefix.as_deref();
+    prefix.unwrap_or_else(|| short_name(&queue.url))
+}
 
 /// The table of a queue.
-async fn store(config: &IdempotencyConfig, connections: &Connections) -> DynamoStore {
+async fn store(
+    queue: &QueueConfig,
+    config: &IdempotencyConfig,
+    connections: &Connections,
+) -> DynamoStore {
     let client = aws_sdk_dynamodb::Client::new(connections.sdk().await);
-    DynamoStore::new(client, &config.table).format(match config.format {
-        RecordFormat::Python => Format::Python,
-        RecordFormat::TypeScript => Format::TypeScript,
+    DynamoStore::new(client, &config.table)
+        .attributes(attributes(prefix(queue, config), config))
+        .format(match config.format {
+            RecordFormat::Python => Format::Python,
+            RecordFormat::TypeScript => Format::TypeScript,
+        })
+}
+
+fn attributes(prefix: &str, config: &IdempotencyConfig) -> Attributes {
+    let (names, default) = (config.attributes.clone(), Attributes::default());
+    let partition = || format!("{}{prefix}", default.partition);
+    Attributes {
+        partition: names.partition.unwrap_or_else(partition),
+        sort_key: names.sort_key,
+        key: names.key.unwrap_or(default.key),
+        expiration: names.expiration.unwrap_or(default.expiration),
+        in_progress_expiration: names
+            .in_progress_expiration
+            .unwrap_or(default.in_progress_expiration),
+        status: names.status.unwrap_or(default.status),
+        data: names.data.unwrap_or(default.data),
+        validation: names.validation.unwrap_or(default.validation),
+        owner: names.owner.unwrap_or(default.owner),
+    }
+}
+
+type Count = dyn Fn(Observed) + Send + Sync;
+
+/// Counts what the messages of a queue find. Each counter exists from the start.
+fn counting(queue: &str) -> Arc<Count> {
+    let queue = telemetry::Queue::named(queue);
+    let counters: [(Observed, Counter); 8] =
+        Observed::ALL.map(|observed| (observed, queue.idempotency(observed.as_str())));
+    for (_, counter) in &counters {
+        counter.increment(0);
+    }
+    Arc::new(move |observed| {
+        if let Some((_, counter)) = counters.iter().find(|(it, _)| *it == observed) {
+            counter.increment(1);
+        }
     })
 }
 
@@ -28,10 +78,11 @@ pub(crate) async fn around(
     config: &IdempotencyConfig,
     connections: &Connections,
 ) -> Arc<dyn Handler> {
-    let store = store(config, connections).await;
-    let prefix = config.prefix.as_deref();
-    let prefix = prefix.unwrap_or_else(|| short_name(&queue.url));
-    let mut builder = Idempotency::builder(store.clone(), prefix)
+    let store = store(queue, config, connections).await;
+    let count = counting(&queue.name);
+    let observer = Arc::clone(&count);
+    let mut builder = Idempotency::builder(store.clone(), prefix(queue, config))
+        .observe(move |observed| observer(observed))
         .lease(config.lease)
         .expires_after(config.expires_after)
         .on_unknown(match config.on_unknown {
@@ -53,6 +104,7 @@ pub(crate) async fn around(
             handler,
             store,
             idempotency,
+            count,
             has_key: config.key.is_some(),
             needs_key: config.on_missing_key == OnMissingKey::Error,
         }),
@@ -63,20 +115,30 @@ pub(crate) async fn around(
 
 /// Checks the table of a queue. Returns whether it deletes expired records itself, if that is known.
 pub(crate) async fn check(
+    queue: &QueueConfig,
     config: &IdempotencyConfig,
     connections: &Connections,
 ) -> Result<Option<bool>, TableError> {
-    store(config, connections).await.check().await
+    store(queue, config, connections).await.check().await
 }
 
 /// Does the work of a message unless the table says that it is done.
-#[derive(Debug)]
 struct Once {
     handler: Arc<dyn Handler>,
     store: DynamoStore,
     idempotency: Idempotency,
+    count: Arc<Count>,
     has_key: bool,
     needs_key: bool,
+}
+
+impl std::fmt::Debug for Once {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Once")
+            .field("handler", &self.handler)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
 }
 
 #[async_trait]
@@ -91,7 +153,10 @@ impl Handler for Once {
             match Event::parse(&message.body) {
                 Ok(event) => self.idempotency.once_for(&event, work).await,
                 Err(_) if !self.needs_key => return work().await,
-                Err(error) => Err(OnceError::Key(error.into())),
+                Err(error) => {
+                    (self.count)(Observed::Refused);
+                    Err(OnceError::Key(error.into()))
+                }
             }
         } else {
             // A message that was sent again has a new id.

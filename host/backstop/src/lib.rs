@@ -115,7 +115,7 @@ pub use backstop_core::{decision, failure};
 
 pub use backstop_engine::compiler_process;
 pub use builder::Backstop;
-pub use config::{ConfigError, OnMissingKey, OnUnknown, RecordFormat};
+pub use config::{ConfigError, OnMissingKey, OnUnknown, RecordAttributes, RecordFormat};
 pub use consumer::Summary;
 pub use failure::Error;
 pub use handler::Handler;

@@ -45,6 +45,7 @@ const REQUESTS: &str = "backstop_sqs_requests_total";
 const HOLDS: &str = "backstop_holds_total";
 const HOPS: &str = "backstop_hops_total";
 const DUPLICATES: &str = "backstop_duplicates_total";
+const IDEMPOTENCY: &str = "backstop_idempotency_total";
 const DECISIONS: &str = "backstop_decisions_total";
 const DECISION_SECONDS: &str = "backstop_decision_seconds";
 const DELAY_SECONDS: &str = "backstop_delay_seconds";
@@ -139,6 +140,12 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         labels: &["queue"],
         meaning: "second copies of messages, left by a host that stopped between sending a message again and deleting it",
+    },
+    Metric {
+        name: IDEMPOTENCY,
+        kind: Kind::Counter,
+        labels: &["queue", "result"],
+        meaning: "messages of a queue with `idempotency`, by what the table said: `fresh`, `taken-over` (from an owner whose lease was over), `repeated`, `in-progress` elsewhere, `refused` (another payload, an unknown outcome, no key), or `store-failed` (no answer, so the work did not run). In addition to `fresh` or `taken-over`: `lease-ended` before the work did, or `not-recorded` (the work is done and may be done again)",
     },
     Metric {
         name: DECISIONS,
@@ -286,6 +293,12 @@ impl Queue {
     /// Counts second copies of messages.
     pub(crate) fn duplicates(&self) -> Counter {
         counter!(DUPLICATES, "queue" => self.label())
+    }
+
+    /// Counts messages for which the table of `idempotency` had this result.
+    #[cfg(feature = "idempotency")]
+    pub(crate) fn idempotency(&self, result: &'static str) -> Counter {
+        counter!(IDEMPOTENCY, "queue" => self.label(), "result" => result)
     }
 
     /// Counts comparisons with this result.

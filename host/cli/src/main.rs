@@ -10,6 +10,7 @@ mod error;
 mod exit;
 mod forecast;
 mod hosts;
+mod idempotency;
 mod log;
 mod messages;
 mod orphans;

@@ -20,6 +20,7 @@ use backstop_files::values::{parse_number, parse_span};
 use backstop_logging::BackgroundWriter;
 
 use crate::error::{CommandError, Context, Result};
+use crate::idempotency::IdempotencyArgs;
 use crate::orphans::Guard;
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
 use crate::{log, messages};
@@ -173,6 +174,10 @@ pub(super) struct Args {
     /// Print the final counts as JSON, on standard output
     #[arg(long)]
     pub(super) json: bool,
+
+    // The last: its heading would apply to what follows.
+    #[command(flatten)]
+    idempotency: IdempotencyArgs,
 }
 
 /// A command line, split into words like a shell does.
@@ -289,6 +294,7 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
         .with(args.http_proxy.as_deref(), Backstop::http_proxy)
         .with(args.exec.as_ref(), |host, Command(words)| host.exec(words))
         .with(args.lambda.as_deref(), Backstop::lambda)
+        .with(Some(&args.idempotency), |host, flags| flags.set(host))
         .with(args.max_attempts, Backstop::max_attempts)
         .with(args.max_age, Backstop::max_age)
         .with(args.allow_discard, Backstop::allow_discard)

@@ -35,6 +35,7 @@
 //! | share a table with Powertools | [`Format`] |
 //! | react to errors, or let a policy do so | [`OnceError`] |
 //! | keep records in DynamoDB (feature `dynamodb`) | `DynamoStore` |
+//! | count what calls find | [`IdempotencyBuilder::observe`] |
 //! | test | [`MemoryStore`], [`Clock`] |
 
 mod clock;
@@ -50,6 +51,7 @@ mod json;
 mod key;
 mod lease;
 mod memory;
+mod observed;
 mod once;
 mod race;
 mod settings;
@@ -71,6 +73,7 @@ pub use format::{Format, HashFunction};
 pub use json::JsonError;
 pub use key::{Key, KeyError};
 pub use memory::MemoryStore;
+pub use observed::Observed;
 pub use once::{Completed, Once};
 pub use settings::{BuildError, Idempotency, IdempotencyBuilder, OnMissingKey, OnUnknown};
 pub use store::{Store, StoreError};

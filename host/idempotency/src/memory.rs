@@ -70,6 +70,7 @@ impl Store for MemoryStore {
 
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let mut records = self.records();
+        let mut taken_over = false;
         if let Some(record) = records.get(claim.key) {
             let in_progress = record.status == Status::InProgress;
             let has_expired = record.expires < claim.now.0 / 1_000;
@@ -83,6 +84,7 @@ impl Store for MemoryStore {
             if !is_free && record.owner.as_deref() != Some(claim.owner) {
                 return Ok(Claimed::No(record.clone()));
             }
+            taken_over = in_progress && record.owner.as_deref() != Some(claim.owner);
         }
         let record = Record {
             status: Status::InProgress,
@@ -93,7 +95,7 @@ impl Store for MemoryStore {
             validation: claim.validation.map(str::to_owned),
         };
         records.insert(claim.key.to_owned(), record);
-        Ok(Claimed::Yes)
+        Ok(Claimed::Yes { taken_over })
     }
 
     async fn renew(&self, renewal: &Renewal<'_>) -> Result<bool, StoreError> {

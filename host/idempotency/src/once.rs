@@ -11,6 +11,7 @@ use crate::deadline::Deadline;
 use crate::error::{LeaseEnd, OnceError};
 use crate::key::{Key, KeyError};
 use crate::lease::Lease;
+use crate::observed::Observed;
 use crate::settings::{OnUnknown, Settings};
 use crate::settle::{complete, release, within};
 use crate::store::{Claim, Claimed, Record, Status, StoreError};
@@ -78,6 +79,9 @@ where
 {
     /// Runs the call. Awaiting it does the same for work that is `Send`.
     pub async fn run(self) -> Result<Completed<T>, OnceError<E>> {
+        if self.key.is_err() {
+            self.settings.observe(Observed::Refused);
+        }
         let Some(key) = self.key? else {
             let result = (self.work)().await.map_err(OnceError::Work)?;
             return Ok(Completed {
@@ -94,8 +98,22 @@ where
         }
         let owner = Uuid::new_v4().simple().to_string();
         let lease = Lease::new(settings, key.as_str(), &owner, deadline);
-        if let Some(record) = claim(&lease, &key, now).await.map_err(OnceError::Store)? {
-            return repeat(settings, &key, record, settings.clock.now());
+        let claimed = claim(&lease, &key, now).await.map_err(|error| {
+            settings.observe(Observed::StoreFailed);
+            OnceError::Store(error)
+        });
+        match claimed? {
+            Claimed::Yes { taken_over: false } => settings.observe(Observed::Fresh),
+            Claimed::Yes { taken_over: true } => settings.observe(Observed::TakenOver),
+            Claimed::No(record) => {
+                let repeated = repeat(settings, &key, record, settings.clock.now());
+                settings.observe(match repeated {
+                    Ok(_) => Observed::Repeated,
+                    Err(OnceError::InProgress { .. }) => Observed::InProgress,
+                    Err(_) => Observed::Refused,
+                });
+                return repeated;
+            }
         }
         let result = match lease.protect((self.work)()).await {
             Ok(Ok(result)) => result,
@@ -105,24 +123,33 @@ where
             }
             Err(end) => {
                 tracing::warn!(key = key.as_str(), %end, "idempotent work was stopped without its lease");
+                settings.observe(Observed::LeaseEnded);
                 return Err(OnceError::LeaseEnded(end));
             }
         };
         // What cannot be written cannot be read by a repeat either; the work is done all the same.
         let text = serde_json::to_string(&result).unwrap_or_else(|_| "null".to_owned());
-        match complete(&lease, &text).await {
-            Some(false) => Err(OnceError::LeaseEnded(LeaseEnd::TakenOver)),
-            answered => Ok(Completed {
-                result,
-                repeated: false,
-                recorded: answered.is_some(),
-            }),
-        }
+        let recorded = match complete(&lease, &text).await {
+            Some(true) => true,
+            Some(false) => {
+                settings.observe(Observed::LeaseEnded);
+                return Err(OnceError::LeaseEnded(LeaseEnd::TakenOver));
+            }
+            None => {
+                settings.observe(Observed::NotRecorded);
+                false
+            }
+        };
+        Ok(Completed {
+            result,
+            repeated: false,
+            recorded,
+        })
     }
 }
 
-/// Claims the key. Returns the record that is in the way.
-async fn claim(lease: &Lease<'_>, key: &Key, now: Timestamp) -> Result<Option<Record>, StoreError> {
+/// Claims the key.
+async fn claim(lease: &Lease<'_>, key: &Key, now: Timestamp) -> Result<Claimed, StoreError> {
     let store = &lease.settings.store;
     let claim = Claim {
         key: key.as_str(),
@@ -134,8 +161,7 @@ async fn claim(lease: &Lease<'_>, key: &Key, now: Timestamp) -> Result<Option<Re
         take_over: lease.settings.on_unknown == OnUnknown::Retry,
     };
     match within(lease, lease.until(), store.claim(&claim)).await {
-        Ok(Claimed::Yes) => Ok(None),
-        Ok(Claimed::No(record)) => Ok(Some(record)),
+        Ok(claimed) => Ok(claimed),
         Err(error) => {
             // The work was not done, so nobody should wait for a lease that nobody has.
             if error.may_have_happened {

@@ -10,6 +10,7 @@ use crate::event::{Event, Path, PathError};
 use crate::format::HashFunction;
 use crate::json::Json;
 use crate::key::{Key, KeyError};
+use crate::observed::{Observed, Observer};
 use crate::once::Once;
 use crate::store::Store;
 
@@ -75,11 +76,16 @@ pub(crate) struct Settings {
     pub(crate) record_timeout: Duration,
     pub(crate) on_unknown: OnUnknown,
     pub(crate) on_missing_key: OnMissingKey,
+    pub(crate) observer: Observer,
 }
 
 impl Settings {
     pub(crate) fn hash(&self, value: &Json) -> String {
         self.store.format().hash(self.hash, value)
+    }
+
+    pub(crate) fn observe(&self, observed: Observed) {
+        (self.observer.0)(observed);
     }
 }
 
@@ -105,6 +111,7 @@ impl Idempotency {
                 record_timeout: RECORD_TIMEOUT,
                 on_unknown: OnUnknown::default(),
                 on_missing_key: OnMissingKey::default(),
+                observer: Observer::default(),
             },
         }
     }
@@ -238,6 +245,38 @@ impl IdempotencyBuilder {
     #[must_use]
     pub fn hash(mut self, function: HashFunction) -> Self {
         self.settings.hash = function;
+        self
+    }
+
+    /// Receives what each call found, for metrics. It is called while the call waits, so it must not block.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    ///
+    /// use backstop_idempotency::{Idempotency, MemoryStore, Observed};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let repeats = Arc::new(AtomicU64::new(0));
+    /// let counted = Arc::clone(&repeats);
+    /// let idempotency = Idempotency::builder(MemoryStore::default(), "mail")
+    ///     .observe(move |observed| {
+    ///         if observed == Observed::Repeated {
+    ///             counted.fetch_add(1, Relaxed);
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// for _ in 0..3 {
+    ///     idempotency.once("welcome", || async { Ok::<_, std::io::Error>(()) }).await?;
+    /// }
+    /// assert_eq!(repeats.load(Relaxed), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn observe(mut self, observer: impl Fn(Observed) + Send + Sync + 'static) -> Self {
+        self.settings.observer = Observer(Arc::new(observer));
         self
     }
 

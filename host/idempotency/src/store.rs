@@ -83,7 +83,10 @@ pub struct Completion<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claimed {
     /// The key is the claim's: nobody had it, it had expired, or its lease was over and `take_over` is set.
-    Yes,
+    Yes {
+        /// Whether there was a record of work in progress: its owner crashed or was cut off.
+        taken_over: bool,
+    },
     /// This record is in the way.
     No(Record),
 }

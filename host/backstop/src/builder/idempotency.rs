@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Backstop;
 use crate::config::raw::{Idempotency, Span};
-use crate::config::{OnMissingKey, OnUnknown, RecordFormat};
+use crate::config::{OnMissingKey, OnUnknown, RecordAttributes, RecordFormat};
 
 /// Work that is done once for each key, by the records in a table of DynamoDB (feature `idempotency`).
 ///
@@ -69,6 +69,11 @@ impl Backstop {
         self.idempotent("on-missing-key", |it| {
             it.on_missing_key = Some(on_missing_key)
         })
+    }
+
+    /// The names of a record's attributes, and the table's sort key. The default is those of Powertools, without a sort key.
+    pub fn idempotency_attributes(self, attributes: RecordAttributes) -> Self {
+        self.idempotent("attributes", |it| it.attributes = Some(attributes.clone()))
     }
 
     fn idempotent(self, key: &str, set: impl Fn(&mut Idempotency)) -> Self {

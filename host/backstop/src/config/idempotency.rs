@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstop_files::only_tables;
 use serde::Deserialize;
 
 use super::{ConfigError, raw, value};
@@ -27,6 +28,47 @@ pub struct IdempotencyConfig {
     pub on_unknown: OnUnknown,
     /// What happens to a message without a key.
     pub on_missing_key: OnMissingKey,
+    /// The names of a record's attributes.
+    pub attributes: RecordAttributes,
+}
+
+/// The names of a record's attributes, as the table has them. The default is that of Powertools.
+///
+/// ```
+/// use backstop::RecordAttributes;
+///
+/// // A table with a sort key: the records of a queue have one partition key.
+/// let attributes = RecordAttributes {
+///     sort_key: Some("sk".to_owned()),
+///     partition: Some("idempotency#orders".to_owned()),
+///     ..RecordAttributes::default()
+/// };
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RecordAttributes {
+    /// The partition key: `id`.
+    pub key: Option<String>,
+    /// The sort key, if the table has one. It then holds the record's key.
+    pub sort_key: Option<String>,
+    /// The value of the partition key in a table with a sort key: `idempotency#` and the prefix of keys.
+    pub partition: Option<String>,
+    /// When the record no longer counts, the table's time to live: `expiration`.
+    pub expiration: Option<String>,
+    /// When the lease ends: `in_progress_expiration`.
+    pub in_progress_expiration: Option<String>,
+    /// Whether the work is done: `status`.
+    pub status: Option<String>,
+    /// The result: `data`.
+    pub data: Option<String>,
+    /// The hash of the payload: `validation`.
+    pub validation: Option<String>,
+    /// The owner's token: `backstop_owner`.
+    pub owner: Option<String>,
+}
+
+only_tables! {
+    RecordAttributes: "a table of names, such as { sort-key = \"sk\", partition = \"idempotency#orders\" }";
 }
 
 /// Whose records a table holds.
@@ -99,6 +141,8 @@ impl raw::Idempotency {
                 "expected text: keys of different work need different prefixes",
             ));
         }
+        let attributes = self.attributes.unwrap_or_default();
+        attributes.check(&place)?;
         supported().map_err(|expected| value(at("idempotency"), expected))?;
         Ok(IdempotencyConfig {
             table: self.table,
@@ -110,7 +154,53 @@ impl raw::Idempotency {
             expires_after,
             on_unknown: self.on_unknown.unwrap_or_default(),
             on_missing_key: self.on_missing_key.unwrap_or_default(),
+            attributes,
         })
+    }
+}
+
+impl RecordAttributes {
+    /// Each name is one, and no two are the same.
+    fn check(&self, place: &dyn Fn(&str) -> String) -> Result<(), ConfigError> {
+        let at = |key: &str| place(&format!("attributes.{key}"));
+        if self.partition.is_some() && self.sort_key.is_none() {
+            return Err(value(
+                at("partition"),
+                "expected together with `sort-key` only: without one, the partition key is the record's own",
+            ));
+        }
+        if self.partition.as_deref() == Some("") {
+            return Err(value(at("partition"), "expected text"));
+        }
+        let names = [
+            ("key", &self.key, Some("id")),
+            ("sort-key", &self.sort_key, None),
+            ("expiration", &self.expiration, Some("expiration")),
+            (
+                "in-progress-expiration",
+                &self.in_progress_expiration,
+                Some("in_progress_expiration"),
+            ),
+            ("status", &self.status, Some("status")),
+            ("data", &self.data, Some("data")),
+            ("validation", &self.validation, Some("validation")),
+            ("owner", &self.owner, Some("backstop_owner")),
+        ];
+        let names = names.map(|(key, name, default)| (key, name.as_deref().or(default)));
+        for (index, (key, name)) in names.iter().enumerate() {
+            let Some(name) = name else { continue };
+            if name.is_empty() {
+                return Err(value(at(key), "expected the name of an attribute"));
+            }
+            let earlier = names.iter().take(index);
+            if let Some((other, _)) = earlier.into_iter().find(|(_, it)| *it == Some(*name)) {
+                return Err(value(
+                    at(key),
+                    format!("expected another name than `{name}`, which is that of `{other}`"),
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@ const VALUES: [&str; 9] = [
 ];
 
 /// The tables of the file: the line that opens each, and the lines that it requires.
-const TABLES: [(&str, &str); 9] = [
+const TABLES: [(&str, &str); 11] = [
     ("", ""),
     ("[decisions]", ""),
     ("[limits]", ""),
@@ -31,6 +31,14 @@ const TABLES: [(&str, &str); 9] = [
         "url = \"local:q\"\nhandler = { exec = \"true\" }",
     ),
     ("[queues.q.handler]", ""),
+    (
+        "[queues.q]\nurl = \"local:q\"\nhandler = { exec = \"true\" }\n[queues.q.idempotency]",
+        "table = \"t\"",
+    ),
+    (
+        "[queues.q]\nurl = \"local:q\"\nhandler = { exec = \"true\" }\nidempotency.table = \"t\"\n[queues.q.idempotency.attributes]",
+        "sort-key = \"sk\"",
+    ),
 ];
 
 fn rejection(text: &str) -> Option<String> {

@@ -32,7 +32,7 @@ use backstop_files::values::parse_span;
 pub use backstop_records::Destination;
 pub use dead_letter_queues::{DeadLetterQueues, parse_dead_letter_queue};
 pub use decider::DeciderConfig;
-pub use idempotency::{IdempotencyConfig, OnMissingKey, OnUnknown, RecordFormat};
+pub use idempotency::{IdempotencyConfig, OnMissingKey, OnUnknown, RecordAttributes, RecordFormat};
 pub use lambda::{LambdaConfig, LambdaFlags, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
 pub use options::Options;
 pub(crate) use options::longest_linger;

@@ -59,6 +59,9 @@ impl Naming {
             (Self::Flags, "url") => "--queue-url".to_owned(),
             (Self::Flags, "settings") => "--set".to_owned(),
             (Self::Flags, "shadow-settings") => "--shadow-set".to_owned(),
+            (Self::Flags, key) if key.starts_with("idempotency.") => {
+                format!("--{}", key.replace('.', "-"))
+            }
             (Self::Methods, "url") => "queue".to_owned(),
             (Self::Methods, "settings") => format!("set of queue `{queue}`"),
             (Self::Methods, "shadow-settings") => format!("set_shadow of queue `{queue}`"),
@@ -70,7 +73,8 @@ impl Naming {
                 | "idempotency.prefix"
                 | "idempotency.format"
                 | "idempotency.lease"
-                | "idempotency.expires-after",
+                | "idempotency.expires-after"
+                | "idempotency.attributes",
             ) => format!("{} of queue `{queue}`", key.replace(['.', '-'], "_")),
             (Self::Flags, _) => self.top(key),
             (Self::Methods, _) => format!("{} of queue `{queue}`", self.top(key)),

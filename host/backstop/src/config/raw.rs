@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{FunctionHandler, OnMissingKey, OnUnknown, RecordFormat};
+use super::{FunctionHandler, OnMissingKey, OnUnknown, RecordAttributes, RecordFormat};
 use crate::hold::HoldMode;
 use backstop_files::only_tables;
 pub(crate) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
@@ -162,6 +162,7 @@ pub(crate) struct Idempotency {
     pub(crate) expires_after: Option<Span>,
     pub(crate) on_unknown: Option<OnUnknown>,
     pub(crate) on_missing_key: Option<OnMissingKey>,
+    pub(crate) attributes: Option<RecordAttributes>,
 }
 
 /// `"https://…"`, or a table of URLs by class: `{ permanent = "https://…", default = "https://…" }`.

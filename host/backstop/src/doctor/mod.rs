@@ -148,7 +148,7 @@ async fn examine_queue(
     }
     #[cfg(feature = "idempotency")]
     if let Some(config) = &queue.idempotency {
-        table(&mut findings, config, connections).await;
+        table(&mut findings, queue, config, connections).await;
     }
     shadow(&mut findings, &queue.decider, assembly).await;
     if has_policy {
@@ -163,16 +163,23 @@ async fn examine_queue(
 
 /// Reports whether the table of idempotent work can hold its records, and whether it deletes them. A table that can't is a fault of the queue's handler.
 #[cfg(feature = "idempotency")]
-async fn table(findings: &mut Findings, config: &IdempotencyConfig, connections: &Connections) {
+async fn table(
+    findings: &mut Findings,
+    queue: &QueueConfig,
+    config: &IdempotencyConfig,
+    connections: &Connections,
+) {
     let name = &config.table;
-    match crate::idempotency::check(config, connections).await {
+    let expiration = config.attributes.expiration.as_deref();
+    let expiration = expiration.unwrap_or("expiration");
+    match crate::idempotency::check(queue, config, connections).await {
         Ok(Some(true)) => findings.add(
             Verdict::Good,
             format!("the table `{name}` has the keys of idempotency records and deletes expired ones"),
         ),
         Ok(Some(false)) => findings.add(
             Verdict::Warning,
-            format!("the table `{name}` keeps expired records: enable its time to live on the attribute `expiration`"),
+            format!("the table `{name}` keeps expired records: enable its time to live on the attribute `{expiration}`"),
         ),
         Ok(None) => findings.add(
             Verdict::Unknown,

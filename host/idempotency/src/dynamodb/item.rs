@@ -72,6 +72,12 @@ impl Attributes {
         self.text(item, &self.owner) == Some(owner) && self.text(item, &self.status) == Some(status)
     }
 
+    /// Whether an item is of work in progress of another owner. Powertools writes no owner.
+    pub(super) fn is_of_another(&self, item: &Item, owner: &str) -> bool {
+        self.text(item, &self.status) == Some(IN_PROGRESS)
+            && self.text(item, &self.owner) != Some(owner)
+    }
+
     fn text<'a>(&self, item: &'a Item, name: &str) -> Option<&'a str> {
         item.get(name)?.as_s().ok().map(String::as_str)
     }

@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure as Returned};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as Returned,
+};
 
 pub use attributes::Attributes;
 pub use table::TableError;
@@ -111,13 +113,17 @@ impl Store for DynamoStore {
             .condition_expression(condition.text)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(Some(condition.values))
+            .return_values(ReturnValue::AllOld)
             .return_values_on_condition_check_failure(Returned::AllOld)
             .customize()
             .config_override(self.overrides())
             .send()
             .await;
+        let before = answer.as_ref().ok().and_then(|it| it.attributes.as_ref());
+        let taken_over =
+            before.is_some_and(|item| self.attributes.is_of_another(item, claim.owner));
         match refusal(answer)? {
-            Refusal::None => Ok(Claimed::Yes),
+            Refusal::None => Ok(Claimed::Yes { taken_over }),
             Refusal::Condition(item) => {
                 let record = self.attributes.record(self.format, &item)?;
                 Ok(Claimed::No(record))
