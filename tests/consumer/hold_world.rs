@@ -17,6 +17,7 @@ use backstop::internal::consumer::{self, Consumer, Options, Ready};
 use backstop::internal::decider::Decider;
 use backstop::internal::queue::BATCH_ENTRIES;
 use backstop::internal::record::Observer;
+use backstop::internal::waiting::Waiting;
 use backstop::queue::{
     Attribute, BatchResult, Connections, Description, LocalQueue, LocalSettings, Message, Outgoing,
     Queue, QueueError, ReceiptHandle, VisibilityTimeout,
@@ -24,6 +25,7 @@ use backstop::queue::{
 use backstop::record::DecisionRecord;
 use backstop::{HoldMode, Summary};
 use backstop_tests::policies::builtin;
+use backstop_versions::LivePolicy;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +38,10 @@ pub(crate) struct World {
     pub(crate) queue: Arc<LocalQueue>,
     pub(crate) policy: &'static str,
     pub(crate) settings: Vec<(&'static str, &'static str)>,
+    /// Another policy than the built-in one above.
+    pub(crate) live: Option<Arc<LivePolicy>>,
+    /// The error code of a failing message.
+    pub(crate) code: fn(&Message) -> String,
     pub(crate) bounds: Bounds,
     pub(crate) options: Options,
     /// The ids of messages are their bodies, so that runs with the same messages can be compared.
@@ -57,6 +63,7 @@ impl Observer for Decisions {
 
 /// A running host of the queue.
 pub(crate) struct Host {
+    pub(crate) waiting: Arc<Waiting>,
     pub(crate) wire: Arc<Wire>,
     stop: CancellationToken,
     run: JoinHandle<Summary>,
@@ -185,6 +192,8 @@ impl World {
             connections,
             policy: "linear",
             settings: settings.to_vec(),
+            live: None,
+            code: |_| "HTTP 503".to_owned(),
             bounds: Bounds::default(),
             options: Options {
                 hold,
@@ -208,11 +217,12 @@ impl World {
 
     /// Starts a host whose handler fails the first `failures` attempts of each message, by the receive count.
     pub(crate) async fn host(&self, failures: u32) -> Host {
+        let code = self.code;
         let answer = move |message: &Message| {
             if message.receive_count.get() <= failures {
                 return Err(Error {
                     status: Some(503),
-                    ..Error::new("HTTP 503", "busy")
+                    ..Error::new(code(message), "busy")
                 });
             }
             Ok(())
@@ -232,7 +242,8 @@ impl World {
             let answered = answer(&message);
             async move { answered }
         }));
-        let policy = builtin(self.policy, self.settings.clone());
+        let policy = self.live.clone();
+        let policy = policy.unwrap_or_else(|| builtin(self.policy, self.settings.clone()));
         let decisions = Arc::clone(&self.decisions) as Arc<dyn Observer>;
         let decider = Decider::new("orders", policy, self.bounds).observed_by(decisions);
         let checked = consumer::check(
@@ -251,8 +262,14 @@ impl World {
         };
         let consumer = Consumer::new("orders", ready, handler, decider, self.options.clone());
         let stop = CancellationToken::new();
+        let waiting = consumer.waiting();
         let run = tokio::spawn(consumer.run(stop.clone()));
-        Host { wire, stop, run }
+        Host {
+            waiting,
+            wire,
+            stop,
+            run,
+        }
     }
 
     /// Runs one host until the queue is empty.

@@ -15,3 +15,4 @@ mod polling;
 mod queue;
 mod shadow;
 mod startup;
+mod waiting;

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::decision::{Answer, Bounds, Decision, FallbackCause, FallbackKind, Reach, decide};
+use crate::decision::{
+    Answer, Bounds, DecidedBy, Decision, FallbackCause, FallbackKind, Reach, Resend, decide,
+};
 use crate::failure::{Failure, Milliseconds};
 use crate::hold::Journey;
 use crate::observers::{Observed, Observers};
 use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
 use crate::record::Observer;
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
+use crate::waiting::{PayloadParts, RememberedFailure};
 
 /// A policy that has read no more than this from the message is blamed for an error without another evaluation, in bytes.
 const SMALL_READ: usize = 4 << 10;
@@ -28,6 +31,8 @@ pub struct Decided {
     pub decision: Decision,
     /// The digests of the evaluated policy, separated by commas.
     pub policy: String,
+    /// The parts of the payload that the policy read, by pointer. `None` if there are too many.
+    pub payload: Option<PayloadParts>,
 }
 
 impl std::fmt::Debug for Decider {
@@ -115,6 +120,7 @@ impl Decider {
             Decided {
                 decision: decide(&failure, Err(cause), &self.bounds, journey.reach),
                 policy: digests(&self.policy.current()),
+                payload: Some(PayloadParts::new()),
             }
         })
     }
@@ -134,9 +140,11 @@ impl Decider {
             self.policy.record_failure(&policy, &failure.message_id);
         }
         let decision = decide(failure, answer(&evaluation), &self.bounds, journey.reach);
+        let reads = &evaluation.payload_reads;
         let decided = Decided {
             decision: decision.clone(),
             policy: digests(&policy),
+            payload: (reads.left_out == 0).then(|| reads.parts.clone()),
         };
         self.observers.decided(Observed {
             policy: &policy,
@@ -148,6 +156,34 @@ impl Decider {
             decision,
         });
         decided
+    }
+
+    /// The decision of this version on a failure that is remembered, as if the message could wait for any time: `Ok` if it is the policy's, `Err` if it is the fallback's because the policy breaks. `None` if the policy reads parts of the payload that are not remembered. No observer sees it.
+    pub(crate) fn decide_again(
+        &self,
+        policy: &Policy,
+        remembered: RememberedFailure,
+    ) -> Option<Result<Decision, Decision>> {
+        let RememberedFailure {
+            failure,
+            kept,
+            payload,
+        } = remembered;
+        let failure = &*failure.within_bounds();
+        let evaluation = policy.evaluate(failure, &Arc::new(Payload::recorded(payload)));
+        if !evaluation.payload_reads.unknown.is_empty() {
+            return None;
+        }
+        let reach = Reach {
+            visibility: Milliseconds(u32::MAX),
+            kept,
+            resend: Resend::Never,
+        };
+        let decision = decide(failure, answer(&evaluation), &self.bounds, reach);
+        Some(match &decision.decided_by {
+            DecidedBy::Fallback(_) => Err(decision),
+            DecidedBy::Policy | DecidedBy::Shortened(_) | DecidedBy::Bound(_) => Ok(decision),
+        })
     }
 
     /// The decision on a made-up failure, for checks at startup. No observer sees it.

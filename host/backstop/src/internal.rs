@@ -79,3 +79,10 @@ pub mod shadow {
 pub mod telemetry {
     pub use crate::telemetry::{Kind, METRICS, Metric};
 }
+
+pub mod waiting {
+    pub use crate::waiting::{
+        Count, Due, Filter, Group, MessageReport, QueueReport, Reconsider, Reconsidered, Refusal,
+        Today, Waiting, Wake, Woken,
+    };
+}

@@ -109,6 +109,7 @@ mod run;
 mod service;
 mod shadow;
 mod telemetry;
+mod waiting;
 
 pub(crate) use backstop_core::text;
 pub use backstop_core::{decision, failure};

@@ -87,13 +87,14 @@ impl Applier {
                             shared.holds.shortened(message);
                         }
                         heartbeat.release(message).await;
-                        if self.hide(shared, message, *delay).await {
+                        let decided = Some((failure, decided));
+                        if self.hide(shared, message, *delay, decided).await {
                             self.stats.retried.add(1);
                         }
                         false
                     }
                     Hold::Resend => {
-                        let envelope = hold::after(message, failure, *delay, &decided.policy);
+                        let envelope = hold::after(message, failure, *delay, decided);
                         let envelope = match is_attempt {
                             true => envelope,
                             false => envelope.without_attempt(before, failure.previous_delay),
@@ -121,16 +122,14 @@ impl Applier {
         is_removed
     }
 
-    /// Sends a message again that comes before it is due, because SQS delays a message for 15 minutes at most. This costs no attempt. Returns whether it has left the queue.
+    /// Sends a message again that comes before its envelope says that it is due, because SQS delays a message for 15 minutes at most. This costs no attempt. Returns whether it has left the queue.
     pub(super) async fn hop(
         &self,
         shared: &Arc<Shared>,
         message: &Arc<Message>,
+        envelope: &Envelope,
         heartbeat: &Heartbeat,
     ) -> bool {
-        let Some(envelope) = &message.envelope else {
-            return false;
-        };
         shared.history.skipped(message);
         self.resend(shared, message, &envelope.hopped(), None, heartbeat)
             .await
@@ -146,8 +145,9 @@ impl Applier {
         heartbeat: &Heartbeat,
     ) -> bool {
         let (now, until) = (shared.queue.now(), Instant::now() + APPLY_TIMEOUT);
+        let since = Instant::now();
         let sent = shared.holds.send_again(message, envelope, now, until).await;
-        if let Err(error) = sent {
+        if let Err(error) = &sent {
             // The send may have been retried for a while.
             let now = shared.queue.now();
             let left = Milliseconds::from_duration(envelope.due.since(now));
@@ -155,7 +155,7 @@ impl Applier {
             if !shared.holds.keeps(message, now, left) {
                 tracing::error!(%error, "a message could not be sent again before its queue would drop it: it is dead-lettered");
                 let cause = Cause {
-                    reason: &hold::unsendable(&error),
+                    reason: &hold::unsendable(error),
                     id: &message.id,
                     first_sent: message.sent,
                     decided,
@@ -164,12 +164,17 @@ impl Applier {
             }
             tracing::warn!(%error, "a message could not be sent again: it is held by visibility");
             heartbeat.release(message).await;
-            if self.hide(shared, message, left).await && envelope.hops == 0 {
+            if self.hide(shared, message, left, decided).await && envelope.hops == 0 {
                 self.stats.retried.add(1);
             }
             return false;
         }
         shared.history.sent_again(message, envelope);
+        if let Ok(hop) = sent {
+            shared
+                .waiting
+                .resent(message, envelope, since, hop, decided);
+        }
         if envelope.hops == 0 {
             self.stats.retried.add(1);
         }
@@ -178,11 +183,21 @@ impl Applier {
     }
 
     /// Delays a message until its next attempt. Returns whether that succeeded.
-    async fn hide(&self, shared: &Shared, message: &Message, delay: Milliseconds) -> bool {
+    async fn hide(
+        &self,
+        shared: &Shared,
+        message: &Message,
+        delay: Milliseconds,
+        decided: Option<(&Failure, &Decided)>,
+    ) -> bool {
         shared.holds.hidden();
         let timeout = VisibilityTimeout::rounded_up(delay.as_duration());
+        let since = Instant::now();
         match self.change_visibility(message, timeout).await {
-            Ok(()) => true,
+            Ok(()) => {
+                shared.waiting.hidden(message, since, timeout, decided);
+                true
+            }
             Err(error) => {
                 self.stats.unsettled.add(1);
                 tracing::warn!(%error, "a delay could not be set: the message is delivered again when its visibility timeout ends");

@@ -16,7 +16,7 @@ use crate::decision::{Action, Decision};
 use crate::failure::{Error, Failure, Milliseconds, random};
 use crate::hold::Journey;
 use crate::policy::Payload;
-use crate::queue::{Message, VisibilityTimeout};
+use crate::queue::{Envelope, Message, VisibilityTimeout};
 
 /// How long the return of a message is retried. After that it is delivered again when its visibility timeout ends.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -55,20 +55,33 @@ pub(super) async fn run(
 
 /// Handles a received message, unless it is not due yet or left over from before it was sent again. Returns whether it has left the queue.
 async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
+    shared.waiting.arrived(message);
     if shared.history.is_left_over(message) {
         tracing::info!("the message was sent again before: this copy is deleted");
         shared.stats.duplicates.add(1);
         return shared.applier.delete(message).await;
     }
-    let early = message.envelope.as_ref();
-    if early.is_some_and(|it| it.early_by(shared.queue.now()).is_some()) {
-        return Box::pin(shared.applier.hop(shared, message, heartbeat)).await;
+    if let Some(envelope) = early(shared, message) {
+        return Box::pin(shared.applier.hop(shared, message, &envelope, heartbeat)).await;
     }
     if shared.history.is_duplicate(message) {
         tracing::info!("another copy of the message made this attempt already");
         shared.stats.duplicates.add(1);
     }
     handle(shared, message, heartbeat).await
+}
+
+/// The envelope with which a message that was sent again is not due yet. A wake may have made it due, or due earlier.
+fn early(shared: &Shared, message: &Message) -> Option<Envelope> {
+    let (now, envelope) = (shared.queue.now(), message.envelope.as_ref()?);
+    envelope.early_by(now)?;
+    match shared.waiting.woken(envelope) {
+        None => Some((**envelope).clone()),
+        Some(due) => {
+            let woken = envelope.woken(due);
+            woken.early_by(now).map(|_| woken)
+        }
+    }
 }
 
 /// Handles one message. Returns whether it has left the queue.

@@ -25,6 +25,7 @@ use crate::decider::Decider;
 use crate::handler::Handler;
 use crate::hold::Holds;
 use crate::queue::{Queue, VisibilityTimeout};
+use crate::waiting::Waiting;
 use apply::Applier;
 use held::Held;
 use history::History;
@@ -48,6 +49,7 @@ pub struct Consumer {
     decider: Decider,
     options: Options,
     stats: Arc<Stats>,
+    waiting: Arc<Waiting>,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -73,6 +75,7 @@ struct Shared {
     holds: Holds,
     history: History,
     held: Held,
+    waiting: Arc<Waiting>,
     stats: Arc<Stats>,
     /// No new attempts.
     stop: CancellationToken,
@@ -94,8 +97,11 @@ impl Consumer {
         let decider = decider.within_retention(ready.description.retention);
         let name = name.into();
         let shadow = decider.shadow().map(|shadow| Arc::clone(shadow.counts()));
+        let stats = Arc::new(Stats::of(&name, shadow));
+        let (queue, description) = (&ready.queue, &ready.description);
         Self {
-            stats: Arc::new(Stats::of(&name, shadow)),
+            waiting: Waiting::of(&name, queue, description, &decider, &stats.requests),
+            stats,
             name,
             ready,
             handler,
@@ -107,6 +113,11 @@ impl Consumer {
     /// Its decider.
     pub(crate) fn decider(&self) -> &Decider {
         &self.decider
+    }
+
+    /// Its messages that wait, readable while it runs.
+    pub fn waiting(&self) -> Arc<Waiting> {
+        Arc::clone(&self.waiting)
     }
 
     /// Its counts, readable while it runs.
@@ -123,6 +134,7 @@ impl Consumer {
             decider,
             options,
             stats,
+            waiting,
         } = self;
         let stop = stop.child_token();
         let abort = CancellationToken::new();
@@ -142,6 +154,7 @@ impl Consumer {
         let applier = Applier::start(&ready, linger, Arc::clone(&stats));
         let shared = Arc::new(Shared {
             held: Held::of(&name),
+            waiting,
             name,
             visibility,
             fifo: ready.description.fifo,

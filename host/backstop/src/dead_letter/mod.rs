@@ -212,6 +212,7 @@ mod tests {
         let decided = Decided {
             decision,
             policy: "sha256:00".to_owned(),
+            payload: None,
         };
         let cause = Cause {
             reason,

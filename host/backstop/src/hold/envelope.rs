@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use crate::decider::Decided;
 use crate::decision::LONGEST_DELAY;
 use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp};
 use crate::queue::{Attribute, Envelope, MAX_ATTRIBUTES, Message, Outgoing};
+use crate::waiting::{CARRIED_BYTES, carried};
 
 /// The attribute's name.
 pub const ENVELOPE: &str = "BackstopEnvelope";
@@ -23,7 +25,7 @@ pub(crate) fn after(
     message: &Message,
     failure: &Failure,
     delay: Milliseconds,
-    policy: &str,
+    decided: &Decided,
 ) -> Envelope {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
     let short = |text: &str| text.len() <= TEXT_BYTES && text.chars().all(is_plain);
@@ -36,10 +38,13 @@ pub(crate) fn after(
         delay,
         due: failure.failed_at.plus(delay.as_duration()),
         hops: 0,
-        policy: Some(policy)
+        policy: Some(decided.policy.as_str())
             .filter(|it| short(it))
             .unwrap_or_default()
             .into(),
+        code: carried(&failure.error.code).into_owned(),
+        class: carried(&decided.decision.class.to_string()).into_owned(),
+        failed: None,
     }
 }
 
@@ -75,7 +80,9 @@ fn parse(text: &str, now: Timestamp) -> Option<Envelope> {
         && envelope.attempts <= MOST
         && envelope.hops <= MOST
         && envelope.due <= latest
-        && envelope.sent <= latest;
+        && envelope.sent <= latest
+        && envelope.code.len() <= CARRIED_BYTES
+        && envelope.class.len() <= CARRIED_BYTES;
     is_possible.then_some(envelope)
 }
 
@@ -106,6 +113,7 @@ pub(crate) fn has_room(message: &Message, max_message_bytes: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::{Action, DecidedBy, Decision, ErrorClass, Hold};
     use crate::queue::ReceiptHandle;
     use backstop_core::examples::ordinary_failure;
     use std::num::NonZeroU32;
@@ -138,6 +146,21 @@ mod tests {
         }
     }
 
+    fn decided(policy: &str) -> Decided {
+        Decided {
+            decision: Decision {
+                class: ErrorClass::Transient,
+                action: Action::Retry {
+                    delay: Milliseconds(1),
+                },
+                decided_by: DecidedBy::Policy,
+                hold: Hold::Resend,
+            },
+            policy: policy.to_owned(),
+            payload: None,
+        }
+    }
+
     /// What SQS delivers of a message that was sent.
     fn delivered(sent: Outgoing, id: &str, now: Timestamp) -> Message {
         Message {
@@ -159,7 +182,7 @@ mod tests {
     fn a_message_that_was_sent_again_is_the_one_that_it_was() {
         let (original, now) = (message(), Timestamp(10_000));
         let delay = Milliseconds(60_000);
-        let envelope = after(&original, &failure(3, now), delay, "sha256:ab");
+        let envelope = after(&original, &failure(3, now), delay, &decided("sha256:ab"));
         let sent = seal(&envelope, &original, delay.as_duration());
         assert_eq!(sent.attributes.len(), 2);
 
@@ -182,7 +205,7 @@ mod tests {
     #[test]
     fn an_envelope_with_impossible_values_is_none() {
         let now = Timestamp(10_000);
-        let good = after(&message(), &failure(1, now), Milliseconds(1), "");
+        let good = after(&message(), &failure(1, now), Milliseconds(1), &decided(""));
         let text = |envelope: &Envelope| serde_json::to_string(envelope).unwrap();
         let forged = [
             text(&Envelope {
@@ -235,6 +258,9 @@ mod tests {
             due: Timestamp(u64::MAX),
             hops: u32::MAX,
             policy: "p".repeat(TEXT_BYTES),
+            code: "c".repeat(CARRIED_BYTES),
+            class: "c".repeat(CARRIED_BYTES),
+            failed: Some(Timestamp(u64::MAX)),
         };
         let message = message();
         let grown = seal(&largest, &message, Duration::ZERO).size() - message.size();

@@ -72,6 +72,11 @@ pub(crate) fn unsendable(error: &impl std::fmt::Display) -> String {
     format!("it can't be sent again, and its queue would drop it before its next attempt: {error}")
 }
 
+/// How long one hop takes at most. The queue must not drop a message before it becomes visible.
+pub(crate) fn longest_hop(queue: &Description) -> Duration {
+    LONGEST_SEND_DELAY.min(queue.retention.as_duration() / 2)
+}
+
 /// Holds the messages of one queue.
 pub(crate) struct Holds {
     mode: HoldMode,
@@ -103,8 +108,7 @@ impl Holds {
             mode: mode.of(description),
             name: short_name(queue.url()).to_owned(),
             max_message_bytes: description.max_message_bytes,
-            // The queue must not drop a message before it becomes visible.
-            longest_hop: LONGEST_SEND_DELAY.min(description.retention.as_duration() / 2),
+            longest_hop: longest_hop(description),
             bounds: Bounds {
                 retention: Some(description.retention),
                 ..Bounds::default()
@@ -186,14 +190,14 @@ impl Holds {
         }
     }
 
-    /// Sends a message again that waits until its envelope's due time. It may be deleted once this succeeds.
+    /// Sends a message again that waits until its envelope's due time. It may be deleted once this succeeds. Returns how long its hop takes.
     pub(crate) async fn send_again(
         &self,
         message: &Message,
         envelope: &Envelope,
         now: Timestamp,
         until: Instant,
-    ) -> Result<(), SubmitError> {
+    ) -> Result<Duration, SubmitError> {
         let left = envelope.due.since(now).min(self.longest_hop);
         self.sends
             .send(envelope::seal(envelope, message, left), until)
@@ -202,6 +206,6 @@ impl Holds {
         if envelope.hops > 0 {
             self.hops.increment(1);
         }
-        Ok(())
+        Ok(left)
     }
 }

@@ -96,7 +96,7 @@ impl<'a> Delivered<'a> {
         let (queue, holds) = (&self.queue.queue, &self.queue.holds);
         let sent = holds.send_again(self.message, envelope, queue.now(), self.until);
         let error = match timeout_at(self.until, sent).await {
-            Ok(Ok(())) => return self.done().await,
+            Ok(Ok(_)) => return self.done().await,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),
         };

@@ -54,6 +54,7 @@ fn decided() -> Decided {
             hold: Default::default(),
         },
         policy: "sha256:00".to_owned(),
+        payload: None,
     }
 }
 

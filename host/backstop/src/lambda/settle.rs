@@ -127,7 +127,7 @@ impl RetryHandler {
                     let hold = decided.decision.hold;
                     tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, %delay, left = %Milliseconds::from_duration(wait), by = hold.as_str(), "hold");
                     if hold == Hold::Resend {
-                        let envelope = hold::after(message, &failure, *delay, &decided.policy);
+                        let envelope = hold::after(message, &failure, *delay, &decided);
                         let cause = Cause {
                             reason: "",
                             id: &event.id,

@@ -179,6 +179,50 @@ impl BatchedSends {
     }
 }
 
+/// Batches changes that make messages visible at given times.
+pub(crate) struct BatchedWakes(Batcher<(ReceiptHandle, Instant)>);
+
+impl Entry for (ReceiptHandle, Instant) {
+    const CONCURRENT: usize = SMALL_BATCHES;
+
+    fn size(&self) -> usize {
+        self.0.0.len()
+    }
+}
+
+impl BatchedWakes {
+    /// Starts the batcher, which ends when this is dropped.
+    pub(crate) fn start(queue: &Arc<dyn Queue>, requests: &Arc<Requests>) -> Self {
+        let request = wakes(Arc::clone(queue), Arc::clone(requests));
+        Self(Batcher::start(PROMPT, request))
+    }
+
+    /// Makes a message visible at this time, or earlier by less than a second, however long the requests take. Retries until `until`.
+    pub(crate) async fn make_visible_at(
+        &self,
+        handle: ReceiptHandle,
+        at: Instant,
+        until: Instant,
+    ) -> Result<(), SubmitError> {
+        self.0.submit((handle, at), until).await
+    }
+}
+
+fn wakes(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<(ReceiptHandle, Instant)> {
+    Arc::new(move |wakes| {
+        let queue = Arc::clone(&queue);
+        requests.changes.add(1);
+        let now = Instant::now();
+        let left = |(handle, at): (ReceiptHandle, Instant)| {
+            let seconds = at.saturating_duration_since(now).as_secs();
+            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+            (handle, VisibilityTimeout::from_seconds(seconds))
+        };
+        let changes: Vec<_> = wakes.into_iter().map(left).collect();
+        Box::pin(async move { queue.change_visibility(&changes).await })
+    })
+}
+
 fn deletes(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<ReceiptHandle> {
     Arc::new(move |handles| {
         let queue = Arc::clone(&queue);

@@ -34,6 +34,15 @@ pub struct Envelope {
     /// The digests of the policy that decided about its last failure, separated by commas.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy: String,
+    /// The code of its last error, or a part of its digest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// The class of its last error, or a part of its digest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub class: String,
+    /// When its last attempt failed, if that is not the delay before its due time because it was woken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Timestamp>,
 }
 
 impl Envelope {
@@ -46,9 +55,25 @@ impl Envelope {
     /// The envelope of a message whose last receive was no attempt: `before` attempts failed, and `delay` was the delay after the last of them.
     pub(crate) fn without_attempt(self, before: u32, delay: Option<Milliseconds>) -> Self {
         Self {
+            failed: Some(self.failed_at()),
             attempts: before,
             delay: delay.unwrap_or_default(),
             ..self
+        }
+    }
+
+    /// When its last attempt failed.
+    pub(crate) fn failed_at(&self) -> Timestamp {
+        let failed = self.due.0.saturating_sub(self.delay.0.into());
+        self.failed.unwrap_or(Timestamp(failed))
+    }
+
+    /// The envelope of a message that is due earlier than it was.
+    pub(crate) fn woken(&self, due: Timestamp) -> Self {
+        Self {
+            failed: Some(self.failed_at()),
+            due,
+            ..self.clone()
         }
     }
 

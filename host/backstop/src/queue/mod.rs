@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub(crate) use batched::{Batched, BatchedSends, Count, Requests};
+pub(crate) use batched::{Batched, BatchedSends, BatchedWakes, Count, Requests};
 pub(crate) use batcher::SubmitError;
 pub use connections::Connections;
 pub use envelope::Envelope;

@@ -1,0 +1,188 @@
+//! Which of the waiting messages are meant.
+
+use std::borrow::Cow;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::failure::Timestamp;
+use crate::text::cut;
+
+/// The longest code that is remembered, in bytes. A longer one is cut.
+pub(super) const CODE_BYTES: usize = 256;
+
+/// The longest code or class that an envelope carries as it is, in bytes.
+pub(crate) const CARRIED_BYTES: usize = 48;
+
+/// Some of the waiting messages: those that match each list that is not empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct Filter {
+    /// Messages that failed with one of these error codes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub code: Vec<String>,
+    /// Messages whose failure has one of these classes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub class: Vec<String>,
+    /// Messages with this number of failed attempts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempt: Vec<NonZeroU32>,
+    /// The messages with these ids.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub id: Vec<String>,
+    /// Messages that are due after this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_after: Option<Timestamp>,
+}
+
+/// What a filter can go by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) code: &'a str,
+    pub(super) class: &'a str,
+    pub(super) attempt: u32,
+    pub(super) due: Timestamp,
+}
+
+impl Filter {
+    /// Whether every message matches.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a message matches, apart from its id.
+    pub(super) fn matches(&self, seen: Seen<'_>) -> bool {
+        let has = |wanted: &[String], value: &str| {
+            wanted.is_empty() || wanted.iter().any(|it| is_same(it, value))
+        };
+        has(&self.code, seen.code)
+            && has(&self.class, seen.class)
+            && (self.attempt.is_empty() || self.attempt.iter().any(|it| it.get() == seen.attempt))
+            && self.due_after.is_none_or(|after| seen.due > after)
+    }
+
+    /// Whether the message with this id matches.
+    pub(super) fn names(&self, id: impl FnOnce() -> String) -> bool {
+        self.id.is_empty() || self.id.contains(&id())
+    }
+}
+
+/// Whether the code or class of a message is the wanted one. The message may have it as it is, cut, or as an envelope carries it.
+fn is_same(wanted: &str, value: &str) -> bool {
+    wanted == value || remembered(wanted) == value || carried(wanted) == value
+}
+
+/// A code as it is remembered.
+pub(super) fn remembered(code: &str) -> Cow<'_, str> {
+    match code.len() > CODE_BYTES {
+        true => {
+            let mut text = code.to_owned();
+            cut(&mut text, CODE_BYTES);
+            Cow::Owned(text)
+        }
+        false => Cow::Borrowed(code),
+    }
+}
+
+/// A code or class as an envelope carries it: one that is long, or that JSON has to escape, as a part of its digest.
+pub(crate) fn carried(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
+    match text.len() <= CARRIED_BYTES && text.chars().all(is_plain) {
+        true => Cow::Borrowed(text),
+        false => {
+            let digest = hex::encode(Sha256::digest(text));
+            Cow::Owned(format!("sha256:{}", digest.get(..32).unwrap_or_default()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: Seen<'_> = Seen {
+        code: "HTTP 503",
+        class: "transient",
+        attempt: 3,
+        due: Timestamp(1_000),
+    };
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|it| (*it).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_message_matches_if_it_matches_every_list() {
+        let attempt = |it| vec![NonZeroU32::new(it).unwrap()];
+        for (filter, matches) in [
+            (Filter::default(), true),
+            (
+                Filter {
+                    code: texts(&["HTTP 500", "HTTP 503"]),
+                    ..Filter::default()
+                },
+                true,
+            ),
+            (
+                Filter {
+                    code: texts(&["HTTP 50", "http 503"]),
+                    ..Filter::default()
+                },
+                false,
+            ),
+            (
+                Filter {
+                    code: texts(&["HTTP 503"]),
+                    class: texts(&["throttled"]),
+                    ..Filter::default()
+                },
+                false,
+            ),
+            (
+                Filter {
+                    attempt: attempt(3),
+                    due_after: Some(Timestamp(999)),
+                    ..Filter::default()
+                },
+                true,
+            ),
+            (
+                Filter {
+                    attempt: attempt(4),
+                    ..Filter::default()
+                },
+                false,
+            ),
+            (
+                Filter {
+                    due_after: Some(Timestamp(1_000)),
+                    ..Filter::default()
+                },
+                false,
+            ),
+        ] {
+            assert_eq!(filter.matches(SEEN), matches, "{filter:?}");
+        }
+        let named = Filter {
+            id: texts(&["m-1"]),
+            ..Filter::default()
+        };
+        assert!(named.names(|| "m-1".to_owned()) && !named.names(|| "m-2".to_owned()));
+    }
+
+    #[test]
+    fn a_long_or_odd_code_is_found_however_it_is_kept() {
+        for code in ["x".repeat(4_096), "é\"\u{1b}[2J".to_owned()] {
+            let filter = Filter {
+                code: vec![code.clone()],
+                ..Filter::default()
+            };
+            let (cut, carried) = (remembered(&code), carried(&code));
+            assert!(carried.len() <= CARRIED_BYTES && cut.len() <= CODE_BYTES);
+            for code in [&*cut, &*carried] {
+                assert!(filter.matches(Seen { code, ..SEEN }), "{code}");
+            }
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! The waiting messages that a host remembers, bounded in number and bytes. A message leaves when it becomes visible.
+//!
+//! Times are milliseconds on a clock that only moves forward: a change of the system clock must not delay a message.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem::size_of;
+
+use slab::Slab;
+
+use super::names::{Name, Names};
+use crate::decision::Hold;
+use crate::failure::Milliseconds;
+
+/// A minute in milliseconds: how exactly the times of messages that are not remembered are kept.
+const MINUTE: i64 = 60_000;
+
+/// The most messages that leave at one time while another one comes: the lock is held for a short time.
+const LEAVE_AT_ONCE: usize = 256;
+
+/// The bytes of a remembered message besides its own: its slot, and its entries in the order of time and in the index by key.
+const COST: usize = size_of::<Slot>() + 24 + 36 + 16;
+
+/// How much is remembered of one queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// The most messages.
+    pub(super) messages: usize,
+    /// The most bytes, about.
+    pub(super) bytes: usize,
+}
+
+/// Identifies a message: a hash that others can't foresee.
+pub(super) type Key = u64;
+
+/// A remembered message.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    /// What [`pack`](super::packed::pack) wrote.
+    pub(super) packed: Box<[u8]>,
+    pub(super) key: Key,
+    /// When the message, or this copy of it, becomes visible.
+    pub(super) ends: i64,
+    /// When its next attempt is due: later than `ends` if it is then sent again.
+    pub(super) due: i64,
+    /// When its last attempt failed.
+    pub(super) failed: i64,
+    /// The delay that was decided then.
+    pub(super) delay: Milliseconds,
+    /// Its failed attempts.
+    pub(super) attempt: u32,
+    pub(super) code: Name,
+    pub(super) class: Name,
+    pub(super) policy: Name,
+    /// Tells this message from an earlier one in the same place.
+    pub(super) serial: u32,
+    /// The last reconsideration that decided about it again.
+    pub(super) reconsidered: u32,
+    pub(super) hold: Hold,
+}
+
+/// A message to remember.
+#[derive(Debug)]
+pub(super) struct New<'a> {
+    pub(super) packed: Box<[u8]>,
+    pub(super) key: Key,
+    pub(super) ends: i64,
+    pub(super) due: i64,
+    pub(super) failed: i64,
+    pub(super) delay: Milliseconds,
+    pub(super) attempt: u32,
+    pub(super) code: &'a str,
+    pub(super) class: &'a str,
+    pub(super) policy: &'a str,
+    pub(super) hold: Hold,
+}
+
+/// Where a message is remembered. It is no longer valid once the message has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct At {
+    slot: u32,
+    serial: u32,
+}
+
+/// The remembered messages of one queue.
+#[derive(Debug)]
+pub(super) struct Memory {
+    limits: Limits,
+    slots: Slab<Slot>,
+    by_key: HashMap<Key, u32>,
+    by_end: BTreeSet<(i64, u32)>,
+    names: Names,
+    packed_bytes: usize,
+    serial: u32,
+    /// The messages that wait and are not remembered, by the minute in which they become visible.
+    not_remembered: BTreeMap<i64, u64>,
+}
+
+impl Memory {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            slots: Slab::new(),
+            by_key: HashMap::new(),
+            by_end: BTreeSet::new(),
+            names: Names::default(),
+            packed_bytes: 0,
+            serial: 0,
+            not_remembered: BTreeMap::new(),
+        }
+    }
+
+    /// Remembers a message, instead of what was remembered of it. If there are too many, the ones that become visible last are not remembered.
+    pub(super) fn add(&mut self, new: New<'_>, now: i64) {
+        self.expire(now, LEAVE_AT_ONCE);
+        self.forget(new.key);
+        self.serial = self.serial.wrapping_add(1);
+        self.packed_bytes += new.packed.len();
+        let slot = Slot {
+            packed: new.packed,
+            key: new.key,
+            ends: new.ends,
+            due: new.due,
+            failed: new.failed,
+            delay: new.delay,
+            attempt: new.attempt,
+            code: self.names.add(new.code),
+            class: self.names.add(new.class),
+            policy: self.names.add(new.policy),
+            serial: self.serial,
+            reconsidered: 0,
+            hold: new.hold,
+        };
+        let number = u32::try_from(self.slots.insert(slot)).unwrap_or(u32::MAX);
+        self.by_key.insert(new.key, number);
+        self.by_end.insert((new.ends, number));
+        while self.slots.len() > self.limits.messages || self.bytes() > self.limits.bytes {
+            let Some((ends, number)) = self.by_end.last().copied() else {
+                return;
+            };
+            self.remove(number);
+            *self
+                .not_remembered
+                .entry(ends.div_euclid(MINUTE))
+                .or_default() += 1;
+        }
+    }
+
+    /// Forgets the message with this key, if it is remembered.
+    pub(super) fn forget(&mut self, key: Key) {
+        if let Some(number) = self.by_key.get(&key).copied() {
+            self.remove(number);
+        }
+    }
+
+    /// Forgets this message, if it is still remembered.
+    pub(super) fn forget_at(&mut self, at: At) {
+        if self.get(at).is_some() {
+            self.remove(at.slot);
+        }
+    }
+
+    /// Forgets at most this number of messages that have become visible.
+    pub(super) fn expire(&mut self, now: i64, most: usize) {
+        for _ in 0..most {
+            match self.by_end.first().copied() {
+                Some((ends, number)) if ends <= now => self.remove(number),
+                Some(_) | None => break,
+            }
+        }
+        let minute = now.div_euclid(MINUTE);
+        while let Some(first) = self.not_remembered.first_entry()
+            && *first.key() < minute
+        {
+            first.remove();
+        }
+    }
+
+    /// The messages in the order in which they become visible.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (At, &Slot)> {
+        self.by_end.iter().filter_map(|(_, number)| {
+            let slot = self.slots.get(*number as usize)?;
+            let at = At {
+                slot: *number,
+                serial: slot.serial,
+            };
+            Some((at, slot))
+        })
+    }
+
+    /// The message, if it is still remembered.
+    pub(super) fn get(&self, at: At) -> Option<&Slot> {
+        let slot = self.slots.get(at.slot as usize)?;
+        (slot.serial == at.serial).then_some(slot)
+    }
+
+    /// A message that was held by visibility becomes visible at another time.
+    pub(super) fn set_end(&mut self, at: At, ends: i64) {
+        let Some(slot) = self.slots.get_mut(at.slot as usize) else {
+            return;
+        };
+        if slot.serial == at.serial {
+            self.by_end.remove(&(slot.ends, at.slot));
+            self.by_end.insert((ends, at.slot));
+            (slot.ends, slot.due) = (ends, ends);
+        }
+    }
+
+    /// Changes the time at which a message that is sent again will be attempted.
+    pub(super) fn set_due(&mut self, at: At, due: i64) {
+        self.change(at, |slot| slot.due = due);
+    }
+
+    /// Notes which reconsideration decided about a message again.
+    pub(super) fn set_reconsidered(&mut self, at: At, number: u32) {
+        self.change(at, |slot| slot.reconsidered = number);
+    }
+
+    fn change(&mut self, at: At, change: impl FnOnce(&mut Slot)) {
+        if let Some(slot) = self.slots.get_mut(at.slot as usize)
+            && slot.serial == at.serial
+        {
+            change(slot);
+        }
+    }
+
+    /// The text of a code, a class or a policy.
+    pub(super) fn text(&self, name: Name) -> &str {
+        self.names.text(name)
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many messages wait and are not remembered because of the limits, to the minute.
+    pub(super) fn not_remembered(&self) -> u64 {
+        self.not_remembered.values().sum()
+    }
+
+    /// The memory that all of it takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.packed_bytes + self.slots.len() * COST + self.names.bytes()
+    }
+
+    fn remove(&mut self, number: u32) {
+        let Some(slot) = self.slots.try_remove(number as usize) else {
+            return;
+        };
+        self.by_end.remove(&(slot.ends, number));
+        if self.by_key.get(&slot.key) == Some(&number) {
+            self.by_key.remove(&slot.key);
+        }
+        self.packed_bytes -= slot.packed.len();
+        for name in [slot.code, slot.class, slot.policy] {
+            self.names.remove(name);
+        }
+        if self.slots.is_empty() {
+            // A wave of failures is over: its memory is returned.
+            self.slots.shrink_to_fit();
+            self.by_key.shrink_to_fit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LARGE: Limits = Limits {
+        messages: 1_000,
+        bytes: 1 << 20,
+    };
+
+    fn new(key: Key, ends: i64) -> New<'static> {
+        New {
+            packed: vec![0; 10].into(),
+            key,
+            ends,
+            due: ends,
+            failed: 0,
+            delay: Milliseconds(0),
+            attempt: 1,
+            code: "HTTP 503",
+            class: "transient",
+            policy: "sha256:00",
+            hold: Hold::Visibility,
+        }
+    }
+
+    fn keys(memory: &Memory) -> Vec<Key> {
+        memory.iter().map(|(_, slot)| slot.key).collect()
+    }
+
+    #[test]
+    fn messages_leave_when_they_become_visible() {
+        let mut memory = Memory::new(LARGE);
+        for (key, ends) in [(1, 300), (2, 100), (3, 200)] {
+            memory.add(new(key, ends), 0);
+        }
+        assert_eq!(keys(&memory), [2, 3, 1]);
+        memory.expire(200, usize::MAX);
+        assert_eq!(keys(&memory), [1]);
+        let at = memory.iter().next().unwrap().0;
+        memory.forget(1);
+        assert!(memory.get(at).is_none());
+        // The same place, another message.
+        memory.add(new(4, 500), 200);
+        assert!(memory.get(at).is_none());
+        memory.set_end(at, 900);
+        memory.forget_at(at);
+        assert_eq!(memory.iter().next().unwrap().1.ends, 500);
+        memory.expire(500, usize::MAX);
+        assert_eq!((memory.len(), memory.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_message_that_is_remembered_again_replaces_itself() {
+        let mut memory = Memory::new(LARGE);
+        memory.add(new(1, 100), 0);
+        memory.add(new(1, 50), 0);
+        assert_eq!((memory.len(), memory.by_end.len()), (1, 1));
+        assert_eq!(memory.iter().next().unwrap().1.ends, 50);
+    }
+
+    #[test]
+    fn beyond_the_limits_the_messages_that_come_last_are_counted_instead() {
+        let mut memory = Memory::new(Limits {
+            messages: 2,
+            ..LARGE
+        });
+        for (key, ends) in [
+            (1, 3 * MINUTE),
+            (2, MINUTE),
+            (3, 2 * MINUTE),
+            (4, 9 * MINUTE),
+        ] {
+            memory.add(new(key, ends), 0);
+        }
+        assert_eq!((keys(&memory), memory.not_remembered()), (vec![2, 3], 2));
+        // They are no longer counted once they have become visible.
+        memory.expire(5 * MINUTE, usize::MAX);
+        assert_eq!((memory.len(), memory.not_remembered()), (0, 1));
+        memory.expire(10 * MINUTE, usize::MAX);
+        assert_eq!(memory.not_remembered(), 0);
+
+        let mut memory = Memory::new(Limits {
+            bytes: 10_000,
+            ..LARGE
+        });
+        for key in 0..100 {
+            // Each with a code of its own: those count too.
+            let code = format!("{key:>250}");
+            let new = New {
+                code: &code,
+                ..new(key, 1_000)
+            };
+            memory.add(new, 0);
+            assert!(memory.bytes() <= 10_000);
+        }
+        let (kept, left_out) = (memory.len() as u64, memory.not_remembered());
+        assert!((5..50).contains(&kept), "{kept}");
+        assert_eq!(kept + left_out, 100);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_the_index_and_the_bytes_agree_with_the_messages(
+            steps in proptest::collection::vec((0_u8..5, 0_u64..8, 0_i64..40), 0..80)
+        ) {
+            let mut memory = Memory::new(Limits { messages: 5, ..LARGE });
+            let mut now = 0;
+            for (step, key, ends) in steps {
+                match step {
+                    0 | 1 => memory.add(new(key, now + ends), now),
+                    2 => memory.forget(key),
+                    3 => {
+                        let first = memory.iter().next().map(|(at, _)| at);
+                        if let Some(at) = first {
+                            memory.set_end(at, now + ends);
+                        }
+                    }
+                    _ => {
+                        now += ends / 4;
+                        memory.expire(now, usize::MAX);
+                        prop_assert!(memory.iter().all(|(_, slot)| slot.ends > now));
+                    }
+                }
+                prop_assert!(memory.len() <= 5);
+                prop_assert_eq!(memory.iter().count(), memory.len());
+                prop_assert_eq!(memory.by_end.len(), memory.len());
+                prop_assert_eq!(memory.by_key.len(), memory.len());
+                prop_assert!(memory.iter().map(|(_, slot)| slot.ends).is_sorted());
+                prop_assert_eq!(memory.packed_bytes, 10 * memory.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! What waits, for people and programs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::Waiting;
+use super::filter::Filter;
+use super::memory::{Memory, Slot};
+use super::packed::Packed;
+use super::reconsider::Today;
+use crate::decision::Hold;
+use crate::failure::{Error, Milliseconds, Timestamp};
+
+/// The most groups, attempts and policies that a report lists. The rest is counted.
+const LISTED: usize = 200;
+
+/// The most bars of a histogram.
+const BARS: i64 = 24;
+
+/// The widths of a histogram's bars, in milliseconds. Each is a multiple of the one before, so that two histograms can be added.
+const STEPS: [i64; 12] = [
+    1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000, 10_800_000, 21_600_000,
+    43_200_000, 86_400_000,
+];
+
+/// How long the queue's own number may take.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The messages of a queue that wait, as one host remembers them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct QueueReport {
+    /// The queue's name in the configuration.
+    pub queue: String,
+    /// Since when the host remembers: its start. It knows nothing of messages that it did not see fail since then.
+    pub since: Timestamp,
+    /// The messages that wait and match.
+    pub waiting: u64,
+    /// Of these, the ones that are held by being sent again.
+    pub resent: u64,
+    /// Messages that wait and are not remembered because there are too many, to the minute. No filter applies to them.
+    pub not_remembered: u64,
+    /// About how many messages of the queue are invisible, by the queue's own count: those of other hosts and those being handled too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<u64>,
+    /// Wakes that may still meet messages that are sent again.
+    pub wakes: u64,
+    /// The messages by code and class, the most first.
+    pub groups: Vec<Group>,
+    /// The messages by failed attempts.
+    pub attempts: Vec<Count<u32>>,
+    /// The messages by the digests of the policy that decided.
+    pub policies: Vec<Count<String>>,
+    /// The messages whose group, attempt or policy is not listed because there are too many different ones.
+    pub unlisted: u64,
+    /// The messages by due time.
+    pub due: Due,
+}
+
+/// The messages with one code and one class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Group {
+    /// The error's code. Long ones are cut, or are a digest if the message has been sent again.
+    pub code: String,
+    /// The class.
+    pub class: String,
+    /// How many.
+    pub count: u64,
+    /// When the first of them is due.
+    pub next: Timestamp,
+    /// When the last of them is due.
+    pub last: Timestamp,
+}
+
+/// How many messages have a value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Count<T> {
+    /// The value.
+    pub value: T,
+    /// How many.
+    pub count: u64,
+}
+
+/// A histogram of due times.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Due {
+    /// Where the first bar begins: the time of the report.
+    pub from: Timestamp,
+    /// The width of each bar, in milliseconds.
+    pub step: Milliseconds,
+    /// The messages in each bar.
+    pub counts: Vec<u64>,
+}
+
+/// What a host remembers of one message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MessageReport {
+    /// The queue's name in the configuration.
+    pub queue: String,
+    /// The message's id when it was first sent.
+    pub id: String,
+    /// How it is held.
+    pub hold: Hold,
+    /// When its next attempt is due.
+    pub due: Timestamp,
+    /// When it becomes visible: earlier than it is due if it is then sent again.
+    pub visible: Timestamp,
+    /// When it was first sent.
+    pub sent: Timestamp,
+    /// Its failed attempts.
+    pub attempt: u32,
+    /// When the last one failed.
+    pub failed_at: Timestamp,
+    /// The error's code.
+    pub code: String,
+    /// The error, if it is remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+    /// Its class.
+    pub class: String,
+    /// The digests of the policy that decided.
+    pub policy: String,
+    /// What the active version would decide.
+    pub today: Today,
+}
+
+impl Waiting {
+    /// Its queue's name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What waits of the messages that match.
+    pub async fn report(&self, filter: &Filter) -> QueueReport {
+        let described = timeout(DESCRIBE_TIMEOUT, self.queue.describe()).await;
+        let in_flight = described.ok().and_then(Result::ok);
+        QueueReport {
+            in_flight: in_flight.and_then(|it| it.in_flight).map(|it| it as u64),
+            ..self.remembered(filter)
+        }
+    }
+
+    /// Like [`Waiting::report`], without the queue's own count.
+    pub(super) fn remembered(&self, filter: &Filter) -> QueueReport {
+        let now = self.now();
+        let wakes = self.rules().len(self.queue.now()) as u64;
+        let mut memory = self.memory();
+        memory.expire(now, usize::MAX);
+        let mut tally = Tally::default();
+        let matching = memory.iter().map(|(_, slot)| slot);
+        let matching = matching.filter(|slot| {
+            filter.matches(self.seen(&memory, slot, now)) && filter.names(|| super::wake::id(slot))
+        });
+        for slot in matching {
+            tally.add(&memory, slot);
+        }
+        let time = |at| self.timestamp(at, now);
+        let mut groups: Vec<_> = tally.groups.into_iter().collect();
+        groups.sort_by(|(_, one), (_, other)| other.count.cmp(&one.count));
+        let groups = groups.into_iter().map(|((code, class), sum)| Group {
+            code: code.to_owned(),
+            class: class.to_owned(),
+            count: sum.count,
+            next: time(sum.next),
+            last: time(sum.last),
+        });
+        QueueReport {
+            queue: self.name.clone(),
+            since: self.since,
+            waiting: tally.waiting,
+            resent: tally.resent,
+            not_remembered: memory.not_remembered(),
+            in_flight: None,
+            wakes,
+            groups: groups.collect(),
+            attempts: counts(tally.attempts, |attempt| attempt),
+            policies: counts(tally.policies, str::to_owned),
+            unlisted: tally.unlisted,
+            due: histogram(&tally.dues, now, time(now)),
+        }
+    }
+
+    /// What is remembered of the message with this id: nothing if it does not wait, and more than one thing if copies of it do.
+    pub fn message(&self, id: &str) -> Vec<MessageReport> {
+        let now = self.now();
+        let found: Vec<_> = {
+            let mut memory = self.memory();
+            memory.expire(now, usize::MAX);
+            let slots = memory.iter().map(|(_, slot)| slot);
+            let slots = slots.filter(|slot| super::wake::id(slot) == id);
+            slots
+                .map(|slot| {
+                    let text = |name| memory.text(name).to_owned();
+                    let texts = (text(slot.code), text(slot.class), text(slot.policy));
+                    (slot.clone(), texts)
+                })
+                .collect()
+        };
+        let report = |(slot, (code, class, policy)): (Slot, (String, String, String))| {
+            let time = |at| self.timestamp(at, now);
+            let packed = Packed::read(&slot.packed)?;
+            let failure = self.failure(&slot.packed, slot.attempt);
+            let error = failure.map(|it| it.failure.error);
+            Some(MessageReport {
+                queue: self.name.clone(),
+                id: packed.id(),
+                hold: slot.hold,
+                due: time(slot.due),
+                visible: time(slot.ends),
+                sent: packed.sent(),
+                attempt: slot.attempt,
+                failed_at: time(slot.failed),
+                code: error.as_ref().map_or(code, |error| error.code.clone()),
+                error,
+                class,
+                policy,
+                today: self.today(&slot.packed, slot.attempt),
+            })
+        };
+        found.into_iter().filter_map(report).collect()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    count: u64,
+    next: i64,
+    last: i64,
+}
+
+#[derive(Debug, Default)]
+struct Tally<'a> {
+    waiting: u64,
+    resent: u64,
+    groups: BTreeMap<(&'a str, &'a str), Sum>,
+    attempts: BTreeMap<u32, u64>,
+    policies: BTreeMap<&'a str, u64>,
+    unlisted: u64,
+    dues: Vec<i64>,
+}
+
+impl<'a> Tally<'a> {
+    fn add(&mut self, memory: &'a Memory, slot: &Slot) {
+        self.waiting += 1;
+        self.resent += u64::from(slot.hold == Hold::Resend);
+        self.dues.push(slot.due);
+        let group = (memory.text(slot.code), memory.text(slot.class));
+        let of_group = Sum {
+            count: 0,
+            next: slot.due,
+            last: slot.due,
+        };
+        let listed = entry(&mut self.groups, group, of_group).map(|sum| {
+            sum.count += 1;
+            sum.next = sum.next.min(slot.due);
+            sum.last = sum.last.max(slot.due);
+        });
+        let listed = [
+            listed,
+            entry(&mut self.attempts, slot.attempt, 0).map(|count| *count += 1),
+            entry(&mut self.policies, memory.text(slot.policy), 0).map(|count| *count += 1),
+        ];
+        self.unlisted += u64::from(listed.contains(&None));
+    }
+}
+
+/// The value of a key, if it is among the first [`LISTED`].
+fn entry<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, first: V) -> Option<&mut V> {
+    let has_room = map.len() < LISTED || map.contains_key(&key);
+    has_room.then(|| map.entry(key).or_insert(first))
+}
+
+fn counts<K, T>(counts: BTreeMap<K, u64>, value: impl Fn(K) -> T) -> Vec<Count<T>> {
+    let counts = counts.into_iter();
+    counts
+        .map(|(key, count)| Count {
+            value: value(key),
+            count,
+        })
+        .collect()
+}
+
+/// The histogram with the narrowest bars that reaches the last due time.
+fn histogram(dues: &[i64], now: i64, from: Timestamp) -> Due {
+    let after = |due: &i64| due.saturating_sub(now).max(0);
+    let last = dues.iter().map(after).max().unwrap_or_default();
+    let fits = |step: &&i64| last / **step < BARS;
+    let step = STEPS.iter().find(fits).copied().unwrap_or(86_400_000);
+    let mut counts = Vec::new();
+    for due in dues {
+        let bar = usize::try_from(after(due) / step).unwrap_or_default();
+        if counts.len() <= bar {
+            counts.resize(bar + 1, 0);
+        }
+        if let Some(count) = counts.get_mut(bar) {
+            *count += 1;
+        }
+    }
+    Due {
+        from,
+        step: Milliseconds(u32::try_from(step).unwrap_or(u32::MAX)),
+        counts,
+    }
+}
+
+impl Due {
+    /// Adds the counts of another host. Its bars begin at its own time, which is the same but for the time of the requests.
+    pub fn add(&mut self, other: &Self) {
+        if other.step > self.step {
+            let mut wide = other.clone();
+            std::mem::swap(self, &mut wide);
+            return self.add(&wide);
+        }
+        let narrow = usize::try_from(self.step.0 / other.step.0.max(1)).unwrap_or(1);
+        for (bar, count) in other.counts.iter().enumerate() {
+            let bar = bar / narrow.max(1);
+            if self.counts.len() <= bar {
+                self.counts.resize(bar + 1, 0);
+            }
+            if let Some(sum) = self.counts.get_mut(bar) {
+                *sum += count;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_reaches_the_last_message_with_the_narrowest_bars() {
+        let of = |dues: &[i64]| {
+            let due = histogram(dues, 1_000, Timestamp(0));
+            (due.step.0, due.counts)
+        };
+        assert_eq!(of(&[]), (1_000, vec![]));
+        assert_eq!(of(&[1_000, 1_999, 3_000]), (1_000, vec![2, 0, 1]));
+        assert_eq!(of(&[25_000]).0, 5_000);
+        let (step, counts) = of(&[1_000, 12 * 3_600_000]);
+        assert_eq!((step, counts.len()), (3_600_000, 12));
+        let (step, counts) = of(&[14 * 86_400_000]);
+        assert_eq!((step, counts.len()), (86_400_000, 14));
+    }
+
+    #[test]
+    fn the_histograms_of_two_hosts_are_added() {
+        let of = |step, counts: &[u64]| Due {
+            from: Timestamp(0),
+            step: Milliseconds(step),
+            counts: counts.to_vec(),
+        };
+        let mut narrow = of(1_000, &[1, 2, 0, 0, 0, 4]);
+        let wide = of(5_000, &[10, 0, 30]);
+        let mut sum = wide.clone();
+        sum.add(&narrow);
+        assert_eq!(sum, of(5_000, &[13, 4, 30]));
+        narrow.add(&wide);
+        assert_eq!(narrow, sum);
+    }
+}

@@ -1,0 +1,250 @@
+//! Makes waiting messages visible sooner, never later.
+
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::Waiting;
+use super::filter::{Filter, Seen};
+use super::memory::{At, Slot};
+use super::packed::Packed;
+use super::rules::Rule;
+use super::spread::spread;
+use crate::decision::Hold;
+use crate::failure::{Milliseconds, Timestamp};
+use crate::queue::{BatchedWakes, ReceiptHandle, SubmitError};
+
+/// A message that is due this soon, in milliseconds, comes by itself. A change of its visibility might meet its next receive.
+const SOON: i64 = 3_000;
+
+/// How long each change is retried.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// The most changes under way at one time: 64 batches of ten.
+const AT_ONCE: usize = 640;
+
+/// The most messages that a result names as refused.
+const NAMED: usize = 20;
+
+/// Which messages are woken, and over which time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct Wake {
+    /// The messages; all of them if it is empty.
+    pub filter: Filter,
+    /// The time over which they come, in milliseconds: zero for at once.
+    pub spread: Milliseconds,
+    /// Only count.
+    pub dry_run: bool,
+}
+
+/// What a wake did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Woken {
+    /// The messages that match, those that are sent again included.
+    pub matched: u64,
+    /// Messages that come sooner than they would have.
+    pub woken: u64,
+    /// Messages that are due as soon anyway, or came meanwhile.
+    pub as_soon: u64,
+    /// Messages whose visibility SQS did not change. They come when they are due.
+    pub refused: u64,
+    /// Some of the refused messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<Refusal>,
+    /// Messages that are held by being sent again, and will be woken when their hop ends.
+    pub resent: u64,
+    /// When the last of those is woken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resent_until: Option<Timestamp>,
+    /// When the last message comes whose visibility was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Timestamp>,
+    /// Messages that wait and that this host does not remember because there are too many. They are not woken.
+    pub not_remembered: u64,
+}
+
+/// A message whose visibility was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Refusal {
+    /// Its id.
+    pub id: String,
+    /// Why.
+    pub error: String,
+}
+
+/// How one message fared.
+pub(super) enum Hurried {
+    Done { ends: i64 },
+    AsSoon,
+    Refused(Refusal),
+}
+
+/// What is to be changed: messages and their new times.
+pub(super) type Changes = Vec<(At, i64)>;
+
+impl Waiting {
+    /// Makes the messages that match visible sooner, spread over a time. Those that are sent again are woken when their hop ends; this holds for all messages that failed so far, whichever host sent them.
+    pub async fn wake(&self, wake: &Wake) -> Woken {
+        let (changes, mut woken) = self.plan(wake);
+        if !wake.dry_run {
+            self.hurry(changes, &mut woken).await;
+        }
+        woken
+    }
+
+    fn plan(&self, wake: &Wake) -> (Changes, Woken) {
+        let (now, at) = (self.now(), self.queue.now());
+        let rule = Rule {
+            filter: wake.filter.clone(),
+            at,
+            spread: wake.spread,
+        };
+        if !wake.dry_run && !self.fifo {
+            self.rules().add(rule.clone(), self.longest_hop);
+        }
+        let mut memory = self.memory();
+        memory.expire(now, usize::MAX);
+        let mut woken = Woken {
+            not_remembered: memory.not_remembered(),
+            ..Woken::default()
+        };
+        let (mut changed, mut resent) = (Vec::new(), Vec::new());
+        for (place, slot) in memory.iter() {
+            let seen = self.seen(&memory, slot, now);
+            if !wake.filter.matches(seen) || !wake.filter.names(|| id(slot)) {
+                continue;
+            }
+            woken.matched += 1;
+            match slot.hold {
+                Hold::Visibility => changed.push((place, slot.ends)),
+                Hold::Resend => {
+                    let wakes = self.at(rule.time(&id(slot)), now).max(slot.ends);
+                    match wakes < slot.due {
+                        true => resent.push((place, wakes)),
+                        false => woken.as_soon += 1,
+                    }
+                }
+            }
+        }
+        woken.resent = resent.len() as u64;
+        let until = resent.iter().map(|(_, wakes)| *wakes).max();
+        woken.resent_until = until.map(|until| self.timestamp(until, now));
+        let dues: Vec<_> = changed.iter().map(|(_, due)| *due).collect();
+        let times = spread(dues.into_iter(), now, wake.spread.as_duration());
+        let mut changes = Vec::new();
+        for ((place, due), time) in changed.into_iter().zip(times) {
+            match is_sooner(due, time, now) {
+                true => changes.push((place, time)),
+                false => woken.as_soon += 1,
+            }
+        }
+        if wake.dry_run {
+            woken.woken = changes.len() as u64;
+            let last = changes.iter().map(|(_, time)| *time).max();
+            woken.last = last.map(|last| self.timestamp(last, now));
+        } else {
+            for (place, wakes) in resent {
+                memory.set_due(place, wakes);
+            }
+        }
+        (changes, woken)
+    }
+
+    pub(super) fn seen<'a>(
+        &self,
+        memory: &'a super::memory::Memory,
+        slot: &Slot,
+        now: i64,
+    ) -> Seen<'a> {
+        Seen {
+            code: memory.text(slot.code),
+            class: memory.text(slot.class),
+            attempt: slot.attempt,
+            due: self.timestamp(slot.due, now),
+        }
+    }
+
+    /// Changes the visibility of messages, in batches, several at a time.
+    pub(super) async fn hurry(&self, changes: Changes, woken: &mut Woken) {
+        if changes.is_empty() {
+            return;
+        }
+        let wakes = BatchedWakes::start(&self.queue, &self.requests);
+        let until = Instant::now() + WAKE_TIMEOUT;
+        let wakes = &wakes;
+        let hurried = stream::iter(changes)
+            .map(|(at, time)| self.hurry_one(at, time, wakes, until))
+            .buffer_unordered(AT_ONCE);
+        let mut hurried = std::pin::pin!(hurried);
+        let mut last = None;
+        while let Some(hurried) = hurried.next().await {
+            match hurried {
+                Hurried::Done { ends } => {
+                    woken.woken += 1;
+                    last = last.max(Some(ends));
+                }
+                Hurried::AsSoon => woken.as_soon += 1,
+                Hurried::Refused(refusal) => {
+                    woken.refused += 1;
+                    if woken.refusals.len() < NAMED {
+                        woken.refusals.push(refusal);
+                    }
+                }
+            }
+        }
+        woken.last = last.map(|last| self.timestamp(last, self.now()));
+    }
+
+    async fn hurry_one(&self, at: At, time: i64, wakes: &BatchedWakes, until: Instant) -> Hurried {
+        let Some((id, handle, ends)) = self.handle(at) else {
+            return Hurried::AsSoon;
+        };
+        let now = self.now();
+        if !is_sooner(ends, time, now) {
+            return Hurried::AsSoon;
+        }
+        // Later, the message may have been received again.
+        let until = until.min(self.instant(ends - SOON));
+        let visible = self.instant(time);
+        match wakes.make_visible_at(handle, visible, until).await {
+            Ok(()) => {
+                let ends = time.max(self.now());
+                self.memory().set_end(at, ends);
+                Hurried::Done { ends }
+            }
+            Err(error) => {
+                if matches!(&error, SubmitError::Entry(error) if !error.retryable) {
+                    self.memory().forget_at(at);
+                }
+                let error = error.to_string();
+                Hurried::Refused(Refusal { id, error })
+            }
+        }
+    }
+
+    fn handle(&self, at: At) -> Option<(String, ReceiptHandle, i64)> {
+        let memory = self.memory();
+        let slot = memory.get(at)?;
+        let packed = Packed::read(&slot.packed)?;
+        Some((packed.id(), ReceiptHandle(packed.handle()?), slot.ends))
+    }
+
+    fn instant(&self, at: i64) -> Instant {
+        self.started + Duration::from_millis(u64::try_from(at).unwrap_or_default())
+    }
+}
+
+/// Whether a message that is visible at `ends` can be made visible earlier, at `time`. Timeouts are whole seconds.
+pub(super) fn is_sooner(ends: i64, time: i64, now: i64) -> bool {
+    ends - now > SOON && ends - time >= 1_000
+}
+
+/// The id of a remembered message.
+pub(super) fn id(slot: &Slot) -> String {
+    Packed::read(&slot.packed).map_or_else(String::new, |packed| packed.id())
+}

@@ -1,0 +1,539 @@
+//! What a host remembers of waiting messages, and what brings them back sooner: on a local queue with the clock paused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::HoldMode;
+use backstop::decision::Hold;
+use backstop::failure::{Milliseconds, Timestamp};
+use backstop::internal::waiting::{Filter, QueueReport, Reconsider, Today, Waiting, Wake};
+use backstop::queue::{Message, Outgoing, Queue};
+use backstop_engine::{Limits, Sandbox};
+use backstop_tests::policies::Rule;
+use backstop_versions::{LivePolicy, Reload, Source};
+use tokio::time::sleep;
+
+use crate::hold_world::{HOUR, World, numbered};
+
+fn number(message: &Message) -> usize {
+    message.body.parse().unwrap()
+}
+
+/// Each fourth message fails in another way.
+fn by_fours(message: &Message) -> String {
+    match number(message) % 4 {
+        0 => "HTTP 503",
+        _ => "ECONNRESET",
+    }
+    .to_owned()
+}
+
+fn codes(codes: &[&str]) -> Filter {
+    Filter {
+        code: codes.iter().map(|code| (*code).to_owned()).collect(),
+        ..Filter::default()
+    }
+}
+
+fn wake(code: &str, spread: u32) -> Wake {
+    Wake {
+        filter: codes(&[code]),
+        spread: Milliseconds(spread),
+        dry_run: false,
+    }
+}
+
+async fn until_waiting(waiting: &[&Arc<Waiting>], count: u64) {
+    loop {
+        let mut all = 0;
+        for waiting in waiting {
+            all += waiting.report(&Filter::default()).await.waiting;
+        }
+        if all == count {
+            return;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn groups(report: &QueueReport) -> Vec<(&str, u64)> {
+    let groups = report.groups.iter();
+    groups
+        .map(|group| (group.code.as_str(), group.count))
+        .collect()
+}
+
+/// The seconds of each message's attempts, by its body.
+fn times(world: &World) -> BTreeMap<usize, Vec<f64>> {
+    let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (when, message) in world.attempts.lock().unwrap().iter() {
+        let made = times.entry(number(message)).or_default();
+        made.push(when.as_secs_f64());
+    }
+    times
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wake_brings_back_exactly_the_messages_that_match_spread_over_the_time() {
+    let mut world = World::new(&[("base", "4h"), ("cap", "4h")], HoldMode::Visibility);
+    world.code = by_fours;
+    world.send(numbered(20_000)).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 20_000).await;
+    let report = host.waiting.report(&Filter::default()).await;
+    assert_eq!(
+        groups(&report),
+        [("ECONNRESET", 15_000), ("HTTP 503", 5_000)]
+    );
+    assert_eq!(
+        (report.in_flight, report.not_remembered, report.resent),
+        (Some(20_000), 0, 0)
+    );
+    let bars = &report.due;
+    assert_eq!((bars.step.0, bars.counts.iter().sum()), (900_000, 20_000));
+
+    let dry = Wake {
+        dry_run: true,
+        ..wake("HTTP 503", 300_000)
+    };
+    let counted = host.waiting.wake(&dry).await;
+    assert_eq!((counted.matched, counted.woken), (5_000, 5_000));
+    let report = host.waiting.report(&codes(&["HTTP 503"])).await;
+    assert!(report.groups[0].next.0 > report.due.from.0 + 3 * 3_600_000);
+
+    let asked = world.started.elapsed().as_secs_f64();
+    let woken = host.waiting.wake(&wake("HTTP 503", 300_000)).await;
+    assert_eq!((woken.matched, woken.woken), (5_000, 5_000));
+    assert_eq!((woken.as_soon, woken.refused, woken.resent), (0, 0, 0));
+    sleep(Duration::from_secs(310)).await;
+    let made = times(&world);
+    let mut seconds = vec![0_u32; 301];
+    for (number, times) in &made {
+        assert_eq!(times.len(), if number % 4 == 0 { 2 } else { 1 }, "{number}");
+        if let Some(second) = times.get(1) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "seconds"
+            )]
+            let second = (second - asked) as usize;
+            seconds[second] += 1;
+        }
+    }
+    // 5,000 over 300 s: about 167 in each ten of them, and timeouts are whole seconds.
+    let tens: Vec<u32> = seconds[..300]
+        .chunks(10)
+        .map(|ten| ten.iter().sum())
+        .collect();
+    assert!(tens.iter().all(|it| (145..=190).contains(it)), "{tens:?}");
+    // The attempts and the delay of the woken messages count as if they had come by themselves.
+    let second = world
+        .seen()
+        .into_iter()
+        .filter(|it| it.receive_count.get() == 2);
+    assert_eq!(second.count(), 5_000);
+    let left = host.waiting.report(&Filter::default()).await;
+    assert_eq!(groups(&left), [("ECONNRESET", 15_000)]);
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wake_never_delays_a_message_and_keeps_attempts_and_the_previous_delay() {
+    let world = World::new(&[("base", "30s")], HoldMode::Visibility);
+    world.send(numbered(10)).await;
+    let host = world.host(2).await;
+    until_waiting(&[&host.waiting], 10).await;
+    // Over an hour: all but the first few are due before that.
+    let woken = host.waiting.wake(&wake("HTTP 503", 3_600_000)).await;
+    assert_eq!((woken.matched, woken.woken, woken.as_soon), (10, 1, 9));
+    world.queue.emptied().await;
+    host.stopped().await;
+    for (number, times) in times(&world) {
+        let waited = times[1] - times[0];
+        let expected = if number == 0 || waited < 10.0 {
+            0.0..2.0
+        } else {
+            30.0..32.0
+        };
+        assert!(expected.contains(&waited), "{number}: {waited}");
+    }
+    let decisions = world.decisions.0.lock().unwrap();
+    for record in decisions.iter().filter(|it| it.failure.attempt.get() == 2) {
+        assert_eq!(record.failure.previous_delay, Some(Milliseconds(30_000)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_by_attempt_id_class_or_due_time_wakes_those_alone() {
+    let world = World::new(&[("base", "1h"), ("cap", "9h")], HoldMode::Visibility);
+    world.send(numbered(3)).await;
+    let host = world.host(9).await;
+    until_waiting(&[&host.waiting], 3).await;
+    let ids: Vec<_> = world.seen().into_iter().map(|it| it.id).collect();
+    let by = |filter| Wake {
+        filter,
+        ..Wake::default()
+    };
+    let one = Filter {
+        id: vec![ids[1].clone()],
+        ..Filter::default()
+    };
+    assert_eq!(host.waiting.wake(&by(one)).await.woken, 1);
+    sleep(Duration::from_secs(5)).await;
+    until_waiting(&[&host.waiting], 3).await;
+    let found = &host.waiting.message(&ids[1])[0];
+    assert_eq!((found.attempt, found.hold), (2, Hold::Visibility));
+    let second: Filter =
+        serde_json::from_str(r#"{"attempt": [2], "class": ["throttled"]}"#).unwrap();
+    assert_eq!(host.waiting.wake(&by(second)).await.matched, 0);
+    let second: Filter =
+        serde_json::from_str(r#"{"attempt": [2], "class": ["transient"]}"#).unwrap();
+    let count = |filter| Wake {
+        dry_run: true,
+        ..by(filter)
+    };
+    assert_eq!(host.waiting.wake(&count(second)).await.woken, 1);
+    let later = Filter {
+        due_after: Some(found.due.plus(Duration::ZERO)),
+        ..Filter::default()
+    };
+    assert_eq!(host.waiting.wake(&count(later)).await.matched, 0);
+    let later = Filter {
+        due_after: Some(Timestamp(found.due.0 - 1_000)),
+        ..Filter::default()
+    };
+    assert_eq!(host.waiting.wake(&count(later)).await.matched, 1);
+    assert!(serde_json::from_str::<Filter>(r#"{"codes": []}"#).is_err());
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_sent_again_is_woken_at_its_hop_by_any_host_that_was_asked() {
+    let mut world = World::new(&[("base", "9h"), ("cap", "9h")], HoldMode::Resend);
+    world.code = by_fours;
+    world.send(numbered(80)).await;
+    // The first host sends everything again and stops: the second one knows only what it was asked.
+    let first = world.host(1).await;
+    until_waiting(&[&first.waiting], 80).await;
+    let report = first.waiting.report(&Filter::default()).await;
+    assert_eq!((report.resent, report.waiting), (80, 80));
+    first.stopped().await;
+    let second = world.host(1).await;
+    let asked = world.started.elapsed().as_secs_f64();
+    let woken = second.waiting.wake(&wake("HTTP 503", 1_200_000)).await;
+    assert_eq!((woken.matched, woken.resent), (0, 0));
+    sleep(Duration::from_secs(HOUR)).await;
+    let mut spread = BTreeSet::new();
+    for (number, times) in times(&world) {
+        assert_eq!(times.len(), if number % 4 == 0 { 2 } else { 1 }, "{number}");
+        if let Some(second) = times.get(1) {
+            let after = second - asked;
+            // At its hop, or later within the spread.
+            assert!((890.0..1_215.0).contains(&after), "{number}: {after}");
+            spread.insert(after.to_bits());
+        }
+    }
+    // A quarter of the spread is left after the hop has ended.
+    assert!(spread.len() > 3, "{spread:?}");
+    let attempts: BTreeSet<_> = world
+        .seen()
+        .iter()
+        .filter(|it| number(it) % 4 == 0)
+        .map(|it| it.receive_count.get())
+        .collect();
+    assert_eq!(attempts, [1, 2].into());
+    // The others go on, and what failed after the wake is not woken by it.
+    let report = second.waiting.report(&Filter::default()).await;
+    assert_eq!(groups(&report), [("ECONNRESET", 60)]);
+    second.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_host_that_sent_a_message_again_says_when_it_is_woken() {
+    let world = World::new(&[("base", "9h"), ("cap", "9h")], HoldMode::Resend);
+    world.send(numbered(10)).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 10).await;
+    let now = world.queue.now();
+    let woken = host.waiting.wake(&wake("HTTP 503", 0)).await;
+    assert_eq!((woken.matched, woken.resent, woken.woken), (10, 10, 0));
+    let until = woken.resent_until.unwrap().since(now).as_secs();
+    assert!((895..=901).contains(&until), "{until}");
+    let report = host.waiting.report(&Filter::default()).await;
+    assert_eq!(report.groups[0].last, woken.resent_until.unwrap());
+    assert_eq!(report.wakes, 1);
+    world.queue.emptied().await;
+    let took = world.started.elapsed().as_secs();
+    assert!((900..910).contains(&took), "{took}");
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_after_a_wake_waits_as_decided() {
+    let world = World::new(&[("base", "2h"), ("cap", "9h")], HoldMode::Resend);
+    let host = world.host(1).await;
+    host.waiting.wake(&wake("HTTP 503", 0)).await;
+    sleep(Duration::from_secs(5)).await;
+    world.send(numbered(1)).await;
+    world.queue.emptied().await;
+    let times = &times(&world)[&0];
+    assert!((times[1] - times[0] - 7_200.0).abs() < 3.0, "{times:?}");
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_hosts_of_a_queue_remember_each_message_once_and_a_restart_nothing() {
+    let world = World::new(&[("base", "3h"), ("cap", "9h")], HoldMode::Auto);
+    let (first, second) = (world.host(1).await, world.host(1).await);
+    world.send(numbered(200)).await;
+    until_waiting(&[&first.waiting, &second.waiting], 200).await;
+    first.stopped().await;
+    let restarted = world.host(1).await;
+    let of_new = restarted.waiting.report(&Filter::default()).await;
+    let of_old = second.waiting.report(&Filter::default()).await;
+    assert_eq!((of_new.waiting, of_new.in_flight), (0, Some(200)));
+    assert!(of_new.since >= of_old.since);
+    assert_eq!(restarted.waiting.wake(&Wake::default()).await.matched, 0);
+    let woken = second.waiting.wake(&Wake::default()).await;
+    assert_eq!(woken.woken, of_old.waiting);
+    // Each host is asked: a message that another one has received is forgotten when it would have come.
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(second.waiting.report(&Filter::default()).await.waiting, 0);
+    restarted.stopped().await;
+    second.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_deleted_meanwhile_is_named_and_forgotten() {
+    let world = World::new(&[("base", "3h"), ("cap", "9h")], HoldMode::Visibility);
+    world.send(numbered(20)).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 20).await;
+    let gone = world.seen()[3].clone();
+    let deleted = world.queue.delete(&[gone.receipt_handle]).await.unwrap();
+    assert!(deleted[0].is_ok());
+    let woken = host.waiting.wake(&Wake::default()).await;
+    assert_eq!((woken.woken, woken.refused), (19, 1));
+    assert_eq!(woken.refusals[0].id, gone.id);
+    assert_eq!(host.waiting.message(&gone.id), []);
+    world.queue.emptied().await;
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hostile_codes_and_ids_are_found_as_they_are() {
+    fn code(message: &Message) -> String {
+        match number(message) {
+            0 => "x".repeat(100_000),
+            1 => "\u{1b}[2J\"},{\\ é\n".to_owned(),
+            2 => String::new(),
+            _ => format!("{:>200}", number(message)),
+        }
+    }
+    for hold in [HoldMode::Visibility, HoldMode::Resend] {
+        let mut world = World::new(&[("base", "3h"), ("cap", "9h")], hold);
+        world.code = code;
+        world.send(numbered(1_000)).await;
+        let host = world.host(1).await;
+        until_waiting(&[&host.waiting], 1_000).await;
+        let report = host.waiting.report(&Filter::default()).await;
+        assert!(report.groups.len() == 200 && report.unlisted == 800);
+        let json = serde_json::to_string(&report).unwrap();
+        assert!(json.len() < 200_000, "{}", json.len());
+        for hostile in [&"x".repeat(4_096), "\u{1b}[2J\"},{\\ é\n", ""] {
+            let woken = host.waiting.wake(&wake(hostile, 0)).await;
+            assert_eq!(woken.matched, 1, "{hostile:?}");
+        }
+        sleep(Duration::from_secs(1_000)).await;
+        assert_eq!(
+            host.waiting.report(&Filter::default()).await.waiting,
+            997,
+            "{hold:?}"
+        );
+        host.stopped().await;
+    }
+}
+
+/// A version whose delay depends on the first byte of the message's id: `byte * factor % most` milliseconds, and `least` more.
+fn version(factor: u32, most: u32, least: u32) -> String {
+    let byte = "(i32.load8_u (i32.load (local.get 0)))";
+    let delay = format!(
+        "(i32.add (i32.const {least}) (i32.rem_u (i32.mul {byte} (i32.const {factor})) (i32.const {most})))"
+    );
+    Rule {
+        delay: Some(&delay),
+        ..Rule::default()
+    }
+    .text()
+}
+
+/// A world whose policy is a file.
+fn world_of(text: &str) -> (World, Arc<LivePolicy>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.wat");
+    std::fs::write(&path, text).unwrap();
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let policy = LivePolicy::load(&sandbox, Source::path(path).into()).unwrap();
+    let mut world = World::new(&[], HoldMode::Visibility);
+    world.live = Some(Arc::clone(&policy));
+    (world, policy, folder)
+}
+
+fn swap(policy: &LivePolicy, folder: &tempfile::TempDir, text: &str) {
+    std::fs::write(folder.path().join("policy.wat"), text).unwrap();
+    let reload = policy.reload();
+    assert!(matches!(reload, Reload::Swapped { .. }), "{reload:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_swap_waiting_messages_are_hurried_where_the_new_version_says_so_and_never_delayed()
+{
+    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000));
+    world
+        .send((0..300).map(|number| Outgoing::new(number.to_string())))
+        .await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 300).await;
+    let ids: Vec<_> = world.seen().into_iter().map(|it| it.id).collect();
+    let due = |id: &String| host.waiting.message(id).first().map(|it| it.due);
+    let mut before: BTreeMap<_, _> = ids
+        .iter()
+        .map(|id| (id.clone(), due(id).unwrap()))
+        .collect();
+
+    for (factor, most, least) in [
+        (7_919, 9_000_000, 500_000),
+        (104_729, 12_000_000, 400_000),
+        (65_537, 2_000_000, 9_000_000),
+        (31_337, 3_000_000, 300_000),
+        (1, 1, 13_000_000),
+    ] {
+        swap(&policy, &folder, &version(factor, most, least));
+        let dry = Reconsider {
+            dry_run: true,
+            ..Reconsider::default()
+        };
+        let counted = host.waiting.reconsider(&dry).await;
+        let result = host.waiting.reconsider(&Reconsider::default()).await;
+        assert_eq!(
+            (counted.hurried, counted.later),
+            (result.hurried, result.later)
+        );
+        assert_eq!(
+            result.hurried + result.same + result.later,
+            300,
+            "{result:?}"
+        );
+        let mut hurried = 0;
+        for id in &ids {
+            let wanted = u32::from(id.as_bytes()[0]).wrapping_mul(factor) % most + least;
+            let after = due(id).unwrap();
+            let old = before[id];
+            assert!(after <= old.plus(Duration::from_millis(1)), "{id}");
+            let failed = host.waiting.message(id)[0].failed_at;
+            let wanted = failed.plus(Milliseconds(wanted).as_duration());
+            let sooner = after.0 + 900 < old.0;
+            hurried += u64::from(sooner);
+            // To the second, and not before.
+            if sooner {
+                assert!(
+                    (0..2_000).contains(&(after.0 - wanted.0)),
+                    "{id}: {after:?} {wanted:?}"
+                );
+            } else {
+                assert!(wanted.0 + 2_000 > old.0, "{id}: {old:?} {wanted:?}");
+            }
+            before.insert(id.clone(), after);
+        }
+        assert_eq!(result.hurried, hurried);
+        // The same version has nothing more to say.
+        let again = host.waiting.reconsider(&Reconsider::default()).await;
+        assert_eq!((again.before, again.hurried), (300, 0));
+    }
+    world.queue.emptied().await;
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_are_overdue_by_the_new_version_come_spread() {
+    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000));
+    world.send(numbered(100)).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 100).await;
+    sleep(Duration::from_secs(600)).await;
+    swap(&policy, &folder, &version(1, 1, 60_000));
+    let asked = world.started.elapsed().as_secs_f64();
+    let reconsider = Reconsider {
+        spread: Milliseconds(100_000),
+        dry_run: false,
+    };
+    assert_eq!(host.waiting.reconsider(&reconsider).await.hurried, 100);
+    world.queue.emptied().await;
+    host.stopped().await;
+    let mut after: Vec<_> = times(&world).values().map(|it| it[1] - asked).collect();
+    after.sort_by(f64::total_cmp);
+    for (expected, after) in (0..100).map(f64::from).zip(after) {
+        assert!(
+            (expected - 1.5..expected + 1.5).contains(&after),
+            "{expected}: {after}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_dead_letters_discards_breaks_or_reads_other_parts_changes_nothing() {
+    let reads = |pointer: u8| {
+        // `payload.get` of the text at 200, which is one byte long; the answer goes to 300.
+        format!(
+            "(i32.store8 (i32.const 200) (i32.const {pointer})) (i32.store8 (i32.const 201) (i32.const 97)) (call $get (i32.const 200) (i32.const 2) (i32.const 300)) (i32.const 7200000)"
+        )
+    };
+    let text = |delay: &str, classify: Option<&'static str>| {
+        Rule {
+            delay: Some(delay),
+            classify,
+            ..Rule::default()
+        }
+        .text()
+    };
+    let slash = u8::try_from('/').unwrap();
+    let (world, policy, folder) = world_of(&text("(i32.const 7200000)", None));
+    world
+        .send((0..10).map(|number| Outgoing::new(number.to_string())))
+        .await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 10).await;
+    let id = world.seen()[0].id.clone();
+    let due = host.waiting.message(&id)[0].due;
+    let run = async || host.waiting.reconsider(&Reconsider::default()).await;
+
+    swap(&policy, &folder, &text(&reads(slash), None));
+    assert_eq!(run().await.not_comparable, 10);
+    assert_eq!(host.waiting.message(&id)[0].today, Today::NotComparable);
+    swap(
+        &policy,
+        &folder,
+        &text("(i32.const 1000)", Some(Rule::PERMANENT)),
+    );
+    assert_eq!(run().await.dead_letter, 10);
+    let today = host.waiting.message(&id)[0].today.clone();
+    assert!(
+        matches!(today, Today::Decision(decision) if decision.class.to_string() == "permanent")
+    );
+    let breaks = format!(
+        "(if (i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.const 112)) (then (unreachable))) (i32.const 1)"
+    );
+    swap(&policy, &folder, &text(&breaks, None));
+    assert_eq!(run().await.broken, 10);
+    let later = host.waiting.message(&id)[0].due;
+    assert!(
+        later <= due.plus(Duration::from_millis(1)) && due <= later.plus(Duration::from_millis(1))
+    );
+    host.stopped().await;
+}
