@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_firehose::types::{DeliveryStreamType, ExtendedS3DestinationConfiguration};
+use aws_smithy_types::base64;
 use backstop_core::policy::FullJitter;
 use backstop_deliver::firehose::Stream;
 use backstop_deliver::{Delivery, Undelivered};
 use backstop_tests::aws::config;
+use backstop_tests::backstop::{command, text};
 use backstop_tests::emulator::ministack;
 use backstop_tests::proxy::{Fault, Proxy};
 use futures_util::stream;
@@ -97,6 +99,55 @@ async fn every_record_arrives_and_only_failed_ones_are_sent_again() {
         large.undelivered(),
         Some(Undelivered::TooLarge { .. })
     ));
+    assert_eq!(records(&s3, &name).await, ((0..700).collect(), 700));
+}
+
+#[tokio::test]
+async fn the_command_delivers_lines_and_records_of_the_api() {
+    let name = format!("commands-{}", std::process::id());
+    let s3 = create(&name).await;
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = (0..600).map(|number| format!("{number}\n")).collect();
+    let records_of_api: String = (600..700)
+        .map(|number| {
+            format!(
+                "{{\"Data\": \"{}\"}}\n",
+                base64::encode(format!("{number}\n"))
+            )
+        })
+        .chain(["{\"Data\": 7}\n".to_owned()])
+        .collect();
+    let deliver = async |file: &str, text: String, more: &[&str]| {
+        std::fs::write(folder.path().join(file), text).unwrap();
+        let endpoint = &ministack().endpoint;
+        let arguments = [
+            "deliver",
+            "firehose",
+            "--stream",
+            &name,
+            "--endpoint-url",
+            endpoint,
+            file,
+        ];
+        let mut command = command(&[&arguments[..], more].concat());
+        command.current_dir(folder.path()).output().await.unwrap()
+    };
+    let delivered = deliver("lines", lines, &["--lines"]).await;
+    assert_eq!(
+        delivered.status.code(),
+        Some(0),
+        "{}",
+        text(&delivered.stderr)
+    );
+    let delivered = deliver("records", records_of_api, &[]).await;
+    assert_eq!(
+        delivered.status.code(),
+        Some(9),
+        "{}",
+        text(&delivered.stderr)
+    );
+    let left = std::fs::read_to_string(folder.path().join("undelivered.jsonl")).unwrap();
+    assert_eq!(left, "{\"Data\": 7}\n");
     assert_eq!(records(&s3, &name).await, ((0..700).collect(), 700));
 }
 

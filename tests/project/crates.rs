@@ -69,6 +69,7 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         ("backstop-versions", none, 220),
         ("backstop", &[], 345),
         ("backstop", none, 300),
+        ("backstop", &["--features", "deliver,idempotency"], 350),
         ("backstop-dead-letters", &[], 350),
         ("backstop-lambda", &[], 380),
     ] {

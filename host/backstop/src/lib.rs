@@ -36,6 +36,7 @@
 //! | write a handler that checks itself at the start | [`handler`] |
 //! | test a worker without AWS | `local:NAME` as the URL, [`Backstop::messages`], [`queue`] |
 //! | read decision records | [`record`], [`decision`] |
+//! | send many entries to a queue or a table (feature `deliver`) | `deliver` |
 //! | react to a host that does not start | [`error`] |
 //! | compile policies in a child process | [`compiler_process`] |
 //!
@@ -80,6 +81,25 @@
 //! # Ok(())
 //! # }
 //! ```
+
+/// Batches delivered to SQS and DynamoDB, with only the failed entries sent again: the crate `backstop-deliver`.
+///
+/// ```no_run
+/// use backstop::deliver::Delivery;
+/// use backstop::deliver::sqs::{Queue, message};
+/// use futures_util::stream;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = aws_config::load_from_env().await;
+/// let orders = Queue::open(&config, "https://sqs.eu-west-1.amazonaws.com/123456789012/orders").await?;
+/// let entries = (0..1_000).map(|number| message(number.to_string()).build());
+/// let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+/// let report = Delivery::new(orders).send(stream::iter(entries)).await?;
+/// println!("{} undelivered", report.undelivered.len());
+/// # Ok(()) }
+/// ```
+#[cfg(feature = "deliver")]
+pub use backstop_deliver as deliver;
 
 mod admin;
 mod assembly;

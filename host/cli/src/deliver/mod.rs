@@ -1,10 +1,11 @@
-//! `backstop deliver`: JSON lines delivered to SQS or DynamoDB, with only the failed entries sent again.
+//! `backstop deliver`: lines delivered to SQS, DynamoDB or Firehose, with only the failed entries sent again.
 //!
-//! `lines` reads the input, `source` turns its lines into entries, `work` is the loop, `undelivered` is the file of what is left, and `checkpoint` is what a killed delivery goes on from. `sqs` and `dynamodb` know the formats of the lines.
+//! `lines` reads the input, `source` turns its lines into entries, `work` is the loop, `undelivered` is the file of what is left, and `checkpoint` is what a killed delivery goes on from. `sqs`, `dynamodb` and `firehose` know the formats of the lines.
 
 mod attribute_value;
 mod checkpoint;
 mod dynamodb;
+mod firehose;
 mod lines;
 mod progress;
 mod retries;
@@ -23,7 +24,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::error::{CommandError, Result};
 
-/// Deliver JSON lines to a queue or a table in batches, and send only the failed entries again
+/// Deliver JSON lines to a queue, a table or a stream in batches, and send only the failed entries again
 ///
 /// Entries are sent in full batches, several requests at a time. A policy decides when a failed entry is sent again; nothing else waits for it. What can't be delivered is written to a file in the format of the input, which can be delivered again.
 #[derive(Debug, Parser)]
@@ -36,6 +37,7 @@ pub(super) struct Args {
 enum Service {
     Sqs(Box<sqs::Args>),
     Dynamodb(Box<dynamodb::Args>),
+    Firehose(Box<firehose::Args>),
 }
 
 /// The flags of every service.
@@ -108,6 +110,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     match args.service {
         Service::Sqs(args) => sqs::run(*args).await,
         Service::Dynamodb(args) => dynamodb::run(*args).await,
+        Service::Firehose(args) => firehose::run(*args).await,
     }
 }
 
