@@ -41,6 +41,7 @@ pub fn command(arguments: &[&str]) -> Command {
         .args(arguments)
         .envs(CREDENTIALS)
         .env_remove("RUST_LOG")
+        .env_remove("BACKSTOP_ADMIN_TOKEN")
         .env("BACKSTOP_CACHE", cache())
         .env("NO_COLOR", "1")
         .kill_on_drop(true);
@@ -113,6 +114,13 @@ impl Running {
     pub fn metrics(&self) -> String {
         let log = self.log();
         let url = log.split("serving metrics at ").nth(1).unwrap();
+        url.split_whitespace().next().unwrap().to_owned()
+    }
+
+    /// The URL of its admin interface, if it serves one.
+    pub fn admin(&self) -> String {
+        let log = self.log();
+        let url = log.split("serving the admin interface at ").nth(1).unwrap();
         url.split_whitespace().next().unwrap().to_owned()
     }
 

@@ -6,7 +6,7 @@ pub mod admin {
     pub use crate::admin::client::{ClientError, Host};
     pub use crate::admin::{
         AdminQueue, ControlSocket, HostStatus, Interface, QueueStatus, TOKEN_VARIABLE, Token,
-        TokenError,
+        TokenError, paths,
     };
 }
 

@@ -70,6 +70,11 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
+    /// Whether the client may not send this request at all.
+    pub(super) fn is_of_access(&self) -> bool {
+        [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&self.status)
+    }
+
     fn new(status: StatusCode, reason: impl Into<String>) -> Self {
         Self {
             status,

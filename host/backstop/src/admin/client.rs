@@ -32,7 +32,7 @@ pub struct Host {
     /// The URL that paths are appended to.
     url: Url,
     token: Option<Token>,
-    /// Its process id, if it was found by its socket; for errors.
+    /// `process 4711`, or its URL.
     name: String,
 }
 
@@ -98,7 +98,7 @@ impl Host {
         };
         let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
         let mut paths = paths?;
-        paths.sort();
+        paths.sort_by_cached_key(|path| (process_of(path).parse::<u32>().ok(), path.clone()));
         let hosts = paths.into_iter().filter_map(|path| match is_live(&path) {
             Ok(true) => Some(Self::at_socket(&path)),
             Ok(false) => None,
@@ -108,14 +108,12 @@ impl Host {
     }
 
     fn at_socket(path: &Path) -> io::Result<Self> {
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
-        let process = file.split('-').next().unwrap_or_default();
         let client = client().unix_socket(path).build();
         Ok(Self {
             client: client.map_err(io::Error::other)?,
             url: Url::parse("http://localhost/").map_err(io::Error::other)?,
             token: None,
-            name: format!("the host with process id {process}"),
+            name: format!("process {}", process_of(path)),
         })
     }
 
@@ -138,7 +136,7 @@ impl Host {
             let folder = format!("{}/", parsed.path());
             parsed.set_path(&folder);
         }
-        let name = format!("the host at {url}");
+        let name = url.to_owned();
         let client = client().build();
         let client = client.map_err(|cause| ClientError::Unreachable {
             host: name.clone(),
@@ -152,7 +150,7 @@ impl Host {
         })
     }
 
-    /// What errors call the host.
+    /// What output and errors call the host: `process 4711`, or its URL.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -248,6 +246,12 @@ impl Host {
             reason,
         }
     }
+}
+
+/// The process id in the name of a socket.
+fn process_of(socket: &Path) -> String {
+    let name = socket.file_name().unwrap_or_default().to_string_lossy();
+    name.split('-').next().unwrap_or_default().to_owned()
 }
 
 /// A client that sends the token to nobody else: without proxies and redirects.

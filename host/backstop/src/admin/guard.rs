@@ -3,15 +3,18 @@
 //! A browser on the operator's machine reaches `127.0.0.1` for every page that it shows. So a request that a page of another site could have sent is refused (`Origin`, `Sec-Fetch-Site`, a body that is not JSON), and one for a name that anybody could point at this address (`Host`: DNS rebinding).
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Uri};
+use tokio::time::Instant;
 
 use super::answer::Refused;
+use super::caller::Caller;
 use super::token::Token;
 
 /// How a browser says where a request comes from.
@@ -24,12 +27,21 @@ pub(super) struct Guard {
     token: Option<Arc<ArcSwap<Token>>>,
     /// The names by which the interface is reached, besides `localhost` and addresses; in lower case.
     hosts: Vec<String>,
+    /// The refusals since the last one that was logged, and when that was.
+    unlogged: Mutex<(u64, Option<Instant>)>,
 }
+
+/// How often refused requests are logged: not each of them, since anybody can send many.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Guard {
     /// Requires this token, if there is one, and accepts these names.
     pub(super) fn new(token: Option<Arc<ArcSwap<Token>>>, hosts: Vec<String>) -> Self {
-        Self { token, hosts }
+        Self {
+            token,
+            hosts,
+            unlogged: Mutex::default(),
+        }
     }
 
     /// Refuses requests that another site's page may have sent, and those for another host.
@@ -82,6 +94,20 @@ impl Guard {
                 }
             }
             Some(_) | None => Err(Refused::unauthorized(expected)),
+        }
+    }
+
+    /// Logs a request that was refused because of its site or its token.
+    pub(super) fn refused(&self, by: &Caller, refused: &Refused) {
+        if !refused.is_of_access() {
+            return;
+        }
+        let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, logged) = &mut *unlogged;
+        *count += 1;
+        if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+            tracing::warn!(%by, count = *count, "requests to the admin interface are refused: {refused}");
+            *unlogged = (0, Some(Instant::now()));
         }
     }
 

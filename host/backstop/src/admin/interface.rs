@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::consumer::Polling;
@@ -11,11 +12,15 @@ use crate::policy::LivePolicy;
 use super::answer::Refused;
 
 /// The admin interface of one host. Until its queues are ready, it answers only whether the host lives.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Interface {
     ready: OnceLock<Ready>,
     stop: OnceLock<CancellationToken>,
+    actions: Arc<Semaphore>,
 }
+
+/// The most actions at the same time. An action goes on when its client leaves, so the bound on connections does not bound actions.
+const ACTIONS: usize = 8;
 
 #[derive(Debug)]
 struct Ready {
@@ -47,6 +52,16 @@ impl AdminQueue {
     }
 }
 
+impl Default for Interface {
+    fn default() -> Self {
+        Self {
+            ready: OnceLock::new(),
+            stop: OnceLock::new(),
+            actions: Arc::new(Semaphore::new(ACTIONS)),
+        }
+    }
+}
+
 impl Interface {
     /// The interface of a host with these queues.
     pub fn of(queues: Vec<AdminQueue>) -> Arc<Self> {
@@ -63,6 +78,14 @@ impl Interface {
     /// The host stops when this token is cancelled.
     pub(crate) fn stops_with(&self, stop: CancellationToken) {
         let _ = self.stop.set(stop);
+    }
+
+    /// The permit of one action, to be kept until it ends.
+    pub(super) fn action(&self) -> Result<OwnedSemaphorePermit, Refused> {
+        let permit = Arc::clone(&self.actions).try_acquire_owned();
+        permit.map_err(|_| {
+            Refused::unavailable(format!("{ACTIONS} actions are under way: try again later"))
+        })
     }
 
     /// Whether the host has begun to stop.

@@ -1,5 +1,6 @@
 //! From a request to the route that answers it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use backstop_core::text::{cut, one_line};
@@ -53,6 +54,16 @@ impl Verb {
             Self::Read => "GET, HEAD",
             Self::Action => "POST",
         }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = match self.method {
+            Verb::Read => "GET",
+            Verb::Action => "POST",
+        };
+        write!(f, "{method} {}", self.path)
     }
 }
 
@@ -127,7 +138,11 @@ async fn handle(
     let (route, variable) = match found {
         Ok(found) => found,
         Err(refused) => {
-            tracing::debug!(by = %Caller::of(peer, &parts.headers), "a request to the admin interface is refused: {refused}");
+            let caller = Caller::of(peer, &parts.headers);
+            tracing::debug!(by = %caller, "a request to the admin interface is refused: {refused}");
+            if let Some(guard) = guard {
+                guard.refused(&caller, &refused);
+            }
             return answer::response(Err(refused));
         }
     };
@@ -170,7 +185,7 @@ fn find(
     }
     let Some((first, _)) = at_path().next() else {
         return Err(Refused::not_found(format!(
-            "there is no path {}",
+            "there is no path {}: host/docs/admin.md lists them",
             one_line(path)
         )));
     };
@@ -191,7 +206,10 @@ async fn act(
     cut(&mut asked, LOGGED_BYTES);
     let asked = one_line(&asked);
     let running = tokio::spawn(async move {
-        let answered = (route.run)(interface, call).await;
+        let answered = match interface.action() {
+            Ok(_permit) => (route.run)(interface, call).await,
+            Err(busy) => Err(busy),
+        };
         match &answered {
             Ok(Answer { result, .. }) => {
                 tracing::info!(

@@ -44,6 +44,9 @@ fn the_builder_fills_the_same_form_as_a_file() {
         .exec(["./work.sh", "--fast"])
         .decisions("decisions.jsonl")
         .metrics("127.0.0.1:9464")
+        .admin("0.0.0.0:9465")
+        .admin_token_file("token")
+        .admin_hosts(["backstop.internal"])
         .endpoint_url("http://127.0.0.1:4566")
         .cache("cache")
         .refresh(Duration::from_secs(30))
@@ -53,6 +56,9 @@ fn the_builder_fills_the_same_form_as_a_file() {
     let expected = of_file(
         r#"
         metrics = "127.0.0.1:9464"
+        admin = "0.0.0.0:9465"
+        admin-token-file = "token"
+        admin-hosts = ["backstop.internal"]
         endpoint-url = "http://127.0.0.1:4566"
         decisions = { record = "decisions.jsonl" }
         [policies]
@@ -100,6 +106,11 @@ fn an_error_names_the_method_or_the_flag() {
             start("local:orders").max_age(1_000 * hour),
             start("local:orders").policy("ful-jitter"),
             start("local:orders").metrics("9464"),
+            start("local:orders").admin("localhost:9465"),
+            start("local:orders").admin_token_file("token"),
+            start("local:orders")
+                .admin("127.0.0.1:9465")
+                .admin_hosts(["http://backstop.internal"]),
             start("local:orders").refresh(Duration::ZERO),
             start("local:orders").named("first").lambda("no function"),
             start("local:orders").max_attempts(0).named("first"),
@@ -114,6 +125,9 @@ fn an_error_names_the_method_or_the_flag() {
         "max_age of queue `orders`: expected",
         "policy of queue `orders`",
         "metrics: `9464` is not an address",
+        "admin: `localhost:9465` is not an address",
+        "admin_token_file: expected `admin` too",
+        "admin_hosts: `http://backstop.internal` is not the name of a host",
         "refresh: expected 1s to 1d",
         "lambda of queue `first`: `no function` is not a function",
         "max_attempts of queue `first`: expected",
@@ -122,6 +136,9 @@ fn an_error_names_the_method_or_the_flag() {
         "--max-age: expected",
         "--policy",
         "--metrics: `9464` is not an address",
+        "--admin: `localhost:9465` is not an address",
+        "--admin-token-file: expected `admin` too",
+        "--admin-hosts: `http://backstop.internal` is not the name of a host",
         "--refresh: expected 1s to 1d",
         "--lambda: `no function` is not a function",
         "--max-attempts: expected",

@@ -49,6 +49,8 @@ fn every_key_is_read() {
     let config = parse(
         r#"
         endpoint-url = "http://127.0.0.1:4566"
+        admin = "[::1]:9465"
+        admin-token-file = "token"
         decisions = { record = "decisions.jsonl" }
         limits = { fuel = 1000, time = "1s", memory = "16MiB", log = "1KiB", strings = 4096 }
 
@@ -72,6 +74,9 @@ fn every_key_is_read() {
         "#,
     )
     .unwrap();
+    let admin = config.admin.unwrap();
+    assert_eq!(admin.address, "[::1]:9465".parse().unwrap());
+    assert_eq!(admin.token_file, Some("/etc/backstop/token".into()));
     assert_eq!(
         config.decisions,
         Some(Destination::File("/etc/backstop/decisions.jsonl".into()))

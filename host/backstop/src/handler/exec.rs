@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use super::{Handler, error_payload};
+use crate::admin::TOKEN_VARIABLE;
 use crate::failure::{Error, MESSAGE_BYTES};
 use crate::queue::Message;
 use crate::text::tail;
@@ -92,6 +93,8 @@ impl Exec {
         command
             .args(&self.arguments)
             .env(HOST, host_mark())
+            // Whatever a command does with its environment, the host's secret is not in it.
+            .env_remove(TOKEN_VARIABLE)
             .env("BACKSTOP_MESSAGE_ID", &message.id)
             .env("BACKSTOP_ATTEMPT", message.receive_count.to_string())
             .env("BACKSTOP_SENT", message.sent.0.to_string())

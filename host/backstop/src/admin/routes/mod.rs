@@ -9,6 +9,11 @@ use super::router::Route;
 
 pub use status::{HostStatus, QueueStatus};
 
+/// The method and path of each route, as the documents name them: `POST /v1/rollback`.
+pub fn paths() -> impl Iterator<Item = String> {
+    ROUTES.iter().map(Route::to_string)
+}
+
 /// All routes.
 pub(super) const ROUTES: &[Route] = &[
     Route::read("/livez", |_, call| {

@@ -1,0 +1,10 @@
+//! The admin interface of running hosts: what it answers, to whom, and what it withstands.
+
+mod access;
+mod actions;
+mod commands;
+mod hostile;
+mod probes;
+mod schema;
+mod validator;
+mod world;
