@@ -50,7 +50,7 @@ async fn every_message_is_accounted_for(queues: Queues, scale: usize) {
         (counts["unsettled"].as_u64(), counts["fallbacks"].as_u64()),
         (Some(0), Some(0))
     );
-    let letters = queues.take_dead().await;
+    let (letters, arn) = (queues.take_dead().await, queues.arn().await);
     assert_eq!(letters.len(), dead);
     for (body, letter) in &letters {
         let expected = match body.split('-').next().unwrap() {
@@ -68,6 +68,7 @@ async fn every_message_is_accounted_for(queues: Queues, scale: usize) {
             expected
         );
         assert!(of("BackstopPolicy").starts_with("sha256:") && of("BackstopMessageId").len() > 8);
+        assert_eq!(of("BackstopSource"), arn);
     }
     for (body, attempts) in [
         ("fine-0", 1),

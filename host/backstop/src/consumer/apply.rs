@@ -111,6 +111,7 @@ impl Applier {
                     reason,
                     id: &message.id,
                     first_sent: message.sent,
+                    source: &shared.source,
                     decided: Some((failure, decided)),
                 };
                 self.dead_letter(shared, message, &cause, heartbeat).await
@@ -158,6 +159,7 @@ impl Applier {
                     reason: &hold::unsendable(error),
                     id: &message.id,
                     first_sent: message.sent,
+                    source: &shared.source,
                     decided,
                 };
                 return self.dead_letter(shared, message, &cause, heartbeat).await;

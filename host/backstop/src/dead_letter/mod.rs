@@ -16,13 +16,14 @@ pub(crate) use queue::{
 /// The attributes that a dead letter gets. If they do not all fit, the last ones are left out.
 ///
 /// SQS allows ten attributes per message and counts them in its size. The sender's attributes take precedence.
-pub const ATTRIBUTES: [&str; 7] = [
+pub const ATTRIBUTES: [&str; 8] = [
     "BackstopReason",
     "BackstopMessageId",
     "BackstopAttempt",
     "BackstopClass",
     "BackstopError",
     "BackstopFirstSent",
+    "BackstopSource",
     "BackstopPolicy",
 ];
 
@@ -38,6 +39,8 @@ pub(crate) struct Cause<'a> {
     pub id: &'a str,
     /// When it was first sent or, if that is unknown, when its first attempt failed.
     pub first_sent: Timestamp,
+    /// The ARN of the queue that it leaves.
+    pub source: &'a str,
     /// The failure and the decision; `None` if no policy was evaluated.
     pub decided: Option<(&'a Failure, &'a Decided)>,
 }
@@ -73,6 +76,11 @@ pub(crate) fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Descript
             "BackstopFirstSent",
             Attribute::number(cause.first_sent.0),
         )),
+        // Not of the type that is cut: a part of an ARN names nothing.
+        Some(Attribute::Text {
+            data_type: "String.arn".to_owned(),
+            value: text(cause.source),
+        }),
         of_decision(|_, decided| Attribute::string(text(&decided.policy))),
     ];
     // The other attributes of the earlier dead letter are out of date.
@@ -218,6 +226,7 @@ mod tests {
             reason,
             id: &message.id,
             first_sent: message.sent,
+            source: "local:q",
             decided: Some((&failure, &decided)),
         };
         dead_letter(message, &cause, queue)
@@ -247,6 +256,7 @@ mod tests {
             ("BackstopMessageId", "m-1"),
             ("BackstopPolicy", "sha256:00"),
             ("BackstopReason", "permanent: HTTP 404"),
+            ("BackstopSource", "local:q"),
             ("a0", "x"),
         ];
         assert_eq!(
@@ -257,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_senders_attributes_take_precedence() {
-        for (theirs, ours) in [(0, 7), (3, 7), (6, 4), (9, 1), (10, 0)] {
+        for (theirs, ours) in [(0, 8), (2, 8), (3, 7), (6, 4), (9, 1), (10, 0)] {
             let letter = letter(&message("body", theirs), "because", &queue(false, 1 << 20));
             assert_eq!(letter.attributes.len(), theirs + ours);
             assert_eq!(letter.attributes.contains_key("BackstopReason"), ours > 0);

@@ -129,6 +129,7 @@ impl<'a> Delivered<'a> {
             reason,
             id: &event.id,
             first_sent: event.first_failed,
+            source: &self.queue.description.arn,
             decided,
         };
         self.dead_letter(&cause).await

@@ -50,6 +50,7 @@ impl RetryHandler {
                 reason: "",
                 id: &message.id,
                 first_sent: message.sent,
+                source: &queue.description.arn,
                 decided: None,
             };
             return delivered.resend(&envelope.hopped(), cause).await;
@@ -62,6 +63,7 @@ impl RetryHandler {
                     reason: &reason.to_string(),
                     id: &message.id,
                     first_sent: message.sent,
+                    source: &queue.description.arn,
                     decided: None,
                 };
                 return delivered.dead_letter(&cause).await;
@@ -132,6 +134,7 @@ impl RetryHandler {
                             reason: "",
                             id: &event.id,
                             first_sent: event.first_failed,
+                            source: &queue.description.arn,
                             decided: cause,
                         };
                         return delivered.resend(&envelope, cause).await;
