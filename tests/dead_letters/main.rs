@@ -1,4 +1,6 @@
 //! Dead letters of every origin, read, judged, archived and restored, against emulators.
 
+mod archive;
 mod listing;
+mod triage;
 mod world;

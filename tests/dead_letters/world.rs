@@ -55,7 +55,10 @@ pub(crate) fn of_backstop<'a>(body: &'a str, reason: &str, class: &str, error: &
         ("BackstopReason", string(reason)),
         (
             "BackstopMessageId",
-            string(&format!("original-of-{}", &body[..body.len().min(40)])),
+            string(&format!(
+                "original-of-{}",
+                body.chars().take(40).collect::<String>()
+            )),
         ),
         ("BackstopAttempt", number(3)),
         ("BackstopClass", string(class)),

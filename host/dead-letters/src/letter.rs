@@ -127,7 +127,8 @@ impl Letter {
         match self.origin {
             Origin::LambdaDeadLetter => Some(self.message.body.to_string()),
             Origin::LambdaDestination => payload(&self.message.body),
-            Origin::Backstop if matches!(self.source, Some(Source::Function(_))) => {
+            // A letter of the Lambda retry handler.
+            Origin::Backstop if function(&self.message.body).is_some() => {
                 payload(&self.message.body)
             }
             Origin::Backstop | Origin::Sqs | Origin::Sns | Origin::Unknown => None,

@@ -37,7 +37,10 @@
 //! | `pointer` | values of a body by JSON pointer |
 //! | `filter`, `group` | choosing and counting letters |
 //! | `reader` | receiving letters, and making them visible again |
+//! | `triage` | the failure of a letter, for another policy |
+//! | `archive` | letters in files, and back |
 
+mod archive;
 mod filter;
 mod fingerprint;
 mod group;
@@ -45,7 +48,12 @@ mod letter;
 mod origin;
 mod pointer;
 mod reader;
+mod triage;
 
+pub use archive::{
+    ArchiveError, ArchiveFile, Archived, ArchivedLetter, ArchivedLetters, ArchivingError, Batch,
+    InvalidLine, LINE_BYTES, Restored, Restoring, archive, restore,
+};
 pub use filter::{Filters, IdsError, Pattern, read_ids};
 pub use fingerprint::Fingerprint;
 pub use group::{By, Group, Groups};
@@ -53,3 +61,4 @@ pub use letter::{Letter, Source};
 pub use origin::Origin;
 pub use pointer::at as value_at;
 pub use reader::{End, ReadError, ReadOptions, Reader, Seen, read};
+pub use triage::{Attempts, Rebuilt, rebuild};

@@ -2,13 +2,17 @@
 //!
 //! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: which queue ([`queue`]), which of its letters ([`filters`]), how they are read ([`reading`]), and how text from letters is shown ([`shown`]).
 
+mod archive;
 pub(super) mod filters;
 mod list;
 pub(super) mod queue;
 pub(super) mod reading;
+mod restore;
+mod s3;
 mod show;
 pub(super) mod shown;
 mod time;
+mod triage;
 
 use clap::{Parser, Subcommand};
 
@@ -27,11 +31,17 @@ pub(super) struct Args {
 enum Command {
     List(Box<list::Args>),
     Show(Box<show::Args>),
+    Triage(Box<triage::Args>),
+    Archive(Box<archive::Args>),
+    Restore(Box<restore::Args>),
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
     match args.command {
         Command::List(args) => list::run(*args).await,
         Command::Show(args) => show::run(*args).await,
+        Command::Triage(args) => triage::run(*args).await,
+        Command::Archive(args) => archive::run(*args).await,
+        Command::Restore(args) => restore::run(*args).await,
     }
 }

@@ -90,7 +90,12 @@ impl Progress {
 
     /// Counts one more.
     pub(crate) fn step(&self) {
-        self.0.inc(1);
+        self.add(1);
+    }
+
+    /// Counts more.
+    pub(crate) fn add(&self, more: usize) {
+        self.0.inc(u64::try_from(more).unwrap_or_default());
     }
 }
 

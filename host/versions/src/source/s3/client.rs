@@ -151,16 +151,43 @@ impl Bucket {
     ) -> Result<Option<String>, BucketError> {
         let request = self.client.put_object().bucket(bucket).key(key);
         let answer = request
-            .content_type(if key.ends_with(SIGNATURE_SUFFIX) {
-                "text/plain"
-            } else {
-                "application/wasm"
-            })
+            .content_type(content_type(key))
             .body(ByteStream::from(file))
             .send()
             .await
             .map_err(|error| self.failed(bucket, key, &error))?;
         Ok(answer.e_tag().map(str::to_owned))
+    }
+
+    /// The keys that start with `prefix`, in their order. More than `most` are an error.
+    pub async fn keys(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        most: usize,
+    ) -> Result<Vec<String>, BucketError> {
+        let mut keys = Vec::new();
+        let mut token = None;
+        loop {
+            let request = self.client.list_objects_v2().bucket(bucket).prefix(prefix);
+            let answer = request
+                .set_continuation_token(token)
+                .send()
+                .await
+                .map_err(|error| self.failed(bucket, prefix, &error))?;
+            let listed = answer.contents.unwrap_or_default();
+            keys.extend(listed.into_iter().filter_map(|object| object.key));
+            if keys.len() > most {
+                return Err(BucketError::Refused {
+                    object: url(bucket, prefix),
+                    reason: format!("more than {most} objects have keys that start like this"),
+                });
+            }
+            token = answer.next_continuation_token;
+            if token.is_none() {
+                return Ok(keys);
+            }
+        }
     }
 
     fn failed<E>(&self, bucket: &str, key: &str, error: &SdkError<E>) -> BucketError
@@ -208,6 +235,17 @@ impl fmt::Debug for Object {
             .field("etag", &self.etag)
             .field("bytes", &self.file.len())
             .finish()
+    }
+}
+
+/// By the end of the key.
+fn content_type(key: &str) -> &'static str {
+    if key.ends_with(SIGNATURE_SUFFIX) {
+        "text/plain"
+    } else if key.ends_with(".jsonl") {
+        "application/x-ndjson"
+    } else {
+        "application/wasm"
     }
 }
 

@@ -1,0 +1,343 @@
+//! `backstop dlq restore`: archived letters back into a queue.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use backstop::CancellationToken;
+use backstop::internal::config::parse_endpoint;
+use backstop::queue::Connections;
+use backstop_core::text::{chain, one_line};
+use backstop_dead_letters::{
+    ArchivedLetter, ArchivedLetters, Filters, Restoring, read_ids, restore,
+};
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::filters::FilterArgs;
+use super::queue::address;
+use super::reading::Progress;
+use super::s3::Prefix;
+use super::shown::print_json;
+use crate::error::{CommandError, Context, Result};
+use crate::output::println;
+use crate::signals::stop_on_signal;
+
+/// How many refused letters are named.
+const NAMED: usize = 10;
+
+/// What is logged after the first signal.
+const STOPPING: &str = "stopping: waiting for the requests in flight; the same command goes on later; a second signal stops at once";
+
+const EXAMPLES: &str = "\
+Examples:
+  Put back what was archived, into the dead-letter queues that the letters come from:
+    backstop dlq restore invalid.jsonl
+
+  Some of it, into another queue:
+    backstop dlq restore invalid.jsonl --text c-7 --to https://sqs.eu-west-1.amazonaws.com/123456789012/orders-dead-2
+
+  From S3, all objects whose keys start like this:
+    backstop dlq restore s3://acme-dead-letters/orders/
+
+The ids of the letters that were put back are in a file: that of the archive with `.restored` at its end, or --progress. If this command is stopped or killed, the same command goes on; the letters of the requests that were in flight at a kill may then be in the queue twice. A letter that is in the archive twice is put back once.
+
+A letter that is put back is a new message: SQS gives it a new id and a new time. What only SQS knew of a letter that its own redrive policy had moved (the id, the time of the first send, the queue) goes into the attributes BackstopMessageId, BackstopFirstSent and BackstopSource.
+
+It needs sqs:SendMessage, sqs:GetQueueAttributes and sqs:GetQueueUrl; and for S3, s3:GetObject and s3:ListBucket.
+
+Exits with 5 if a queue refused letters.";
+
+/// Put archived letters back into their dead-letter queue, or into another queue
+///
+/// The archive stays as it is.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The archive: a file, or s3://bucket/prefix
+    #[arg(value_name = "FILE|URL")]
+    archive: String,
+
+    /// The queue to put them into, by its URL or ARN [default: the one that each letter comes from]
+    #[arg(long, value_name = "QUEUE")]
+    to: Option<String>,
+
+    /// The file with the ids of the letters that were put back [default: the archive's name and .restored]
+    #[arg(long, value_name = "FILE")]
+    progress: Option<PathBuf>,
+
+    /// Put back again what was put back before
+    #[arg(long)]
+    again: bool,
+
+    /// Only count the letters
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Use this endpoint in place of the region's own
+    #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
+    endpoint_url: Option<String>,
+
+    #[command(flatten)]
+    filters: FilterArgs,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A restore under way.
+struct Run<'a> {
+    args: &'a Args,
+    filters: Filters,
+    connections: Connections,
+    stop: CancellationToken,
+    targets: BTreeMap<String, Restoring>,
+    journal: Option<Journal>,
+    /// The ids of letters that are in a queue again, or are about to be.
+    known: HashSet<String>,
+    /// Letters that wait for a full request, by their queue.
+    waiting: BTreeMap<String, Vec<ArchivedLetter>>,
+    progress: Progress,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    restored: usize,
+    before: usize,
+    twice: usize,
+    refused: Vec<(String, String)>,
+}
+
+pub(super) async fn run(args: Args) -> Result<()> {
+    let stop = stop_on_signal(STOPPING)?;
+    let connections = Connections::new(args.endpoint_url.clone());
+    let prefix = Prefix::parse(&args.archive, &connections).await?;
+    let path = args.progress.clone().unwrap_or_else(|| match &prefix {
+        Some(_) => PathBuf::from(format!(
+            "{}.restored",
+            args.archive.trim_start_matches("s3://").replace('/', "-")
+        )),
+        None => PathBuf::from(format!("{}.restored", args.archive)),
+    });
+    let (before, journal) = match args.dry_run {
+        true => (Journal::read(&path)?, None),
+        false => {
+            let (known, journal) = Journal::open(&path)?;
+            (known, Some(journal))
+        }
+    };
+    let mut run = Run {
+        args: &args,
+        filters: args.filters.filters()?,
+        connections,
+        stop,
+        targets: BTreeMap::new(),
+        journal,
+        known: HashSet::new(),
+        waiting: BTreeMap::new(),
+        progress: Progress::start("letters put back"),
+        counts: Counts::default(),
+    };
+    let before = if args.again { HashSet::new() } else { before };
+    match prefix {
+        None => {
+            let letters = ArchivedLetters::open(Path::new(&args.archive));
+            run.all(letters.map_err(usage)?, &before).await?;
+        }
+        Some(prefix) => {
+            for key in prefix.keys().await? {
+                run.all(prefix.read(&key).await?, &before).await?;
+            }
+        }
+    }
+    run.finish(&path).await
+}
+
+fn usage(error: backstop_dead_letters::ArchiveError) -> CommandError {
+    CommandError::Usage(chain(&error))
+}
+
+impl Run<'_> {
+    /// Restores letters, as far as they fit and were not restored before.
+    async fn all(
+        &mut self,
+        letters: impl Iterator<Item = Result<ArchivedLetter, backstop_dead_letters::ArchiveError>>,
+        before: &HashSet<String>,
+    ) -> Result<()> {
+        for letter in letters {
+            let letter = letter.map_err(usage)?;
+            if self.stop.is_cancelled() {
+                return Ok(());
+            }
+            if !self.filters.is_empty() && !self.filters.matches(&letter.letter()) {
+                continue;
+            }
+            if before.contains(&letter.id) {
+                self.counts.before += 1;
+            } else if !self.known.insert(letter.id.clone()) {
+                self.counts.twice += 1;
+            } else if self.args.dry_run {
+                self.counts.restored += 1;
+            } else {
+                let queue = self.args.to.as_ref().unwrap_or(&letter.queue).clone();
+                let waiting = self.waiting.entry(queue.clone()).or_default();
+                waiting.push(letter);
+                if waiting.len() >= Restoring::at_once() {
+                    self.send(&queue).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits for a queue.
+    async fn send(&mut self, queue: &str) -> Result<()> {
+        let letters = self.waiting.remove(queue).unwrap_or_default();
+        if !self.targets.contains_key(queue) {
+            let opened = address(&self.connections, queue).await;
+            let opened = match opened {
+                Ok(opened) => Restoring::open(opened).await.map_err(CommandError::from),
+                Err(error) => Err(error),
+            };
+            let opened = opened.with_context(|| {
+                format!(
+                    "can't put letters back into {}; --to names another queue",
+                    one_line(queue)
+                )
+            })?;
+            self.targets.insert(queue.to_owned(), opened);
+        }
+        let Some(target) = self.targets.get(queue) else {
+            return Ok(());
+        };
+        let sent = restore(target, &letters, &self.stop).await;
+        if let Some(journal) = &mut self.journal {
+            journal.add(&sent.restored)?;
+        }
+        self.progress.add(sent.restored.len());
+        self.counts.restored += sent.restored.len();
+        self.counts.refused.extend(sent.refused);
+        Ok(())
+    }
+
+    async fn finish(mut self, journal: &Path) -> Result<()> {
+        let queues: Vec<_> = self.waiting.keys().cloned().collect();
+        for queue in queues {
+            self.send(&queue).await?;
+        }
+        let Self {
+            args, counts, stop, ..
+        } = self;
+        if args.json {
+            print_json(&as_json(args, &counts));
+        } else {
+            print(args, &counts, journal);
+        }
+        if stop.is_cancelled() && !args.json {
+            println!("It was stopped: the same command goes on.");
+        }
+        if counts.refused.is_empty() {
+            return Ok(());
+        }
+        let refused = counts.refused.iter().take(NAMED);
+        let refused: Vec<_> = refused
+            .map(|(id, why)| one_line(&format!("{id}: {why}")))
+            .collect();
+        Err(CommandError::NoHost(format!(
+            "{} letters were refused and are in the archive only: {}",
+            counts.refused.len(),
+            refused.join("; ")
+        )))
+    }
+}
+
+fn as_json(args: &Args, counts: &Counts) -> Value {
+    let refused = counts.refused.iter();
+    let refused: Vec<_> = refused
+        .map(|(id, why)| json!({"id": id, "why": why}))
+        .collect();
+    json!({
+        "version": 1,
+        "dry-run": args.dry_run,
+        "restored": counts.restored,
+        "restored-before": counts.before,
+        "duplicate-lines": counts.twice,
+        "refused": refused,
+    })
+}
+
+fn print(args: &Args, counts: &Counts, journal: &Path) {
+    let verb = if args.dry_run { "would be" } else { "are" };
+    println!("{} letters {verb} put back", counts.restored);
+    if counts.before > 0 {
+        println!(
+            "{} were put back before, as {} says: --again puts them back once more",
+            counts.before,
+            one_line(&journal.display().to_string())
+        );
+    }
+    if counts.twice > 0 {
+        println!(
+            "{} lines have letters that the archive has twice",
+            counts.twice
+        );
+    }
+}
+
+/// The ids of the letters that were put back.
+struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// The ids in the file, if it is there.
+    fn read(path: &Path) -> Result<HashSet<String>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(HashSet::new()),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        read_ids(std::io::BufReader::new(file))
+            .map_err(|error| CommandError::Usage(chain(&error)))
+            .with_context(|| path.display().to_string())
+    }
+
+    /// Opens or creates the file.
+    fn open(path: &Path) -> Result<(HashSet<String>, Self)> {
+        let known = Self::read(path)?;
+        let file = File::options()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)
+            .with_context(|| format!("can't write {}", path.display()))?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
+            |_| {
+                CommandError::Usage(format!(
+                    "another command is restoring with {}",
+                    path.display()
+                ))
+            },
+        )?;
+        let path = path.to_owned();
+        Ok((known, Self { file, path }))
+    }
+
+    /// Adds ids. They are on disk when this returns.
+    fn add(&mut self, ids: &[String]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        // The last line may have been cut off by a full disk: a new line keeps ids apart.
+        let lines = format!("\n{}\n", ids.join("\n"));
+        let written = self.file.write_all(lines.as_bytes());
+        written
+            .and_then(|()| self.file.sync_data())
+            .with_context(|| format!("can't write {}", self.path.display()))
+    }
+}

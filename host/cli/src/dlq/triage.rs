@@ -1,0 +1,389 @@
+//! `backstop dlq triage`: which dead letters another policy would retry.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use backstop::internal::assembly::Assembly;
+use backstop::internal::config::Config;
+use backstop::queue::Queue;
+use backstop_core::decision::{Action, Bounds, DecidedBy, Decision, FallbackCause, Reach, decide};
+use backstop_core::failure::{Error, Milliseconds};
+use backstop_core::settings::parse_pair;
+use backstop_core::text::one_line;
+use backstop_dead_letters::{Attempts, Filters, Letter, Reader, Seen, rebuild};
+use backstop_engine::{Payload, Policy};
+use clap::{Parser, ValueEnum};
+use serde_json::{Value, json};
+
+use super::filters::FilterArgs;
+use super::list::Saved;
+use super::queue::QueueArgs;
+use super::reading::{self, Progress, ReadingArgs, STOPPING};
+use super::shown::print_json;
+use crate::error::{CommandError, Result};
+use crate::output::println;
+use crate::signals::stop_on_signal;
+
+/// The most groups of answers. Further ones are counted without a group.
+const MOST_GROUPS: usize = 1_000;
+
+/// How many ids of a group are shown.
+const SAMPLES: usize = 3;
+
+const EXAMPLES: &str = "\
+Examples:
+  What a new version of the policy would do with what died:
+    backstop dlq triage orders --policy ./new.wasm
+
+  The same with the ids of what it would retry, to redrive these alone:
+    backstop dlq triage orders --policy ./new.wasm --save ids.jsonl
+    backstop dlq redrive orders --ids ids.jsonl
+
+  With the policy that backstop.toml has for the queue, and its limits on attempts and age:
+    backstop dlq triage orders --attempts reset
+
+  What SQS's own redrive policy has moved has no error: say which to assume
+    backstop dlq triage orders --policy full-jitter --origin sqs --assume-code 'HTTP 503'
+
+A letter does not say everything that the policy was told when the message failed: what is assumed instead is part of the output. Nothing is moved.";
+
+/// Pass dead letters to a policy: how many it would retry, and why
+///
+/// The failure of each letter is rebuilt from its attributes, or from the record of a Lambda destination, and passed to the policy with the letter's body. By default the policy is asked about the attempt that failed last; one that gives up after a number of attempts then gives up again. --attempts reset asks about a first attempt.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    queue: QueueArgs,
+
+    /// The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1), the path of a .wasm or .wat file, a policy's folder (built first if it changed), s3://bucket/key or oci://registry/repository:tag [default: that of the queue in the configuration]
+    #[arg(long, value_name = "NAME|PATH|URL")]
+    policy: Option<String>,
+
+    /// A setting of the policy, such as base=2s; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "policy")]
+    settings: Vec<(String, String)>,
+
+    /// Which attempt the policy is asked about: keep for the last one, reset for a first one
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "keep")]
+    attempts: Which,
+
+    /// The code of the error to assume where nobody has recorded one
+    #[arg(long, value_name = "CODE")]
+    assume_code: Option<String>,
+
+    /// Write the ids of the letters that the policy would retry to this file, for --ids of other commands; the file is replaced
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    #[command(flatten)]
+    filters: FilterArgs,
+
+    #[command(flatten)]
+    reading: ReadingArgs,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Which {
+    Keep,
+    Reset,
+}
+
+pub(super) async fn run(args: Args) -> Result<()> {
+    let filters = args.filters.filters()?;
+    let opened = args.queue.open().await?;
+    let judge = Arc::new(load(&args, opened.config).await?);
+    let mut saved = args.save.as_deref().map(Saved::create).transpose()?;
+    let stop = stop_on_signal(STOPPING)?;
+    let mut queues = Vec::new();
+    for queue in &opened.queues {
+        let mut reader = Reader::open(Arc::clone(queue), args.reading.options()).await?;
+        let judged = judge_all(&mut reader, &judge, &filters, &stop, saved.as_mut());
+        let judged = judged.await;
+        let seen = reader.release().await;
+        let judged = judged?;
+        match args.json {
+            true => queues.push(judged.as_json(queue, &seen)),
+            false => judged.print(queue, &judge, &seen),
+        }
+    }
+    if let Some(saved) = saved {
+        saved.finish()?;
+    }
+    if args.json {
+        let policy = judge.policy.title();
+        print_json(&json!({"version": 1, "policy": policy, "queues": queues}));
+    }
+    Ok(())
+}
+
+/// The policy, and what it is asked about.
+struct Judge {
+    policy: Policy,
+    bounds: Bounds,
+    attempts: Attempts,
+    assumed: Option<Error>,
+}
+
+async fn load(args: &Args, config: Option<Config>) -> Result<Judge> {
+    let (named, settings) = (args.policy.clone(), args.settings.clone());
+    let queue = args.queue.queue.clone();
+    let (policy, bounds) = tokio::task::spawn_blocking(move || {
+        if let Some(name) = named {
+            let policy = crate::policy::load(&name, &settings.into())?;
+            return Ok((policy, Bounds::default()));
+        }
+        let config = config.as_ref();
+        let decider = config.and_then(|it| it.deciders().find(|(name, _)| *name == queue));
+        let (Some(config), Some((_, decider))) = (config, decider) else {
+            return Err(CommandError::Usage(
+                "which policy? Use --policy, or the name of a queue in the configuration"
+                    .to_owned(),
+            ));
+        };
+        let policy = Assembly::for_check(config)?
+            .load(&decider.policy)?
+            .current();
+        Ok((Policy::clone(&policy), decider.bounds))
+    })
+    .await??;
+    Ok(Judge {
+        policy,
+        bounds,
+        attempts: match args.attempts {
+            Which::Keep => Attempts::Keep,
+            Which::Reset => Attempts::Reset,
+        },
+        assumed: args.assume_code.as_ref().map(|code| Error::new(code, "")),
+    })
+}
+
+/// What the policy answers to one letter.
+struct Answer {
+    letter: Letter,
+    unknown: Vec<&'static str>,
+    /// `None` if nobody knows the error.
+    decision: Option<Decision>,
+}
+
+impl Judge {
+    fn judge(&self, letter: Letter) -> Answer {
+        let Some(rebuilt) = rebuild(&letter, self.attempts, self.assumed.as_ref()) else {
+            return Answer {
+                letter,
+                unknown: Vec::new(),
+                decision: None,
+            };
+        };
+        let failure = rebuilt.failure;
+        let body = letter
+            .event()
+            .map_or_else(|| Arc::clone(&letter.message.body), Arc::from);
+        let evaluation = self
+            .policy
+            .evaluate(&failure, &Arc::new(Payload::new(body)));
+        let answer = evaluation
+            .answer
+            .map_err(|error| -> FallbackCause { error.cause() });
+        let reach = Reach::visibility(Milliseconds(u32::MAX), failure.age);
+        Answer {
+            decision: Some(decide(&failure, answer, &self.bounds, reach)),
+            letter,
+            unknown: rebuilt.unknown,
+        }
+    }
+}
+
+async fn judge_all(
+    reader: &mut Reader,
+    judge: &Arc<Judge>,
+    filters: &Filters,
+    stop: &backstop::CancellationToken,
+    mut saved: Option<&mut Saved>,
+) -> Result<Judged> {
+    let progress = Progress::start("letters judged");
+    let mut judged = Judged::default();
+    loop {
+        let letters = reader.next(stop).await?;
+        if letters.is_empty() {
+            return Ok(judged);
+        }
+        let fit: Vec<_> = letters
+            .into_iter()
+            .filter(|it| filters.matches(it))
+            .collect();
+        let judge = Arc::clone(judge);
+        // A policy may take long.
+        let answers = tokio::task::spawn_blocking(move || -> Vec<_> {
+            fit.into_iter().map(|letter| judge.judge(letter)).collect()
+        });
+        for answer in answers.await? {
+            progress.step();
+            if judged.add(&answer)
+                && let Some(saved) = &mut saved
+            {
+                saved.add(&answer.letter, reader.queue().url())?;
+            }
+        }
+    }
+}
+
+/// What the policy would do with a group of letters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    verdict: &'static str,
+    class: String,
+    code: String,
+    /// Why, if it is not retried.
+    reason: String,
+}
+
+/// The letters of a group.
+#[derive(Debug, Default)]
+struct Group {
+    count: usize,
+    delays: Option<(Milliseconds, Milliseconds)>,
+    samples: Vec<String>,
+}
+
+/// All answers.
+#[derive(Debug, Default)]
+struct Judged {
+    verdicts: BTreeMap<&'static str, usize>,
+    groups: BTreeMap<Key, Group>,
+    unknown: BTreeMap<&'static str, usize>,
+}
+
+impl Judged {
+    /// Counts an answer. Returns whether the policy itself would retry the letter.
+    fn add(&mut self, answer: &Answer) -> bool {
+        for what in &answer.unknown {
+            *self.unknown.entry(what).or_default() += 1;
+        }
+        let code = answer.letter.code().unwrap_or_default().to_owned();
+        let (verdict, class, reason, delay) = match &answer.decision {
+            None => {
+                let reason = format!(
+                    "nobody has recorded its error (origin {})",
+                    answer.letter.origin
+                );
+                ("not judged", String::new(), reason, None)
+            }
+            Some(decision) => {
+                let class = decision.class.to_string();
+                let broken = match &decision.decided_by {
+                    DecidedBy::Fallback(cause) => Some(cause.text.clone()),
+                    DecidedBy::Policy | DecidedBy::Shortened(_) | DecidedBy::Bound(_) => None,
+                };
+                match (broken, &decision.action) {
+                    (Some(cause), _) => ("broken", class, cause, None),
+                    (None, Action::Retry { delay }) => {
+                        ("retry", class, String::new(), Some(*delay))
+                    }
+                    (None, Action::DeadLetter { reason }) => {
+                        ("dead-letter", class, reason.clone(), None)
+                    }
+                    (None, Action::Discard { reason }) => ("discard", class, reason.clone(), None),
+                }
+            }
+        };
+        *self.verdicts.entry(verdict).or_default() += 1;
+        let key = Key {
+            verdict,
+            class,
+            code,
+            reason,
+        };
+        if self.groups.len() < MOST_GROUPS || self.groups.contains_key(&key) {
+            let group = self.groups.entry(key).or_default();
+            group.count += 1;
+            if let Some(delay) = delay {
+                let (least, most) = group.delays.unwrap_or((delay, delay));
+                group.delays = Some((least.min(delay), most.max(delay)));
+            }
+            if group.samples.len() < SAMPLES {
+                group.samples.push(answer.letter.message.id.clone());
+            }
+        }
+        verdict == "retry"
+    }
+
+    fn print(&self, queue: &Arc<dyn Queue>, judge: &Judge, seen: &Seen) {
+        println!("{}: {}", one_line(queue.url()), reading::summary(seen));
+        println!("policy {}", one_line(&judge.policy.title()));
+        for (verdict, title) in [
+            ("retry", "would be retried"),
+            ("dead-letter", "would be dead-lettered again"),
+            ("discard", "would be discarded"),
+            (
+                "broken",
+                "on which the policy breaks: the fallback would retry them",
+            ),
+            (
+                "not judged",
+                "not judged: --assume-code says which error to assume",
+            ),
+        ] {
+            let Some(count) = self.verdicts.get(verdict) else {
+                continue;
+            };
+            println!("\n{count:>7}  {title}");
+            let mut groups: Vec<_> = self.groups.iter().collect();
+            groups.retain(|(key, _)| key.verdict == verdict);
+            groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.count));
+            for (key, group) in groups {
+                let mut text: Vec<_> = [&key.class, &key.code, &key.reason]
+                    .into_iter()
+                    .filter(|part| !part.is_empty())
+                    .map(|part| one_line(part))
+                    .collect();
+                if let Some((least, most)) = group.delays {
+                    text.push(match least == most {
+                        true => format!("after {least}"),
+                        false => format!("after {least} to {most}"),
+                    });
+                }
+                println!("         {:>7}  {}", group.count, text.join(", "));
+                println!(
+                    "                  such as {}",
+                    one_line(&group.samples.join(", "))
+                );
+            }
+        }
+        if !self.unknown.is_empty() {
+            println!("\nThe letters do not say");
+            for (what, count) in &self.unknown {
+                println!("         {count:>7}  {what}");
+            }
+        }
+    }
+
+    fn as_json(&self, queue: &Arc<dyn Queue>, seen: &Seen) -> Value {
+        let groups = self.groups.iter().map(|(key, group)| {
+            json!({
+                "verdict": key.verdict,
+                "class": key.class,
+                "code": key.code,
+                "reason": key.reason,
+                "count": group.count,
+                "shortest-delay": group.delays.map(|(least, _)| least),
+                "longest-delay": group.delays.map(|(_, most)| most),
+                "samples": group.samples,
+            })
+        });
+        let groups: Vec<_> = groups.collect();
+        let mut result = reading::as_json(seen);
+        if let Some(fields) = result.as_object_mut() {
+            fields.insert("queue".to_owned(), json!(queue.url()));
+            fields.insert("verdicts".to_owned(), json!(self.verdicts));
+            fields.insert("groups".to_owned(), json!(groups));
+            fields.insert("unknown".to_owned(), json!(self.unknown));
+        }
+        result
+    }
+}

@@ -1,0 +1,116 @@
+//! The failure that a letter died of, rebuilt from the letter, to pass it to another policy.
+
+use std::num::NonZeroU32;
+
+use backstop::internal::dead_letter::ATTRIBUTES;
+use backstop_core::failure::{Error, Failure, Milliseconds, random};
+
+use crate::letter::Letter;
+use crate::origin::Origin;
+
+/// Which attempt a policy is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempts {
+    /// The one that failed last, as it was.
+    Keep,
+    /// The first one of a new life, as after a redrive that resets attempts.
+    Reset,
+}
+
+/// A failure, and what of it the letter does not say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rebuilt {
+    /// The failure, as a host would pass it to a policy.
+    pub failure: Failure,
+    /// What the letter does not say, and what is assumed of it.
+    pub unknown: Vec<&'static str>,
+}
+
+/// The failure that the letter died of. `None` if nobody has recorded its error and none is `assumed`.
+///
+/// The random number is derived from the message's id and the attempt, so it is the one of the failure itself.
+///
+/// ```
+/// use backstop::queue::{Connections, Outgoing, Queue};
+/// use backstop_core::failure::Error;
+/// use backstop_dead_letters::{Attempts, Letter, rebuild};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let dead = Connections::default().local.named("orders-dead");
+/// dead.send(&[Outgoing::new("an order")]).await?;
+/// let received = dead.receive(1, Default::default(), Default::default()).await?;
+/// let letter = Letter::of(received[0].clone());
+/// // Nobody knows its error.
+/// assert_eq!(rebuild(&letter, Attempts::Keep, None), None);
+/// let assumed = Error::new("HTTP 503", "");
+/// let rebuilt = rebuild(&letter, Attempts::Keep, Some(&assumed)).ok_or("no failure")?;
+/// assert_eq!(rebuilt.failure.error.code, "HTTP 503");
+/// assert!(rebuilt.unknown.iter().any(|it| it.starts_with("the attempt")));
+/// # Ok(())
+/// # }
+/// ```
+pub fn rebuild(letter: &Letter, attempts: Attempts, assumed: Option<&Error>) -> Option<Rebuilt> {
+    let mut unknown = Vec::new();
+    let error = match (&letter.error, assumed) {
+        (Some(error), _) => error.clone(),
+        (None, Some(assumed)) => {
+            unknown.push("the error: the one that was given is assumed");
+            assumed.clone()
+        }
+        (None, None) => return None,
+    };
+    if letter.origin == Origin::Backstop {
+        unknown.push("the error's details and Retry-After: none are assumed");
+        if error.status.is_none() {
+            unknown.push("the error's status: none is assumed");
+        }
+    }
+    let attempt = match attempts {
+        Attempts::Reset => NonZeroU32::MIN,
+        Attempts::Keep => {
+            // Only a first attempt has no delay before it.
+            let attempt = letter.attempt.and_then(NonZeroU32::new);
+            if attempt.is_none() {
+                unknown.push("the attempt: the first is assumed");
+            }
+            let attempt = attempt.unwrap_or(NonZeroU32::MIN);
+            if attempt > NonZeroU32::MIN {
+                unknown.push("the delay before the last attempt: none is assumed");
+            }
+            attempt
+        }
+    };
+    let failed_at = letter.last_alive();
+    let age = match (letter.first_sent, letter.dead_since) {
+        (Some(first), Some(died)) => died.since(first),
+        (Some(first), None) => {
+            unknown.push("the time of the failure: that of the first receive is assumed");
+            failed_at.since(first)
+        }
+        (None, _) => {
+            unknown.push("the age: zero is assumed");
+            Default::default()
+        }
+    };
+    if letter.source.is_none() {
+        unknown.push("the source: an empty one is assumed");
+    }
+    let mut attributes = letter.message.attribute_texts();
+    attributes.retain(|(name, _)| !ATTRIBUTES.contains(&name.as_str()));
+    let failure = Failure {
+        random: random(&letter.original_id, attempt),
+        message_id: letter.original_id.clone(),
+        source: letter
+            .source
+            .as_ref()
+            .map_or_else(String::new, |source| source.arn().to_owned()),
+        attempt,
+        age: Milliseconds::from_duration(age),
+        failed_at,
+        previous_delay: None,
+        error: error.within_bounds(),
+        attributes,
+    };
+    Some(Rebuilt { failure, unknown })
+}
