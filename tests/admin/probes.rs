@@ -5,11 +5,12 @@
     reason = "a test that can't go on fails"
 )]
 
+use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use backstop_tests::aws::Queues;
-use backstop_tests::backstop::Running;
+use backstop_tests::backstop::{Running, command};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::proxy::{Fault, Proxy};
@@ -32,93 +33,99 @@ async fn reasons(url: &str) -> Option<String> {
     (status == 503).then(|| ready["reasons"].to_string())
 }
 
-const WORKS: u8 = 0;
-const HANGS: u8 = 1;
-const FAILS: u8 = 2;
-
 #[tokio::test]
-async fn a_host_is_ready_while_its_queues_are_checked_and_polled() {
-    let state = Arc::new(AtomicU8::new(HANGS));
-    let proxied = Arc::clone(&state);
-    let upstream = ministack().endpoint.clone();
-    let proxy = Proxy::start(&upstream, move |operation, _| {
-        match (proxied.load(SeqCst), operation) {
-            (HANGS, _) => Fault::Hanging,
-            (FAILS, "ReceiveMessage") => Fault::Denied,
-            _ => Fault::None,
-        }
-    })
-    .await;
-    let queues = Queues::standard(&upstream, &[]).await;
+async fn a_host_that_starts_lives_and_is_not_ready() {
+    // Nothing answers there, so the queue is being checked for seconds.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let queue = format!("{endpoint}/000000000000/orders");
     // The address is known before the host is.
-    let address = {
-        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        free.local_addr().unwrap()
-    };
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let arguments = [
+        "run",
+        "--queue-url",
+        &queue,
+        "--endpoint-url",
+        &endpoint,
+        "--exec",
+        "true",
+        "--admin",
+        &address,
+    ];
+    let _starting = command(&arguments).stderr(Stdio::null()).spawn().unwrap();
     let url = format!("http://{address}");
-    let work = tempfile::tempdir().unwrap();
-    let started = work.path().join("started");
-    let exec = format!("sh -c 'touch {}; sleep 4'", started.display());
-    let (admin, endpoint) = (address.to_string(), proxy.endpoint.clone());
-    let (queue, dead_letters) = (queues.url.clone(), queues.dead_letters.clone());
-    let starting = tokio::spawn(async move {
-        Running::start(&[
-            "--queue-url",
-            &queue,
-            "--dead-letter-queue",
-            &dead_letters,
-            "--endpoint-url",
-            &endpoint,
-            "--exec",
-            &exec,
-            "--admin",
-            &admin,
-            "--grace",
-            "20s",
-        ])
-        .await
-    });
     eventually("the host lives", || async {
-        let client = reqwest::Client::new();
-        client.get(format!("{url}/livez")).send().await.is_ok()
+        let live = reqwest::get(format!("{url}/livez")).await;
+        live.is_ok_and(|live| live.status() == 200)
     })
     .await;
-    assert_eq!(get(&url, "/livez").await.0, 200);
     let why = reasons(&url).await.unwrap();
     assert!(why.contains("the host is starting"), "{why}");
     let (status, error) = get(&url, "/v1/status").await;
     assert_eq!((status, error["error"].is_string()), (503, true));
     assert_eq!(get(&url, "/metrics").await.0, 503);
+}
 
-    state.store(WORKS, SeqCst);
-    let running = starting.await.unwrap();
+#[tokio::test]
+async fn a_host_is_ready_while_its_queues_are_polled_and_it_is_not_stopping() {
+    let is_cut_off = Arc::new(AtomicBool::new(false));
+    let proxied = Arc::clone(&is_cut_off);
+    let upstream = ministack().endpoint.clone();
+    let proxy = Proxy::start(&upstream, move |operation, _| {
+        match (proxied.load(SeqCst), operation) {
+            (true, "ReceiveMessage") => Fault::Denied,
+            _ => Fault::None,
+        }
+    })
+    .await;
+    let queues = Queues::standard(&upstream, &[]).await;
+    let work = tempfile::tempdir().unwrap();
+    let started = work.path().join("started");
+    let running = Running::start(&[
+        "--queue-url",
+        &queues.url,
+        "--dead-letter-queue",
+        &queues.dead_letters,
+        "--endpoint-url",
+        &proxy.endpoint,
+        "--exec",
+        &format!("sh -c 'touch {}; sleep 4'", started.display()),
+        "--admin",
+        "127.0.0.1:0",
+        "--grace",
+        "20s",
+    ])
+    .await;
+    let url = running.admin();
     eventually("it is ready", || async { reasons(&url).await.is_none() }).await;
     let metrics = reqwest::get(format!("{url}/metrics")).await.unwrap();
-    assert_eq!(
-        metrics.headers()["content-type"],
-        "text/plain; version=0.0.4; charset=utf-8"
-    );
+    let content_type = &metrics.headers()["content-type"];
+    assert_eq!(content_type, "text/plain; version=0.0.4; charset=utf-8");
     let metrics = metrics.text().await.unwrap();
-    assert!(
-        metrics.contains("backstop_polls{") && metrics.contains("backstop_policy_info{"),
-        "{metrics}"
-    );
+    for name in ["backstop_polls{", "backstop_policy_info{"] {
+        assert!(metrics.contains(name), "{metrics}");
+    }
 
-    state.store(FAILS, SeqCst);
+    is_cut_off.store(true, SeqCst);
+    // The poll that is open ends.
+    queues.send(["one".to_owned()]).await;
     eventually("it is cut off", || async { reasons(&url).await.is_some() }).await;
     let why = reasons(&url).await.unwrap();
     assert!(why.contains("can't be polled"), "{why}");
     assert_eq!(get(&url, "/livez").await.0, 200);
-    state.store(WORKS, SeqCst);
-    queues.send(["one".to_owned()]).await;
+    is_cut_off.store(false, SeqCst);
     eventually("it is back", || async { reasons(&url).await.is_none() }).await;
 
     eventually("the message is handled", || async { started.exists() }).await;
+    std::fs::remove_file(&started).unwrap();
+    queues.send(["two".to_owned()]).await;
+    eventually("the message is handled", || async { started.exists() }).await;
     running.signal(Signal::TERM);
     eventually("it stops", || async {
-        reasons(&url)
-            .await
-            .is_some_and(|why| why.contains("the host is stopping"))
+        let why = reasons(&url).await;
+        why.is_some_and(|why| why.contains("the host is stopping"))
     })
     .await;
     assert_eq!(get(&url, "/livez").await.0, 200);

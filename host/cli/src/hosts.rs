@@ -74,12 +74,12 @@ impl HostArgs {
     }
 }
 
-/// Queries all hosts at once; blocks. A host that gives no answer is logged and skipped; if none does, the first error is returned.
-pub(crate) fn each<'a, T>(
-    hosts: &'a [Host],
-    query: impl AsyncFn(&'a Host) -> Result<T, ClientError>,
-) -> Result<Vec<(&'a Host, T)>> {
-    let queries = hosts.iter().map(async |host| (host, query(host).await));
+/// Makes one query for each item, such as each host, all at once; blocks. A host that gives no answer is logged and skipped; if none does, the first error is returned.
+pub(crate) fn each<'a, I, T>(
+    items: &'a [I],
+    query: impl AsyncFn(&'a I) -> Result<T, ClientError>,
+) -> Result<Vec<(&'a I, T)>> {
+    let queries = items.iter().map(async |item| (item, query(item).await));
     let results = Handle::current().block_on(join_all(queries));
     let mut answers = Vec::new();
     let mut errors = Vec::new();

@@ -12,12 +12,16 @@ use serde_json::Value;
 
 use super::VERSION;
 use super::caller::USER;
+use super::server::ANSWER_TIMEOUT;
 use super::socket::is_live;
 use super::token::{TOKEN_VARIABLE, Token};
 use crate::policy::Store;
 
-/// How long a client waits for a host. A rollback may have to compile the previous version first.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client waits for an answer that only reads something. A host that was stopped with a signal gives none.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a client waits for an action: as long as a host works on it.
+const ACTION_TIMEOUT: Duration = ANSWER_TIMEOUT;
 
 /// How long a client waits for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -165,7 +169,7 @@ impl Host {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.send(self.client.get(url)).await
+        self.send(self.client.get(url).timeout(READ_TIMEOUT)).await
     }
 
     /// The answer to `POST` of this body to this path. The request says which user of this machine sends it.
@@ -175,6 +179,7 @@ impl Host {
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
         let request = self.client.post(self.at_path(path)).json(body);
+        let request = request.timeout(ACTION_TIMEOUT);
         let user = user().and_then(|user| HeaderValue::from_str(&user).ok());
         self.send(match user {
             Some(user) => request.header(USER, user),
@@ -261,7 +266,6 @@ fn client() -> ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(REQUEST_TIMEOUT)
 }
 
 /// The name of this machine's user.

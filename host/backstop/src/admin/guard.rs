@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Uri};
+use hyper::{HeaderMap, Version};
 use tokio::time::Instant;
 
 use super::answer::Refused;
@@ -47,16 +47,28 @@ impl Guard {
     /// Refuses requests that another site's page may have sent, and those for another host.
     pub(super) fn site(&self, request: &Parts) -> Result<(), Refused> {
         let headers = &request.headers;
-        let host =
-            only(headers, HOST)?.ok_or_else(|| Refused::invalid("expected a `Host` header"))?;
+        let host = match only(headers, HOST)? {
+            Some(host) => host,
+            // Some health checks of load balancers send none. Every browser does.
+            None if request.version <= Version::HTTP_10 && request.uri.authority().is_none() => {
+                return self.sender(headers, None);
+            }
+            None => return Err(Refused::invalid("expected a `Host` header")),
+        };
         let host = parse_authority(host).ok_or_else(|| self.wrong_host())?;
         // Of `GET http://name/path`, the name counts.
         let target = request.uri.authority().is_none_or(|target| *target == host);
         if !target || !self.is_own(&host) {
             return Err(self.wrong_host());
         }
+        self.sender(headers, Some(&host))
+    }
+
+    /// Refuses requests that say themselves that they come from another site than this host.
+    fn sender(&self, headers: &HeaderMap, host: Option<&Authority>) -> Result<(), Refused> {
         for origin in headers.get_all(ORIGIN) {
-            if parse_origin(origin).as_ref() != Some(&host) {
+            let origin = parse_origin(origin);
+            if origin.is_none() || origin.as_ref() != host {
                 return Err(other_site());
             }
         }

@@ -53,6 +53,18 @@ fn requests_for_other_names_are_refused() {
         assert!(site(&[("host", host)]).is_err(), "{host}");
     }
     assert!(site(&[]).is_err());
+    let mut old = request("/livez", &[]);
+    old.version = Version::HTTP_10;
+    assert_eq!(guard().site(&old), Ok(()));
+    for header in [
+        ("origin", "http://evil.example"),
+        ("sec-fetch-site", "cross-site"),
+        ("host", "evil.example"),
+    ] {
+        let mut old = request("/livez", &[header]);
+        old.version = Version::HTTP_10;
+        assert!(guard().site(&old).is_err(), "{header:?}");
+    }
     assert!(site(&[("host", "127.0.0.1"), ("host", "evil.example")]).is_err());
     let absolute = request("http://evil.example/v1/status", &[("host", "127.0.0.1")]);
     assert!(guard().site(&absolute).is_err());

@@ -1,12 +1,14 @@
 //! An HTTP/1.1 server for few, short requests: of the admin interface and of the metrics.
 //!
-//! Each connection carries one request. Clients cost a bounded number of connections, bytes and seconds; at the limit of connections, a new one waits until another has ended.
+//! Each connection carries one request. Clients cost a bounded number of connections, bytes and seconds. At the limit of connections, a new one takes the place of the oldest that has not sent its request yet, so that connections which send nothing keep no probe waiting; if all have sent theirs, it waits until one has ended.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -19,7 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// The most connections at once.
@@ -34,8 +36,8 @@ const HEADER_BYTES: usize = 16 << 10;
 /// How long a connection may take before its request has arrived, and again from its response on.
 pub(crate) const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a request may take from its headers to its response. A rollback may have to compile the previous version.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a request may take from its headers to its response. A rollback may have to compile the previous version, which may take five minutes.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(330);
 
 /// How long to wait after a failed accept, such as when the file descriptors are used up.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -92,15 +94,15 @@ impl Listener for UnixListener {
 
 /// Answers one request on each connection, forever.
 pub(crate) async fn serve(listener: impl Listener, app: App) {
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::default();
     loop {
-        while connections.try_join_next().is_some() {}
-        if connections.len() >= CONNECTIONS {
-            connections.join_next().await;
-        }
         match listener.accept().await {
             Ok((stream, peer)) => {
-                connections.spawn(answer_once(stream, peer, Arc::clone(&app)));
+                connections.make_room().await;
+                let has_sent = Arc::<AtomicBool>::default();
+                let connection = answer_once(stream, peer, Arc::clone(&app), Arc::clone(&has_sent));
+                let task = connections.tasks.spawn(connection);
+                connections.open.push_back(Open { task, has_sent });
             }
             Err(error) => {
                 tracing::debug!(%error, "failed to accept a connection");
@@ -110,13 +112,45 @@ pub(crate) async fn serve(listener: impl Listener, app: App) {
     }
 }
 
-async fn answer_once<S>(stream: S, peer: Peer, app: App)
+/// The open connections.
+#[derive(Debug, Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    /// The oldest first. Some may have ended.
+    open: VecDeque<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    task: AbortHandle,
+    /// Whether the headers of its request have arrived.
+    has_sent: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Ends the oldest connections that have not sent their request, or waits for others to end, until one more is allowed.
+    async fn make_room(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+        self.open.retain(|open| !open.task.is_finished());
+        while self.tasks.len() >= CONNECTIONS {
+            let is_idle = |open: &Open| !open.has_sent.load(Relaxed);
+            let idle = self.open.iter().position(is_idle);
+            if let Some(oldest) = idle.and_then(|index| self.open.remove(index)) {
+                oldest.task.abort();
+            }
+            self.tasks.join_next().await;
+        }
+    }
+}
+
+async fn answer_once<S>(stream: S, peer: Peer, app: App, has_sent: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (deadline, moved) = watch::channel(Instant::now() + TRANSFER_TIMEOUT);
-    let (deadline, app) = (&deadline, &app);
+    let (deadline, app, has_sent) = (&deadline, &app, &has_sent);
     let service = service_fn(move |request| async move {
+        has_sent.store(true, Relaxed);
         deadline.send_replace(Instant::now() + ANSWER_TIMEOUT);
         let response = app(request, peer).await;
         deadline.send_replace(Instant::now() + TRANSFER_TIMEOUT);

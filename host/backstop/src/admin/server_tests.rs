@@ -66,26 +66,46 @@ async fn an_endless_body_is_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_connections_are_closed_and_do_not_block_other_clients() {
+async fn idle_connections_are_closed_and_delay_no_other_client() {
     let (address, _server) = start().await;
     let mut idle = Vec::new();
     for number in 0..2 * CONNECTIONS {
         let mut stream = TcpStream::connect(address).await.unwrap();
         if number % 2 == 0 {
-            stream
-                .write_all(b"GET /metrics HTTP/1.1\r\nx:")
-                .await
-                .unwrap();
+            let start = b"GET /metrics HTTP/1.1\r\nx:";
+            let _ = stream.write_all(start).await;
         }
         idle.push(stream);
+        if number % 32 == 31 {
+            // Not even while their time is not over.
+            let scraped = timeout(HEADER_TIMEOUT / 10, scrape(address)).await;
+            assert!(scraped.expect("in time").contains("up 1"));
+        }
     }
-    let scraped = timeout(4 * HEADER_TIMEOUT, scrape(address)).await;
-    assert!(scraped.expect("in time").contains("up 1"));
     for mut stream in idle {
         let mut rest = Vec::new();
         let closed = timeout(4 * HEADER_TIMEOUT, stream.read_to_end(&mut rest)).await;
         let _ = closed.expect("closed");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_being_answered_is_not_ended_for_another() {
+    let (address, _server) = start().await;
+    let slow = tokio::spawn(async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /slow HTTP/1.1\r\nhost: here\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    });
+    for _ in 0..4 * CONNECTIONS {
+        let idle = TcpStream::connect(address).await.unwrap();
+        std::mem::forget(idle);
+    }
+    // Longer than a connection may take to send its request, and to take the answer.
+    assert!(slow.await.unwrap().contains("up 1"));
 }
 
 #[tokio::test(start_paused = true)]

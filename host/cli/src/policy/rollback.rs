@@ -52,24 +52,26 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "no running host serves the queue `{unknown}`: nothing was rolled back"
         )));
     }
-    let mut refused = None;
-    for (host, status) in &served {
-        let named = args.queues.iter().filter(|name| serves(status, name));
-        let queues: Vec<_> = named.collect();
-        if queues.is_empty() && !args.queues.is_empty() {
-            continue;
-        }
-        let body = json!({ "queues": queues });
-        let answers = each(std::slice::from_ref(*host), async |host| {
-            host.post::<HostStatus>(&["v1", "rollback"], &body).await
-        })?;
-        for (_, answer) in answers {
-            print(host, &answer, args.json)?;
-            refused = refused.or(answer.queues.into_iter().find_map(|queue| {
-                let (queue, reason) = (queue.queue, queue.not_rolled_back?);
-                Some(CommandError::RollbackRefused { queue, reason })
-            }));
-        }
+    // Each host gets the names of its own queues.
+    let requests: Vec<_> = served
+        .iter()
+        .filter_map(|(host, status)| {
+            let named = args.queues.iter().filter(|name| serves(status, name));
+            let queues: Vec<_> = named.collect();
+            let concerned = args.queues.is_empty() || !queues.is_empty();
+            concerned.then(|| (*host, json!({ "queues": queues })))
+        })
+        .collect();
+    let answers = each(&requests, async |(host, body)| {
+        host.post::<HostStatus>(&["v1", "rollback"], body).await
+    })?;
+    for ((host, _), answer) in &answers {
+        print(host, answer, args.json)?;
     }
+    let mut queues = answers.into_iter().flat_map(|(_, answer)| answer.queues);
+    let refused = queues.find_map(|queue| {
+        let (queue, reason) = (queue.queue, queue.not_rolled_back?);
+        Some(CommandError::RollbackRefused { queue, reason })
+    });
     refused.map_or(Ok(()), Err)
 }
