@@ -163,7 +163,7 @@ impl<T: Target, S: Stream<Item = T::Entry>> Deliveries<T, S> {
             unknown: 0,
             previous_delay: None,
             last_error: None,
-            unfit: (bytes > most).then_some(Undelivered::TooLarge { bytes, most }),
+            unfit: (bytes > most).then(|| Box::new(Undelivered::TooLarge { bytes, most })),
         };
         self.counts.entries += 1;
         match self.schedule.accept(Held { entry, meta }, now) {

@@ -145,6 +145,16 @@ impl<T: Target> Delivery<T> {
     }
 
     /// Delivers these entries, and returns when each has its outcome. The report holds all undelivered entries in memory: use [`start`](Self::start) if they can be many.
+    ///
+    /// It costs least in a task of its own. In `main`, each request that ends wakes another thread:
+    ///
+    /// ```
+    /// # use backstop_deliver::{Delivery, Target};
+    /// # use futures_util::stream;
+    /// # async fn deliver<T: Target>(delivery: Delivery<T>, entries: Vec<T::Entry>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let report = tokio::spawn(delivery.send(stream::iter(entries))).await??;
+    /// # Ok(()) }
+    /// ```
     pub async fn send<S>(self, entries: S) -> Result<Report<T::Entry, T::Receipt>, SettingsError>
     where
         S: Stream<Item = T::Entry>,

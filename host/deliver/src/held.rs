@@ -13,7 +13,7 @@ pub(crate) struct Held<E> {
     pub(crate) meta: Meta,
 }
 
-/// What the delivery remembers of an entry.
+/// What the delivery remembers of an entry. It is moved several times, so what few entries have is boxed.
 #[derive(Debug, Clone)]
 pub(crate) struct Meta {
     pub(crate) index: u64,
@@ -23,9 +23,9 @@ pub(crate) struct Meta {
     pub(crate) attempts: u32,
     pub(crate) unknown: u32,
     pub(crate) previous_delay: Option<Milliseconds>,
-    pub(crate) last_error: Option<Error>,
+    pub(crate) last_error: Option<Box<Error>>,
     /// Why it can't be sent. It waits for its turn all the same, so that the outcomes of a group are in order.
-    pub(crate) unfit: Option<Undelivered>,
+    pub(crate) unfit: Option<Box<Undelivered>>,
 }
 
 impl<E> Held<E> {

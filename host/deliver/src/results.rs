@@ -29,16 +29,10 @@ impl<T: Target, S> Deliveries<T, S> {
     }
 
     fn end_stopped(&mut self, held: Held<T::Entry>) {
-        let error = held
-            .meta
-            .last_error
-            .clone()
-            .or_else(|| self.stopped_by.clone());
-        let why = held
-            .meta
-            .unfit
-            .clone()
-            .unwrap_or(Undelivered::Stopped(error));
+        let why = held.meta.unfit.as_deref().cloned().unwrap_or_else(|| {
+            let error = held.meta.last_error.as_deref().cloned();
+            Undelivered::Stopped(error.or_else(|| self.stopped_by.clone()))
+        });
         self.end(held, Status::Undelivered(why));
     }
 
@@ -162,7 +156,7 @@ impl<T: Target, S> Deliveries<T, S> {
         match self.decide(&held.meta, error.clone(), now) {
             Action::Retry { delay } => {
                 held.meta.previous_delay = Some(delay);
-                held.meta.last_error = Some(error);
+                held.meta.last_error = Some(Box::new(error));
                 self.schedule.delay(held, now + delay.as_duration());
             }
             Action::DeadLetter { reason } | Action::Discard { reason } => {

@@ -91,7 +91,7 @@ impl<E> Schedule<E> {
     /// Offers a new entry.
     pub(crate) fn accept(&mut self, held: Held<E>, now: Instant) -> Accepted<E> {
         let Some(group) = held.meta.group.clone() else {
-            return match held.meta.unfit.clone() {
+            return match held.meta.unfit.as_deref().cloned() {
                 Some(why) => Accepted::Refused(held, why),
                 None => {
                     self.add(&held);
@@ -105,7 +105,7 @@ impl<E> Schedule<E> {
         }
         match self.groups.entry(group) {
             Slot::Vacant(slot) => {
-                if let Some(why) = held.meta.unfit.clone() {
+                if let Some(why) = held.meta.unfit.as_deref().cloned() {
                     let group = slot.into_key();
                     self.stop_group(&group);
                     return Accepted::Refused(held, why);
@@ -239,7 +239,7 @@ impl<E> Schedule<E> {
             };
             let why = match &next.meta.unfit {
                 _ if self.is_stopped(group) => Undelivered::HeldBack,
-                Some(why) => why.clone(),
+                Some(why) => (**why).clone(),
                 None => {
                     self.groups.insert(group.clone(), in_group);
                     self.make_ready(next, now);

@@ -179,13 +179,16 @@ pub(crate) async fn deliver_dynamodb(work: Work) {
     .await;
 }
 
-async fn run<T: Target>(target: T, entries: impl Stream<Item = T::Entry>, count: usize) {
+async fn run<T: Target>(
+    target: T,
+    entries: impl Stream<Item = T::Entry> + Send + 'static,
+    count: usize,
+) {
     let started = clock::instant();
-    let report = Delivery::new(target)
-        .requests(REQUESTS)
-        .send(entries)
-        .await
-        .unwrap();
+    let delivery = Delivery::new(target).requests(REQUESTS);
+    // In a task, as the bare loops are.
+    let delivery = tokio::spawn(delivery.send(entries));
+    let report = delivery.await.unwrap().unwrap();
     assert_eq!(report.counts.delivered, count as u64);
     end(started);
 }

@@ -107,11 +107,15 @@ trait Format: Send + Sync + 'static {
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
-    match args.service {
-        Service::Sqs(args) => sqs::run(*args).await,
-        Service::Dynamodb(args) => dynamodb::run(*args).await,
-        Service::Firehose(args) => firehose::run(*args).await,
-    }
+    // In a task of its own: the main thread would be woken for each request that ends.
+    let delivery = tokio::spawn(async {
+        match args.service {
+            Service::Sqs(args) => sqs::run(*args).await,
+            Service::Dynamodb(args) => dynamodb::run(*args).await,
+            Service::Firehose(args) => firehose::run(*args).await,
+        }
+    });
+    delivery.await?
 }
 
 /// The SDK's configuration.

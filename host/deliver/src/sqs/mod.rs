@@ -35,8 +35,11 @@ use crate::target::{EntryResult, Group, Limits, RequestError, Target};
 
 pub use size::size;
 
+/// The ids of the messages in one request.
+const IDS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
 /// The most messages of one request.
-const ENTRIES: usize = 10;
+const ENTRIES: usize = IDS.len();
 
 /// The most bytes of one request, and the most that a queue can be set to accept in one message.
 const BYTES: usize = 1 << 20;
@@ -164,9 +167,11 @@ impl Target for Queue {
         &self,
         entries: &[Self::Entry],
     ) -> Result<Vec<EntryResult<Receipt>>, RequestError> {
-        let numbered = entries.iter().enumerate().map(|(id, entry)| {
+        let numbered = entries.iter().zip(IDS).map(|(entry, id)| {
             let mut entry = entry.clone();
-            entry.id = id.to_string();
+            if entry.id != id {
+                id.clone_into(&mut entry.id);
+            }
             entry
         });
         let response = self
