@@ -7,4 +7,5 @@ mod hostile;
 mod probes;
 mod schema;
 mod validator;
+mod waiting;
 mod world;

@@ -16,3 +16,4 @@ mod queue;
 mod shadow;
 mod startup;
 mod waiting;
+mod waiting_commands;

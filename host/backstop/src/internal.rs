@@ -5,8 +5,8 @@
 pub mod admin {
     pub use crate::admin::client::{ClientError, Host};
     pub use crate::admin::{
-        AdminQueue, ControlSocket, HostStatus, Interface, QueueStatus, TOKEN_VARIABLE, Token,
-        TokenError, paths,
+        AdminQueue, ControlSocket, HostAnswer, HostMessages, HostStatus, HostWaiting, Interface,
+        QueueStatus, TOKEN_VARIABLE, Token, TokenError, paths,
     };
 }
 

@@ -14,16 +14,23 @@ use crate::error::{CommandError, Context, Result};
 /// Which hosts to query.
 #[derive(Debug, Parser)]
 pub(crate) struct HostArgs {
+    #[command(flatten)]
+    place: HostPlace,
+
+    /// The configuration of the hosts; a cache folder that it names takes precedence
+    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    config: Option<PathBuf>,
+}
+
+/// Where hosts are, for commands whose `--config` means something else too.
+#[derive(Debug, Parser)]
+pub(crate) struct HostPlace {
     /// The folder in which the hosts store their policies [default: the user's cache folder, or BACKSTOP_CACHE]
     #[arg(long, value_name = "FOLDER", env = "BACKSTOP_CACHE")]
     cache: Option<String>,
 
-    /// The configuration of the hosts; a cache folder that it names takes precedence
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
     /// Query the host with this admin interface, such as http://10.0.0.7:9465, instead of those of this machine. The token is in BACKSTOP_ADMIN_TOKEN or in --admin-token-file
-    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    #[arg(long, value_name = "URL")]
     admin: Option<String>,
 
     /// The file with the token of --admin
@@ -34,6 +41,18 @@ pub(crate) struct HostArgs {
 impl HostArgs {
     /// The running hosts: at least one. A host whose socket can't be used is logged and skipped.
     pub(crate) fn hosts(&self) -> Result<Vec<Host>> {
+        self.place.hosts(self.config.as_deref())
+    }
+
+    /// Whether the hosts are those of this machine.
+    pub(crate) const fn is_this_machine(&self) -> bool {
+        self.place.is_this_machine()
+    }
+}
+
+impl HostPlace {
+    /// The running hosts, whose configuration this is: at least one. A host whose socket can't be used is logged and skipped.
+    pub(crate) fn hosts(&self, config: Option<&Path>) -> Result<Vec<Host>> {
         if let Some(url) = &self.admin {
             let token = match &self.admin_token_file {
                 Some(path) => Some(Token::read(path)?),
@@ -41,7 +60,7 @@ impl HostArgs {
             };
             return Ok(vec![Host::at(url, token)?]);
         }
-        let folder = self.folder()?;
+        let folder = self.folder(config)?;
         let found = Host::on_this_machine(&folder)
             .with_context(|| format!("can't query the hosts that use {}", folder.display()))?;
         let mut hosts = Vec::new();
@@ -57,8 +76,24 @@ impl HostArgs {
         }
     }
 
-    fn folder(&self) -> Result<PathBuf> {
-        let configured = match &self.config {
+    /// Like [`HostPlace::hosts`], but no host of this machine is fine too.
+    pub(crate) fn running(&self, config: Option<&Path>) -> Result<Vec<Host>> {
+        match self.hosts(config) {
+            Err(CommandError::NoHost(reason)) if self.is_this_machine() => {
+                tracing::debug!(reason, "no host is asked");
+                Ok(Vec::new())
+            }
+            found => found,
+        }
+    }
+
+    /// Whether the hosts are those of this machine.
+    pub(crate) const fn is_this_machine(&self) -> bool {
+        self.admin.is_none()
+    }
+
+    fn folder(&self, config: Option<&Path>) -> Result<PathBuf> {
+        let configured = match config {
             Some(path) => Config::read(path)?.policies.cache,
             None => Cache::User,
         };

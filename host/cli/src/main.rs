@@ -2,6 +2,7 @@
 //!
 //! `run`, `demo`, `deliver`, `doctor`, `why` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`output`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
 
+mod bar;
 mod deliver;
 mod demo;
 mod dlq;
@@ -18,6 +19,8 @@ mod output;
 mod policy;
 mod run;
 mod signals;
+mod waiting;
+mod wake;
 mod why;
 
 use std::io::ErrorKind;
@@ -68,6 +71,8 @@ enum Command {
     Policy(policy::Args),
     Deliver(deliver::Args),
     Doctor(Box<doctor::Args>),
+    Waiting(waiting::Args),
+    Wake(wake::Args),
     Why(why::Args),
     Dlq(dlq::Args),
     #[command(hide = true)]
@@ -121,6 +126,10 @@ fn run(command: Command) -> Result<()> {
             Command::Deliver(args) => deliver::run(args).await,
             Command::Dlq(args) => dlq::run(args).await,
             Command::EndOrphans(args) => orphans::run(&args),
+            Command::Waiting(args) => {
+                tokio::task::spawn_blocking(move || waiting::run(&args)).await?
+            }
+            Command::Wake(args) => tokio::task::spawn_blocking(move || wake::run(&args)).await?,
             Command::Why(args) => tokio::task::spawn_blocking(move || why::run(&args)).await?,
             // On a thread that may block: these commands wait for S3 and registries.
             Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,

@@ -1,8 +1,11 @@
-//! `backstop why`: the life of one message, from decision records.
+//! `backstop why`: the life of one message, from decision records and from the hosts that remember it.
+
+mod waiting;
 
 use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
+use backstop::internal::admin::HostMessages;
 use backstop::record::DecisionRecord;
 use backstop_core::clock;
 use backstop_core::decision::{Action, DecidedBy};
@@ -13,8 +16,11 @@ use backstop_workbench::replay::{
     Candidate, Life, Lines, NotComparable, RecordedAnswer, Step, Today,
 };
 use clap::Parser;
+use serde::Serialize;
 
+use crate::dlq::shown::print_json;
 use crate::error::{CommandError, Result};
+use crate::hosts::{HostPlace, each};
 use crate::output::println;
 use crate::policy::progress::Reading;
 use crate::policy::replay::candidates::{named, queues};
@@ -22,7 +28,10 @@ use crate::policy::replay::size;
 
 const EXAMPLES: &str = "\
 Examples:
-  Why a message waits, or was dead-lettered:
+  Why a message waits, and until when, from the hosts of this machine:
+    backstop why 5fea7756-0ea4-451a-a703-a558b933e274
+
+  Its whole life, also once it was dead-lettered, from decision records too:
     backstop why 5fea7756-0ea4-451a-a703-a558b933e274 decisions.jsonl
 
   What a changed policy would say to each of its failures:
@@ -34,11 +43,11 @@ Examples:
   Records of several days and hosts:
     zcat decisions-*.gz | backstop why 5fea7756-0ea4-451a-a703-a558b933e274 -
 
-Exits with 1 if no record has the id. `backstop run --decisions FILE` writes records. A dead letter has its message's id in the attribute BackstopMessageId";
+Exits with 1 if no host remembers the message and no record has its id. A host remembers a message while it waits, and only if the host has seen it fail since its start. `backstop run --decisions FILE` writes records. A dead letter has its message's id in the attribute BackstopMessageId";
 
 /// Show the life of one message: its attempts, why each failed, and what was decided
 ///
-/// The records of the message are shown in their order, whichever file or host they come from: the error, the class, the decision and who made it, and when the next attempt is due. With --policy or --config, each failure also gets the answer of that policy.
+/// The hosts that run on this machine, or the one of --admin, are asked whether the message waits: until when, and what their active policy would say today. The records of the message are shown in their order, whichever file or host they come from: the error, the class, the decision and who made it, and when the next attempt is due. With --policy or --config, each failure also gets the answer of that policy.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -47,7 +56,7 @@ pub(crate) struct Args {
     message: String,
 
     /// Files with decision records, or - for standard input
-    #[arg(required = true, value_name = "RECORDS")]
+    #[arg(value_name = "RECORDS")]
     records: Vec<PathBuf>,
 
     /// Also show the answers of this policy: a built-in, the path of a .wasm or .wat file, a policy's folder (built first if it changed), s3://bucket/key or oci://registry/repository:tag
@@ -62,9 +71,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    #[command(flatten)]
+    place: HostPlace,
+
     /// Print the records and answers as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What the records and the hosts know of a message.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Known {
+    #[serde(flatten)]
+    life: Life,
+    hosts: Vec<HostMessages>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -76,12 +97,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         reading.set(read);
     })?;
     drop(reading);
-    if life.decisions.is_empty() {
-        return Err(nothing_found(args, &life));
+    let hosts = args.place.running(args.config.as_deref())?;
+    let path = ["v1", "messages", &args.message];
+    let hosts = each(&hosts, async |host| {
+        host.get::<HostMessages>(&path, &[]).await
+    })?;
+    let is_waiting = hosts.iter().any(|(_, it)| !it.messages.is_empty());
+    if life.decisions.is_empty() && !is_waiting {
+        return Err(nothing_found(args, &life, hosts.len()));
     }
-    match args.json {
-        true => println!("{}", serde_json::to_string(&life).unwrap_or_default()),
-        false => print(&life, clock::now()),
+    if args.json {
+        let hosts = hosts.into_iter().map(|(_, messages)| messages).collect();
+        print_json(&serde_json::to_value(Known { life, hosts })?);
+        return Ok(());
+    }
+    let now = clock::now();
+    if !life.decisions.is_empty() {
+        print(&life, is_waiting, now);
+    }
+    for (host, answer) in &hosts {
+        for message in &answer.messages {
+            waiting::print(host, message, now);
+        }
     }
     Ok(())
 }
@@ -96,24 +133,34 @@ impl Args {
     }
 }
 
-fn nothing_found(args: &Args, life: &Life) -> CommandError {
+fn nothing_found(args: &Args, life: &Life, hosts: usize) -> CommandError {
     let files: Vec<_> = args
         .records
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let mut text = format!(
-        "no decision record in {} is of the message {}: it has not failed, or its host writes its records elsewhere (`--decisions`)",
-        files.join(", "),
-        one_line(&args.message)
-    );
+    let message = one_line(&args.message);
+    let asked = match hosts {
+        0 => "no running host was found".to_owned(),
+        1 => "the running host does not remember it".to_owned(),
+        hosts => format!("none of {hosts} running hosts remembers it"),
+    };
+    let mut text = match files.is_empty() {
+        true => format!(
+            "nothing is known of the message {message}: {asked}. It does not wait, or it failed before the host was started, or on another machine (`--admin`); decision records (`--decisions`) know more"
+        ),
+        false => format!(
+            "no decision record in {} is of the message {message}, and {asked}: it has not failed, or its host writes its records elsewhere (`--decisions`)",
+            files.join(", "),
+        ),
+    };
     if let Some((at, why)) = &life.unreadable {
         text.push_str(&format!("; {at} names it and is {why}"));
     }
     CommandError::Failed(text)
 }
 
-fn print(life: &Life, now: Timestamp) {
+fn print(life: &Life, is_waiting: bool, now: Timestamp) {
     let faint = Style::new().dimmed();
     let queue = life.decisions.first().map_or("", |step| &step.record.queue);
     println!(
@@ -159,7 +206,7 @@ fn print(life: &Life, now: Timestamp) {
     if let Some((at, why)) = &life.unreadable {
         println!("{at} names the message and is {why}");
     }
-    if let Some(last) = life.decisions.last() {
+    if !is_waiting && let Some(last) = life.decisions.last() {
         println!("{}", what_follows(last, now));
     }
 }

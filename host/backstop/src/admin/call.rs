@@ -23,7 +23,6 @@ pub(crate) struct Call {
     /// Who sends it.
     pub(crate) caller: Caller,
     /// The variable part of the path: of `/v1/messages/{}`, the id.
-    #[allow(dead_code, reason = "no route has a variable part yet")]
     pub(crate) variable: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Bytes,
@@ -38,7 +37,6 @@ impl Call {
     }
 
     /// The values of one query parameter, in their order.
-    #[allow(dead_code, reason = "no route has parameters yet")]
     pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.query.iter().filter(move |(given, _)| given == name);
         named.map(|(_, value)| value.as_str())

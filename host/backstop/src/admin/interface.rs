@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::consumer::Polling;
 use crate::exporter::Page;
 use crate::policy::LivePolicy;
+use crate::waiting::Waiting;
 
 use super::answer::Refused;
 
@@ -34,6 +35,7 @@ pub struct AdminQueue {
     pub(crate) name: String,
     pub(crate) policy: Arc<LivePolicy>,
     pub(crate) polling: Arc<Polling>,
+    pub(crate) waiting: Option<Arc<Waiting>>,
 }
 
 impl AdminQueue {
@@ -43,12 +45,21 @@ impl AdminQueue {
             name: name.into(),
             policy,
             polling: Arc::default(),
+            waiting: None,
         }
     }
 
     /// With how it is polled.
     pub(crate) fn polled(self, polling: Arc<Polling>) -> Self {
         Self { polling, ..self }
+    }
+
+    /// With what waits in it.
+    pub fn remembering(self, waiting: Arc<Waiting>) -> Self {
+        Self {
+            waiting: Some(waiting),
+            ..self
+        }
     }
 }
 

@@ -308,7 +308,9 @@ fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
 /// A queue as the admin interface reaches it.
 fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
     let policy = Arc::clone(consumer.decider().policy());
-    AdminQueue::new(name, policy).polled(Arc::clone(consumer.stats().polling()))
+    AdminQueue::new(name, policy)
+        .polled(Arc::clone(consumer.stats().polling()))
+        .remembering(consumer.waiting())
 }
 
 /// Opens the control socket. A host without one works as well.

@@ -213,7 +213,12 @@ impl Waiting {
         hold: Hold,
         why: Why<'_>,
     ) {
-        let packed = packed::pack(&message.id, handle, message.sent, why.decidable);
+        let packed = packed::pack(
+            &message.id,
+            handle,
+            (message.sent, message.receive_count.get()),
+            why.decidable,
+        );
         let now = self.now();
         let ago = self.queue.now().since(why.failed_at);
         let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);

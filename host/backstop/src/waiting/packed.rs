@@ -25,6 +25,8 @@ pub(super) struct Packed<'a> {
     handle: Option<Handle<'a>>,
     /// When the message was first sent.
     sent: u64,
+    /// How often it had been received.
+    receives: u32,
     #[serde(borrow)]
     failure: Option<PackedFailure<'a>>,
 }
@@ -88,13 +90,14 @@ pub(super) struct Decidable<'a> {
 pub(super) fn pack(
     id: &str,
     handle: Option<&str>,
-    sent: Timestamp,
+    (sent, receives): (Timestamp, u32),
     decidable: Option<Decidable<'_>>,
 ) -> Box<[u8]> {
     let packed = Packed {
         id: Id::of(id),
         handle: handle.map(Handle::of),
         sent: sent.0,
+        receives,
         failure: decidable
             .filter(|it| size(it) <= FAILURE_BYTES)
             .map(PackedFailure::of),
@@ -214,6 +217,10 @@ impl<'a> Packed<'a> {
         Timestamp(self.sent)
     }
 
+    pub(super) const fn receives(&self) -> u32 {
+        self.receives
+    }
+
     /// The failure of an attempt at a message of the queue with this ARN, if it is remembered.
     pub(super) fn failure(&self, source: &str, attempt: NonZeroU32) -> Option<RememberedFailure> {
         let it = self.failure.as_ref()?;
@@ -281,11 +288,11 @@ mod tests {
             let failure = failure(&id);
             let payload: PayloadParts = [(pointer, part)].into();
             let decidable = Decidable { failure: &failure, kept: Milliseconds(3), payload: &payload };
-            let bytes = pack(&id, handle.as_deref(), Timestamp(11), Some(decidable));
+            let bytes = pack(&id, handle.as_deref(), (Timestamp(11), 3), Some(decidable));
             let read = Packed::read(&bytes).unwrap();
             prop_assert_eq!(read.id(), id);
             prop_assert_eq!(read.handle(), handle);
-            prop_assert_eq!(read.sent(), Timestamp(11));
+            prop_assert_eq!((read.sent(), read.receives()), (Timestamp(11), 3));
             let remembered = read.failure(&failure.source, failure.attempt).unwrap();
             prop_assert_eq!(remembered, RememberedFailure { failure, kept: Milliseconds(3), payload });
         }
@@ -295,7 +302,7 @@ mod tests {
     fn an_id_and_a_handle_of_sqs_take_less_than_their_text() {
         let handle = BASE64.encode([7; 300]);
         let id = "5fea7756-0ea4-451a-a703-a558b933e274";
-        let bytes = pack(id, Some(&handle), Timestamp(1_767_225_600_000), None);
+        let bytes = pack(id, Some(&handle), (Timestamp(1_767_225_600_000), 1), None);
         assert!(bytes.len() < 300 + 16 + 16, "{}", bytes.len());
     }
 
@@ -308,7 +315,7 @@ mod tests {
             kept: Milliseconds(0),
             payload: &PayloadParts::new(),
         };
-        let bytes = pack("m", None, Timestamp(0), Some(decidable));
+        let bytes = pack("m", None, (Timestamp(0), 1), Some(decidable));
         assert!(bytes.len() < 20);
         let read = Packed::read(&bytes).unwrap();
         assert_eq!(read.failure("q", failure.attempt), None);

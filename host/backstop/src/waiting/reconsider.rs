@@ -113,7 +113,7 @@ impl Waiting {
     pub async fn reconsider(self: &Arc<Self>, reconsider: &Reconsider) -> Reconsidered {
         let (this, dry_run) = (Arc::clone(self), reconsider.dry_run);
         let deciding = tokio::task::spawn_blocking(move || this.decide_again(dry_run));
-        let (retries, mut result) = match deciding.await {
+        let (retries, number, mut result) = match deciding.await {
             Ok(decided) => decided,
             Err(panic) => {
                 tracing::error!(%panic, queue = self.name, "waiting messages could not be reconsidered");
@@ -128,22 +128,30 @@ impl Waiting {
         }
         let mut woken = Woken::default();
         self.hurry(changes, &mut woken).await;
+        if woken.not_reached == 0 {
+            let mut memory = self.memory();
+            for retry in &retries {
+                memory.set_reconsidered(retry.at, number);
+            }
+        }
         let Woken {
             woken,
             as_soon,
             refused,
             refusals,
+            not_reached,
             last,
             ..
         } = woken;
         result.hurried = woken;
         result.same += as_soon;
+        result.not_reached += not_reached;
         (result.refused, result.refusals, result.last) = (refused, refusals, last);
         result
     }
 
-    /// The new decisions that are retries at an earlier time, and the counts of all others.
-    fn decide_again(&self, dry_run: bool) -> (Vec<Retry>, Reconsidered) {
+    /// The new decisions that are retries at an earlier time, the number of the version, and the counts of all others.
+    fn decide_again(&self, dry_run: bool) -> (Vec<Retry>, u32, Reconsidered) {
         let started = Instant::now();
         let policy = self.decider.policy().current();
         let number = {
@@ -206,6 +214,8 @@ impl Waiting {
                                 ends: slot.ends,
                                 time,
                             });
+                            // Once its visibility is changed.
+                            continue;
                         }
                     },
                 },
@@ -214,7 +224,7 @@ impl Waiting {
                 self.memory().set_reconsidered(at, number);
             }
         }
-        (retries, result)
+        (retries, number, result)
     }
 
     /// What the active version would decide about a remembered message.

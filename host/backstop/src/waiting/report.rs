@@ -114,6 +114,8 @@ pub struct MessageReport {
     pub visible: Timestamp,
     /// When it was first sent.
     pub sent: Timestamp,
+    /// How often it had been received then.
+    pub receives: u32,
     /// Its failed attempts.
     pub attempt: u32,
     /// When the last one failed.
@@ -135,6 +137,11 @@ impl Waiting {
     /// Its queue's name in the configuration.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Since when it remembers.
+    pub(crate) const fn since(&self) -> Timestamp {
+        self.since
     }
 
     /// What waits of the messages that match.
@@ -215,6 +222,7 @@ impl Waiting {
                 due: time(slot.due),
                 visible: time(slot.ends),
                 sent: packed.sent(),
+                receives: packed.receives(),
                 attempt: slot.attempt,
                 failed_at: time(slot.failed),
                 code: error.as_ref().map_or(code, |error| error.code.clone()),

@@ -19,8 +19,8 @@ use crate::queue::{BatchedWakes, ReceiptHandle, SubmitError};
 /// A message that is due this soon, in milliseconds, comes by itself. A change of its visibility might meet its next receive.
 const SOON: i64 = 3_000;
 
-/// How long each change is retried.
-const WAKE_TIMEOUT: Duration = Duration::from_secs(40);
+/// How long changes are made and retried for one request.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The most changes under way at one time: 64 batches of ten.
 const AT_ONCE: usize = 640;
@@ -55,6 +55,8 @@ pub struct Woken {
     /// Some of the refused messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<Refusal>,
+    /// Messages for which there was no time. Another request goes on with them.
+    pub not_reached: u64,
     /// Messages that are held by being sent again, and will be woken when their hop ends.
     pub resent: u64,
     /// When the last of those is woken.
@@ -81,6 +83,7 @@ pub struct Refusal {
 pub(super) enum Hurried {
     Done { ends: i64 },
     AsSoon,
+    NotReached,
     Refused(Refusal),
 }
 
@@ -189,6 +192,7 @@ impl Waiting {
                     last = last.max(Some(ends));
                 }
                 Hurried::AsSoon => woken.as_soon += 1,
+                Hurried::NotReached => woken.not_reached += 1,
                 Hurried::Refused(refusal) => {
                     woken.refused += 1;
                     if woken.refusals.len() < NAMED {
@@ -207,6 +211,9 @@ impl Waiting {
         let now = self.now();
         if !is_sooner(ends, time, now) {
             return Hurried::AsSoon;
+        }
+        if Instant::now() >= until {
+            return Hurried::NotReached;
         }
         // Later, the message may have been received again.
         let until = until.min(self.instant(ends - SOON));

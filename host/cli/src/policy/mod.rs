@@ -18,6 +18,7 @@ mod password;
 pub(crate) mod progress;
 mod pull;
 mod push;
+mod reconsider;
 mod remote;
 pub(crate) mod replay;
 mod rollback;
@@ -27,7 +28,7 @@ mod sign;
 mod simulate;
 mod size;
 mod status;
-mod table;
+pub(crate) mod table;
 mod test;
 mod verify;
 
@@ -67,6 +68,7 @@ enum Command {
     Keygen(keygen::Args),
     Status(status::Args),
     Rollback(rollback::Args),
+    Reconsider(reconsider::Args),
 }
 
 /// Runs the command. It blocks: call it within the runtime, on a thread that may block.
@@ -88,5 +90,6 @@ pub(super) fn run(args: Args) -> Result<()> {
         Command::Keygen(args) => keygen::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Rollback(args) => rollback::run(&args),
+        Command::Reconsider(args) => reconsider::run(&args),
     }
 }

@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 /// A table with these headers. All columns are aligned to the right, except the last `left`.
-pub(super) fn with_headers(headers: &[String], left: usize) -> Table {
+pub(crate) fn with_headers(headers: &[String], left: usize) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
     table.set_header(headers);

@@ -4,10 +4,14 @@ mod health;
 mod metrics;
 mod rollback;
 mod status;
+mod waiting;
+mod wake;
 
 use super::router::Route;
 
 pub use status::{HostStatus, QueueStatus};
+pub use waiting::{HostMessages, HostWaiting};
+pub use wake::HostAnswer;
 
 /// The method and path of each route, as the documents name them: `POST /v1/rollback`.
 pub fn paths() -> impl Iterator<Item = String> {
@@ -32,5 +36,15 @@ pub(super) const ROUTES: &[Route] = &[
     }),
     Route::action("/v1/rollback", |host, call| {
         Box::pin(rollback::roll_back(host, call))
+    }),
+    Route::read("/v1/waiting", |host, call| {
+        Box::pin(async move { waiting::waiting(&host, &call).await })
+    }),
+    Route::read("/v1/messages/{}", |host, call| {
+        Box::pin(async move { waiting::message(&host, call).await })
+    }),
+    Route::action("/v1/wake", |host, call| Box::pin(wake::wake(host, call))),
+    Route::action("/v1/reconsider", |host, call| {
+        Box::pin(wake::reconsider(host, call))
     }),
 ];

@@ -6,9 +6,6 @@ use backstop_workbench::simulate::Rounded;
 /// The width of the longest bar, in characters.
 const BAR: usize = 28;
 
-/// Partial blocks, in eighths of a character.
-const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-
 /// One line for each range of delays, from the first range that has any to the last: the range, and the count and bar of both sides. Empty if there are no delays.
 pub(super) fn lines(old: &Delays, new: &Delays) -> Vec<String> {
     let pairs = || old.steps.into_iter().zip(new.steps);
@@ -41,26 +38,13 @@ pub(super) fn header(old: &Delays, new: &Delays, labels: [&str; 2]) -> String {
     format!("{:<14} {left:<width$}  {right}", "")
 }
 
-/// A bar whose length is proportional to `count`. Any count above zero is visible.
 fn bar(count: usize, most: usize) -> String {
-    let eighths = (count * BAR * 8).div_ceil(most.max(1));
-    let rest = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();
-    "█".repeat(eighths / 8) + rest
+    crate::bar::bar(count as u64, most as u64, BAR)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_bar_is_as_long_as_its_number_is_large() {
-        assert_eq!(bar(0, 0), "");
-        assert_eq!(bar(0, 9), "");
-        assert_eq!(bar(1, 1_000_000), "▏");
-        assert_eq!(bar(1, BAR), "█");
-        assert_eq!(bar(BAR / 2, BAR), "█".repeat(BAR / 2));
-        assert_eq!(bar(7, 7), "█".repeat(BAR));
-    }
 
     #[test]
     fn steps_before_the_first_delay_and_after_the_last_are_left_out() {

@@ -1,0 +1,90 @@
+//! `GET /v1/waiting` and `GET /v1/messages/{id}`: what waits, and what is remembered of one message.
+
+use std::str::FromStr;
+
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
+
+use crate::admin::answer::{Answer, Refused};
+use crate::admin::call::Call;
+use crate::admin::interface::Interface;
+use crate::failure::Timestamp;
+use crate::waiting::{Filter, MessageReport, QueueReport};
+
+/// What waits in the queues of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostWaiting {
+    /// Its process id.
+    pub process: u32,
+    /// The queues.
+    pub queues: Vec<QueueReport>,
+}
+
+/// What a host remembers of one message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostMessages {
+    /// Its process id.
+    pub process: u32,
+    /// Since when the host remembers: its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The message, and its copies; none if it does not wait, or not because of this host.
+    pub messages: Vec<MessageReport>,
+}
+
+/// What waits of the messages that match.
+pub(super) async fn waiting(host: &Interface, call: &Call) -> Result<Answer, Refused> {
+    call.expect_only(&["queue", "code", "class", "attempt", "id", "due-after"])?;
+    let texts = |name: &'static str| call.values(name).map(str::to_owned).collect::<Vec<_>>();
+    let filter = Filter {
+        code: texts("code"),
+        class: texts("class"),
+        attempt: numbers(call, "attempt")?,
+        id: texts("id"),
+        due_after: numbers(call, "due-after")?.last().copied().map(Timestamp),
+    };
+    let names = texts("queue");
+    for name in &names {
+        host.queue(name)?;
+    }
+    let queues = host.queues()?.iter();
+    let named = queues.filter(|queue| names.is_empty() || names.contains(&queue.name));
+    let reports = named.filter_map(|queue| queue.waiting.as_ref());
+    let reports = reports.map(|waiting| waiting.report(&filter));
+    Answer::json(&HostWaiting {
+        process: std::process::id(),
+        queues: join_all(reports).await,
+    })
+}
+
+fn numbers<T: FromStr>(call: &Call, name: &str) -> Result<Vec<T>, Refused> {
+    let number = |text: &str| {
+        let invalid = |_| Refused::invalid(format!("`{name}` expects a whole number"));
+        text.parse().map_err(invalid)
+    };
+    let given = call.query.iter().filter(|(it, _)| it == name);
+    given.map(|(_, text)| number(text)).collect()
+}
+
+/// What is remembered of one message, in all queues.
+pub(super) async fn message(host: &Interface, call: Call) -> Result<Answer, Refused> {
+    call.expect_only(&[])?;
+    let queues = host.queues()?.iter();
+    let all: Vec<_> = queues.filter_map(|queue| queue.waiting.clone()).collect();
+    let since = all.iter().map(|waiting| waiting.since()).max();
+    // The active policies decide about it again.
+    let messages = spawn_blocking(move || {
+        let found = all
+            .iter()
+            .flat_map(|waiting| waiting.message(&call.variable));
+        found.collect::<Vec<_>>()
+    });
+    Answer::json(&HostMessages {
+        process: std::process::id(),
+        since,
+        messages: messages.await.map_err(Refused::internal)?,
+    })
+}

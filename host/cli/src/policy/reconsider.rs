@@ -1,0 +1,117 @@
+//! `backstop policy reconsider`: decides about waiting messages again, with the version that is active now.
+
+use backstop::internal::admin::{Host, HostAnswer};
+use backstop::internal::waiting::Reconsidered;
+use backstop_core::clock;
+use backstop_core::text::one_line;
+use clap::Parser;
+use indicatif::HumanCount;
+use serde_json::json;
+
+use crate::dlq::shown::print_json;
+use crate::error::Result;
+use crate::hosts::{HostArgs, each};
+use crate::output::println;
+use crate::wake::{at, parse_spread, print_left, print_not_remembered, serving};
+use backstop_core::failure::Milliseconds;
+
+const EXAMPLES: &str = "\
+Examples:
+  What would the new version change for the messages that wait?
+    backstop policy reconsider orders --dry-run
+
+  Bring those back sooner for which it says so; overdue ones over ten minutes:
+    backstop policy reconsider orders --spread 10m
+
+Decisions are pure: a version decides about a remembered failure as it would have at the time. Only retries that come sooner are applied. What the version would delay, dead-letter or discard is counted and waits as it did. host/docs/waiting.md explains more.";
+
+/// Decide about waiting messages again with the active version, and bring those back sooner for which it says so
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The queue, by its name in the configuration
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+
+    /// The time over which messages come that are overdue by the new decision; 0s for all at once
+    #[arg(long, value_name = "DURATION", value_parser = parse_spread, default_value = "1m")]
+    spread: Milliseconds,
+
+    /// Only say what would change
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    hosts: HostArgs,
+
+    /// Print the answer of each host as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let hosts = serving(&args.hosts, &args.queue)?;
+    let body = json!({"queue": args.queue, "spread": args.spread, "dry-run": args.dry_run});
+    let answers: Vec<(&Host, HostAnswer<Reconsidered>)> = each(&hosts, async |host| {
+        host.post(&["v1", "reconsider"], &body).await
+    })?;
+    for (host, answer) in &answers {
+        match args.json {
+            true => print_json(&serde_json::to_value(answer)?),
+            false => print(args, host, &answer.result),
+        }
+    }
+    Ok(())
+}
+
+fn print(args: &Args, host: &Host, result: &Reconsidered) {
+    let bold = anstyle::Style::new().bold();
+    println!(
+        "{bold}{}{bold:#}  {}: {} remembered messages wait",
+        one_line(&args.queue),
+        one_line(host.name()),
+        HumanCount(result.waiting)
+    );
+    println!("  decided again by {}", one_line(&result.policy));
+    let last = result
+        .last
+        .map(|last| format!(", the last at {}", at(last, clock::now())));
+    let come = if args.dry_run { "would come" } else { "come" };
+    println!(
+        "  {} {come} sooner{}",
+        HumanCount(result.hurried),
+        last.unwrap_or_default()
+    );
+    for (count, what) in [
+        (
+            result.same,
+            "come when they are due: the decision is the same, or no sooner",
+        ),
+        (result.later, "would wait for longer, and keep their time"),
+        (
+            result.dead_letter,
+            "would be dead-lettered, and keep their time",
+        ),
+        (result.discard, "would be discarded, and keep their time"),
+        (result.broken, "break the version, and keep their time"),
+        (
+            result.not_comparable,
+            "keep their time: the version reads parts of the payload that are not remembered",
+        ),
+        (
+            result.too_large,
+            "keep their time: their failure is too large to be remembered",
+        ),
+        (
+            result.resent,
+            "keep their time: they are held by being sent again",
+        ),
+        (result.before, "were decided again by this version before"),
+    ] {
+        if count > 0 {
+            println!("  {} {what}", HumanCount(count));
+        }
+    }
+    print_left(result.refused, result.refusals.iter(), result.not_reached);
+    print_not_remembered(result.not_remembered);
+}

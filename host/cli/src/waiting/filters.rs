@@ -1,0 +1,94 @@
+//! Which waiting messages a command concerns.
+
+use std::num::NonZeroU32;
+
+use backstop::internal::waiting::Filter;
+use backstop_core::clock;
+use backstop_core::failure::Timestamp;
+use backstop_files::values::parse_span;
+use clap::Parser;
+
+/// Filters: a message has to match each kind that is given.
+#[derive(Debug, Parser)]
+pub(crate) struct FilterArgs {
+    /// Messages that failed with this error code, such as "HTTP 503", exactly; may be repeated
+    #[arg(long, value_name = "CODE", group = "filter")]
+    code: Vec<String>,
+
+    /// Messages whose failure has this class: transient, throttled, permanent or one of the policy's own; may be repeated
+    #[arg(long, value_name = "CLASS", group = "filter")]
+    class: Vec<String>,
+
+    /// Messages with this number of failed attempts; may be repeated
+    #[arg(long, value_name = "NUMBER", group = "filter")]
+    attempt: Vec<NonZeroU32>,
+
+    /// The message with this id; may be repeated
+    #[arg(long, value_name = "MESSAGE-ID", group = "filter")]
+    id: Vec<String>,
+
+    /// Messages that are due later than this: in a time such as 30m, or after one such as 2026-11-22T03:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_later, group = "filter")]
+    due_after: Option<Timestamp>,
+}
+
+impl FilterArgs {
+    pub(crate) fn filter(&self) -> Filter {
+        Filter {
+            code: self.code.clone(),
+            class: self.class.clone(),
+            attempt: self.attempt.clone(),
+            id: self.id.clone(),
+            due_after: self.due_after,
+        }
+    }
+
+    /// The parameters of `GET /v1/waiting`.
+    pub(super) fn query(&self) -> Vec<(&'static str, String)> {
+        let texts = |name: &'static str, texts: &[String]| {
+            let texts = texts.iter().cloned();
+            texts.map(|text| (name, text)).collect::<Vec<_>>()
+        };
+        let attempts = self.attempt.iter().map(|it| ("attempt", it.to_string()));
+        let due = self
+            .due_after
+            .iter()
+            .map(|it| ("due-after", it.0.to_string()));
+        [
+            texts("code", &self.code),
+            texts("class", &self.class),
+            texts("id", &self.id),
+            attempts.chain(due).collect(),
+        ]
+        .concat()
+    }
+}
+
+/// Parses a time of day in the format of RFC 3339, or how far in the future it is.
+fn parse_later(text: &str) -> Result<Timestamp, String> {
+    if let Ok(span) = parse_span(text) {
+        return Ok(clock::now().plus(span));
+    }
+    let time: jiff::Timestamp = text.parse().map_err(|_| {
+        format!("`{text}` is not a time: expected a duration such as 30m, or a time such as 2026-11-22T03:00:00Z")
+    })?;
+    Ok(Timestamp(
+        u64::try_from(time.as_millisecond()).unwrap_or_default(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_absolute_or_in_the_future() {
+        assert_eq!(
+            parse_later("2026-11-22T03:00:00Z"),
+            Ok(Timestamp(1_795_316_400_000))
+        );
+        let later = parse_later("2h").unwrap().since(clock::now()).as_secs();
+        assert!((7_195..=7_200).contains(&later), "{later}");
+        assert!(parse_later("tomorrow").is_err());
+    }
+}

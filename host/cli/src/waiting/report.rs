@@ -1,0 +1,307 @@
+//! The report of what waits, for a terminal.
+
+use std::collections::BTreeMap;
+
+use anstyle::{AnsiColor, Style};
+use backstop::internal::admin::{Host, HostWaiting};
+use backstop::internal::waiting::{Count, Due, Group, QueueReport};
+use backstop_core::failure::Timestamp;
+use backstop_core::text::one_line;
+use backstop_workbench::simulate::Rounded;
+use indicatif::HumanCount;
+
+use crate::bar::bar;
+use crate::output::println;
+use crate::policy::table::with_headers;
+
+/// The width of the longest bar, in characters.
+const BAR: usize = 40;
+
+/// The most groups that are shown.
+const GROUPS: usize = 20;
+
+/// The most characters of a code that are shown.
+const CODE: usize = 60;
+
+/// Prints what the hosts remember of each queue, added up.
+pub(super) fn print(answers: &[(&Host, HostWaiting)], is_filtered: bool, now: Timestamp) {
+    let mut queues: BTreeMap<&str, Vec<(&Host, &QueueReport)>> = BTreeMap::new();
+    for (host, answer) in answers {
+        for report in &answer.queues {
+            let reports = queues.entry(&report.queue).or_default();
+            reports.push((host, report));
+        }
+    }
+    for (number, (name, reports)) in queues.into_iter().enumerate() {
+        if number > 0 {
+            println!();
+        }
+        let sum = sum(reports.iter().map(|(_, report)| *report));
+        print_queue(name, &sum, is_filtered, now);
+        for (host, report) in reports {
+            print_host(host, report, now);
+        }
+    }
+}
+
+/// The reports of several hosts of one queue as one.
+fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
+    let mut sum = QueueReport::default();
+    let mut groups: BTreeMap<(&str, &str), Group> = BTreeMap::new();
+    let (mut attempts, mut policies) = (BTreeMap::new(), BTreeMap::new());
+    for report in reports {
+        sum.waiting += report.waiting;
+        sum.resent += report.resent;
+        sum.not_remembered += report.not_remembered;
+        sum.unlisted += report.unlisted;
+        sum.wakes = sum.wakes.max(report.wakes);
+        sum.in_flight = sum.in_flight.max(report.in_flight);
+        for group in &report.groups {
+            let first = || Group {
+                count: 0,
+                ..group.clone()
+            };
+            let key = (group.code.as_str(), group.class.as_str());
+            let all = groups.entry(key).or_insert_with(first);
+            all.count += group.count;
+            all.next = all.next.min(group.next);
+            all.last = all.last.max(group.last);
+        }
+        for Count { value, count } in &report.attempts {
+            *attempts.entry(*value).or_default() += count;
+        }
+        for Count { value, count } in &report.policies {
+            *policies.entry(value.clone()).or_default() += count;
+        }
+        match sum.due.counts.is_empty() {
+            true => sum.due = report.due.clone(),
+            false => sum.due.add(&report.due),
+        }
+    }
+    sum.groups = groups.into_values().collect();
+    sum.groups.sort_by(|one, other| other.count.cmp(&one.count));
+    sum.attempts = counts(attempts);
+    sum.policies = counts(policies);
+    sum
+}
+
+fn counts<T>(counts: BTreeMap<T, u64>) -> Vec<Count<T>> {
+    let counts = counts.into_iter();
+    counts
+        .map(|(value, count)| Count { value, count })
+        .collect()
+}
+
+fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp) {
+    let bold = Style::new().bold();
+    let yellow: Style = AnsiColor::Yellow.on_default();
+    let which = match is_filtered {
+        true => "messages that match wait",
+        false => "messages wait",
+    };
+    println!(
+        "{bold}{}{bold:#}  {} {which}",
+        one_line(name),
+        HumanCount(sum.waiting)
+    );
+    if sum.resent > 0 {
+        println!(
+            "  {} of them are held by being sent again",
+            HumanCount(sum.resent)
+        );
+    }
+    if sum.not_remembered > 0 {
+        println!(
+            "  {yellow}{} more wait and are not remembered, because there are too many{yellow:#}",
+            HumanCount(sum.not_remembered)
+        );
+    }
+    if let Some(in_flight) = sum.in_flight {
+        println!(
+            "  the queue counts about {} invisible messages: those being handled, and those of hosts that were not asked, are among them",
+            HumanCount(in_flight)
+        );
+    }
+    if sum.wakes > 0 {
+        let apply = if sum.wakes == 1 {
+            "wake still applies"
+        } else {
+            "wakes still apply"
+        };
+        println!("  {} {apply} to messages that are sent again", sum.wakes);
+    }
+    if sum.waiting == 0 {
+        return;
+    }
+    println!();
+    print_groups(sum, now);
+    println!();
+    print_attempts(&sum.attempts);
+    println!();
+    for line in histogram(&sum.due) {
+        println!("  {line}");
+    }
+}
+
+fn print_groups(sum: &QueueReport, now: Timestamp) {
+    let headers = ["waiting", "next due", "last due", "class", "code"];
+    let mut table = with_headers(&headers.map(str::to_owned), 2);
+    for group in sum.groups.iter().take(GROUPS) {
+        table.add_row([
+            HumanCount(group.count).to_string(),
+            later(group.next, now),
+            later(group.last, now),
+            one_line(&group.class),
+            code(&group.code),
+        ]);
+    }
+    for line in table.lines() {
+        println!("  {}", line.trim_end());
+    }
+    let hidden: u64 = sum.groups.iter().skip(GROUPS).map(|it| it.count).sum();
+    if hidden + sum.unlisted > 0 {
+        println!(
+            "  {} more with other codes",
+            HumanCount(hidden + sum.unlisted)
+        );
+    }
+}
+
+fn print_attempts(attempts: &[Count<u32>]) {
+    let shown = attempts.iter().take(GROUPS).map(|it| {
+        let times = if it.value == 1 { "attempt" } else { "attempts" };
+        format!("{} after {} {times}", HumanCount(it.count), it.value)
+    });
+    let mut shown: Vec<_> = shown.collect();
+    let more: u64 = attempts.iter().skip(GROUPS).map(|it| it.count).sum();
+    if more > 0 {
+        shown.push(format!("{} after more", HumanCount(more)));
+    }
+    println!("  {}", shown.join(", "));
+}
+
+fn print_host(host: &Host, report: &QueueReport, now: Timestamp) {
+    let faint = Style::new().dimmed();
+    let ago = u64::try_from(now.since(report.since).as_millis()).unwrap_or(u64::MAX);
+    println!(
+        "  {faint}{} remembers {} of what has failed since its start at {}, {} ago{faint:#}",
+        one_line(host.name()),
+        HumanCount(report.waiting),
+        report.since.rfc3339(),
+        Rounded(ago)
+    );
+}
+
+/// At most a few words of a code, as one line.
+fn code(code: &str) -> String {
+    let mut shown: String = code.chars().take(CODE).collect();
+    if shown.len() < code.len() {
+        shown.push('…');
+    }
+    match shown.is_empty() {
+        true => "(none)".to_owned(),
+        false => one_line(&shown),
+    }
+}
+
+/// How far in the future a time is: `in 7.1h`.
+pub(super) fn later(time: Timestamp, now: Timestamp) -> String {
+    match u64::try_from(time.since(now).as_millis()).unwrap_or(u64::MAX) {
+        0 => "now".to_owned(),
+        milliseconds => format!("in {}", Rounded(milliseconds)),
+    }
+}
+
+/// One line for each bar: when, how many, and the bar.
+fn histogram(due: &Due) -> Vec<String> {
+    let most = due.counts.iter().copied().max().unwrap_or_default();
+    let step = u64::from(due.step.0);
+    let edge = |bar: usize| format_edge(step.saturating_mul(bar as u64));
+    let last = edge(due.counts.len());
+    let edges = (0..=due.counts.len()).map(|bar| edge(bar).chars().count());
+    let wide = edges.max().unwrap_or(last.len());
+    let digits = HumanCount(most).to_string().len();
+    let lines = due.counts.iter().enumerate().map(|(number, count)| {
+        let (from, to) = (edge(number), edge(number + 1));
+        let count_text = HumanCount(*count).to_string();
+        let line = format!(
+            "due in {from:>wide$} to {to:>wide$}  {count_text:>digits$} {}",
+            bar(*count, most, BAR)
+        );
+        line.trim_end().to_owned()
+    });
+    lines.collect()
+}
+
+/// An edge of a bar, exactly: `0s`, `90s`, `15m`, `1h15m`.
+fn format_edge(milliseconds: u64) -> String {
+    let milliseconds = u32::try_from(milliseconds).unwrap_or(u32::MAX);
+    backstop_core::failure::Milliseconds(milliseconds).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backstop_core::failure::Milliseconds;
+
+    fn report(waiting: u64, step: u32, counts: &[u64]) -> QueueReport {
+        QueueReport {
+            queue: "orders".to_owned(),
+            waiting,
+            in_flight: Some(waiting),
+            groups: vec![Group {
+                code: "HTTP 503".to_owned(),
+                class: "transient".to_owned(),
+                count: waiting,
+                next: Timestamp(waiting),
+                last: Timestamp(100),
+            }],
+            attempts: vec![Count {
+                value: 1,
+                count: waiting,
+            }],
+            due: Due {
+                from: Timestamp(0),
+                step: Milliseconds(step),
+                counts: counts.to_vec(),
+            },
+            ..QueueReport::default()
+        }
+    }
+
+    #[test]
+    fn the_reports_of_hosts_are_added_up() {
+        let (one, other) = (report(3, 1_000, &[3]), report(5, 5_000, &[2, 0, 3]));
+        let sum = sum([&one, &other].into_iter());
+        assert_eq!((sum.waiting, sum.in_flight), (8, Some(5)));
+        assert_eq!((sum.groups.len(), sum.groups[0].count), (1, 8));
+        assert_eq!(sum.groups[0].next, Timestamp(3));
+        assert_eq!(sum.attempts, [Count { value: 1, count: 8 }]);
+        assert_eq!(sum.due.counts, [5, 0, 3]);
+    }
+
+    #[test]
+    fn a_histogram_has_a_bar_for_each_step() {
+        let due = report(0, 900_000, &[1_200, 0, 60, 0, 0, 600]).due;
+        let full = "█".repeat(BAR);
+        let half = "█".repeat(BAR / 2);
+        assert_eq!(
+            histogram(&due),
+            [
+                format!("due in    0s to   15m  1,200 {full}"),
+                "due in   15m to   30m      0".to_owned(),
+                "due in   30m to   45m     60 ██".to_owned(),
+                "due in   45m to    1h      0".to_owned(),
+                "due in    1h to 1h15m      0".to_owned(),
+                format!("due in 1h15m to 1h30m    600 {half}"),
+            ]
+        );
+        assert!(histogram(&Due::default()).is_empty());
+    }
+
+    #[test]
+    fn a_hostile_code_is_shown_as_one_short_line() {
+        assert_eq!(code("\u{1b}[2J\n"), "\\u{1b}[2J\\n");
+        assert_eq!(code(&"x".repeat(5_000)).chars().count(), CODE + 1);
+    }
+}

@@ -1,0 +1,76 @@
+//! What a host remembers of a message that waits.
+
+use anstyle::{AnsiColor, Style};
+use backstop::internal::admin::Host;
+use backstop::internal::waiting::{MessageReport, Today};
+use backstop_core::decision::{Action, Hold};
+use backstop_core::failure::Timestamp;
+use backstop_core::text::one_line;
+
+use crate::output::println;
+use crate::wake::at;
+
+/// Prints what a host remembers.
+pub(super) fn print(host: &Host, message: &MessageReport, now: Timestamp) {
+    let bold = Style::new().bold();
+    let yellow: Style = AnsiColor::Yellow.on_default();
+    println!(
+        "{bold}The message {} of {} waits for its next attempt, due at {}.{bold:#}",
+        one_line(&message.id),
+        one_line(&message.queue),
+        at(message.due, now)
+    );
+    println!("  {}", held(message, now));
+    let failure = match &message.error {
+        Some(error) => error.to_string(),
+        None => message.code.clone(),
+    };
+    println!(
+        "  attempt {} failed at {}: {} ({})",
+        message.attempt,
+        message.failed_at.rfc3339(),
+        one_line(&failure),
+        one_line(&message.class)
+    );
+    println!("  decided by {}", one_line(&message.policy));
+    println!(
+        "  {yellow}today: {}{yellow:#}",
+        one_line(&today(&message.today))
+    );
+    println!("  as {} remembers", one_line(host.name()));
+}
+
+fn held(message: &MessageReport, now: Timestamp) -> String {
+    match message.hold {
+        Hold::Visibility => format!(
+            "it is invisible in its queue since receive {}",
+            message.receives
+        ),
+        Hold::Resend => format!(
+            "it is held by being sent again: its hop ends at {}",
+            at(message.visible, now)
+        ),
+    }
+}
+
+fn today(today: &Today) -> String {
+    match today {
+        Today::Decision(decision) => {
+            let made = match &decision.action {
+                Action::Retry { delay } => format!("retry in {delay}"),
+                Action::DeadLetter { reason } | Action::Discard { reason } => {
+                    format!("{}: {reason}", decision.action.verdict())
+                }
+            };
+            format!("{}: {made}, by {}", decision.class, decision.decided_by)
+        }
+        Today::NotComparable => {
+            "unknown: the active policy reads parts of the payload that the host does not remember"
+                .to_owned()
+        }
+        Today::NotRemembered => {
+            "unknown: the failure is too large to be remembered, or another host has seen it"
+                .to_owned()
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! `backstop waiting`, `wake`, `policy reconsider` and `why` on real hosts and emulators.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use aws_sdk_sqs::types::QueueAttributeName as Q;
+use backstop_core::clock;
+use backstop_tests::aws::Queues;
+use backstop_tests::backstop::{Running, command, serve, text};
+use backstop_tests::emulator::{Emulator, fauxqs, ministack};
+use backstop_tests::eventually;
+use backstop_tests::policies::waits;
+use backstop_tests::worker::{Attempt, Worker};
+use futures_util::future::join_all;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The hosts of one machine: they share a cache folder.
+struct Machine {
+    folder: TempDir,
+    queues: Queues,
+    name: String,
+    worker: Worker,
+}
+
+impl Machine {
+    /// The worker fails each first attempt: of every fourth body with 503, of the others with 500.
+    async fn new(emulator: &Emulator) -> Self {
+        let queues = Queues::standard(&emulator.endpoint, &[(Q::VisibilityTimeout, "20")]).await;
+        let worker =
+            Worker::answering(
+                |attempt| match (attempt.receive_count, number(attempt) % 4) {
+                    (1, 0) => 503,
+                    (1, _) => 500,
+                    _ => 200,
+                },
+            );
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            name: queues.url.rsplit('/').next().unwrap().to_owned(),
+            queues,
+            worker: worker.await,
+        }
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    async fn host(&self, more: &[&str]) -> Running {
+        let cache = self.at("cache");
+        let all = [&["--cache", &cache], more].concat();
+        serve(&self.queues, &self.worker, &all).await
+    }
+
+    async fn send(&self, count: usize) {
+        let part = |first: usize| (first..count).step_by(10).map(|it| it.to_string());
+        join_all((0..10).map(|first| self.queues.send(part(first)))).await;
+    }
+
+    /// A command for the hosts of this machine: its exit code, its output and its errors.
+    async fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        let cache = self.at("cache");
+        run(&[arguments, &["--cache", &cache]].concat()).await
+    }
+
+    /// The answers of the hosts.
+    async fn json(&self, arguments: &[&str]) -> Vec<Value> {
+        let (code, printed, error) = self.run(&[arguments, &["--json"]].concat()).await;
+        assert_eq!(code, 0, "{error}");
+        let lines = printed.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// How many messages wait, by the hosts' count.
+    async fn waiting(&self) -> u64 {
+        let answers = self.json(&["waiting", &self.name]).await;
+        answers
+            .iter()
+            .map(|it| it["queues"][0]["waiting"].as_u64().unwrap())
+            .sum()
+    }
+
+    async fn until_waiting(&self, count: u64) {
+        let started = clock::instant();
+        while self.waiting().await < count {
+            assert!(started.elapsed() < Duration::from_secs(300));
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// When the attempts at each body were made.
+    fn attempts(&self) -> BTreeMap<usize, Vec<Instant>> {
+        let mut attempts: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for attempt in self.worker.attempts() {
+            attempts
+                .entry(number(&attempt))
+                .or_default()
+                .push(attempt.at);
+        }
+        attempts
+    }
+}
+
+fn number(attempt: &Attempt) -> usize {
+    attempt.body.parse().unwrap()
+}
+
+async fn run(arguments: &[&str]) -> (i32, String, String) {
+    let mut command = command(arguments);
+    let output = command.env_remove("BACKSTOP_CACHE").output().await.unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(&output.stdout), text(&output.stderr))
+}
+
+const LINEAR: [&str; 6] = ["--policy", "linear", "--set", "base=2h", "--set", "cap=9h"];
+
+#[tokio::test]
+async fn a_wake_of_5000_of_20000_waiting_messages_wakes_exactly_those_spread_as_asked() {
+    let machine = Machine::new(fauxqs()).await;
+    machine.send(20_000).await;
+    let host = machine.host(&LINEAR).await;
+    machine.until_waiting(20_000).await;
+    let (_, shown, _) = machine.run(&["waiting", &machine.name]).await;
+    for part in [
+        "20,000 messages wait",
+        "15,000",
+        "HTTP 500",
+        " 5,000",
+        "HTTP 503",
+        "due in",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
+    }
+    let asked = clock::instant();
+    let wake = [
+        "wake",
+        &machine.name,
+        "--code",
+        "HTTP 503",
+        "--spread",
+        "20s",
+    ];
+    let woken = machine.json(&wake).await;
+    assert_eq!(woken.len(), 1);
+    assert_eq!(
+        (&woken[0]["matched"], &woken[0]["woken"]),
+        (&5_000.into(), &5_000.into())
+    );
+    assert_eq!(
+        (&woken[0]["refused"], &woken[0]["as-soon"]),
+        (&0.into(), &0.into())
+    );
+    eventually("all woken messages have come", || async {
+        machine.worker.attempts().len() == 25_000
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut seconds = Vec::new();
+    for (number, attempts) in machine.attempts() {
+        let expected = if number % 4 == 0 { 2 } else { 1 };
+        assert_eq!(attempts.len(), expected, "{number}");
+        let second = attempts.get(1);
+        seconds.extend(second.map(|it| it.saturating_duration_since(asked).as_secs()));
+    }
+    // 250 in each second, and none before its second. Host and emulator may be late.
+    for end in 0..20 {
+        let come = seconds.iter().filter(|second| **second < end).count();
+        assert!(come as u64 <= 250 * (end + 1), "{come} within {end} s");
+    }
+    let late = seconds.iter().filter(|second| **second >= 25).count();
+    assert!(late < 2_500, "{late} after 25 s");
+    assert_eq!(machine.waiting().await, 15_000);
+    let log = host.log();
+    assert!(
+        log.contains("an operator's request was carried out") && log.contains("/v1/wake"),
+        "{log}"
+    );
+    host.kill().await;
+}
+
+#[tokio::test]
+async fn all_hosts_of_the_machine_are_asked_and_a_restarted_one_says_that_it_knows_nothing() {
+    let machine = Machine::new(ministack()).await;
+    let (first, second) = (machine.host(&LINEAR).await, machine.host(&LINEAR).await);
+    machine.send(80).await;
+    machine.until_waiting(80).await;
+    let (_, shown, _) = machine.run(&["waiting", &machine.name]).await;
+    assert!(shown.contains("80 messages wait"), "{shown}");
+    assert_eq!(
+        shown.matches("of what has failed since its start").count(),
+        2,
+        "{shown}"
+    );
+
+    assert_eq!(first.stop().await.0, 0);
+    let restarted = machine.host(&LINEAR).await;
+    let answers = machine.json(&["waiting", &machine.name]).await;
+    let of = |process: u32| {
+        let mut answers = answers.iter();
+        let answer = answers.find(|it| it["process"] == process).unwrap();
+        answer["queues"][0].clone()
+    };
+    let (old, new) = (of(second.id()), of(restarted.id()));
+    assert_eq!(
+        (&new["waiting"], &new["in-flight"]),
+        (&0.into(), &80.into())
+    );
+    assert!(new["since"].as_u64() > old["since"].as_u64());
+
+    // By rate: half a second for what is left.
+    let wake = ["wake", &machine.name, "--all", "--rate", "100/s"];
+    let woken = machine.json(&wake).await;
+    let sum: u64 = woken.iter().map(|it| it["woken"].as_u64().unwrap()).sum();
+    assert_eq!((woken.len(), Value::from(sum)), (2, old["waiting"].clone()));
+    eventually("they have come", || async {
+        machine.worker.attempts().len() as u64 == 80 + sum
+    })
+    .await;
+    // `why` asks the hosts too, without any record.
+    restarted.kill().await;
+    second.kill().await;
+    let (code, _, error) = machine.run(&["wake", &machine.name, "--all"]).await;
+    assert_eq!(code, 5);
+    assert!(
+        error.contains("no running host uses the cache folder"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn messages_that_are_sent_again_are_announced_and_woken_at_their_hop_by_another_host() {
+    let machine = Machine::new(ministack()).await;
+    // The queue keeps messages for a minute: hops of 30 s.
+    let retention = machine
+        .queues
+        .client
+        .set_queue_attributes()
+        .queue_url(&machine.queues.url);
+    let retention = retention.attributes(Q::MessageRetentionPeriod, "60");
+    retention.send().await.unwrap();
+    let resend = [&LINEAR[..], &["--hold", "resend"]].concat();
+    let first = machine.host(&resend).await;
+    machine.send(8).await;
+    machine.until_waiting(8).await;
+    let second = machine.host(&resend).await;
+    let (_, shown, _) = machine
+        .run(&[
+            "wake",
+            &machine.name,
+            "--code",
+            "HTTP 503",
+            "--spread",
+            "0s",
+        ])
+        .await;
+    for part in [
+        "0 of 2 matching messages come sooner",
+        "2 are held by being sent again, and come when their hop ends, the last at ",
+        "a host on another machine may receive those",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
+    }
+    // The host that sent them is gone.
+    first.kill().await;
+    eventually("the two are attempted again", || async {
+        machine.worker.attempts().len() == 10
+    })
+    .await;
+    for (number, attempts) in machine.attempts() {
+        assert_eq!(
+            attempts.len(),
+            if number % 4 == 0 { 2 } else { 1 },
+            "{number}"
+        );
+    }
+    let counts = machine.worker.attempts();
+    let counts = counts.iter().filter(|it| number(it) % 4 == 0);
+    let counts: Vec<_> = counts.map(|it| it.receive_count).collect();
+    assert_eq!(counts, [1, 1, 2, 2]);
+    second.kill().await;
+}
+
+#[tokio::test]
+async fn a_swap_and_reconsider_hurry_what_waits_and_why_says_what_the_new_version_says() {
+    let machine = Machine::new(ministack()).await;
+    let policy = machine.at("policy.wat");
+    std::fs::write(&policy, waits(7_200_000)).unwrap();
+    let host = machine
+        .host(&["--policy", &policy, "--admin", "127.0.0.1:0"])
+        .await;
+    machine.send(40).await;
+    machine.until_waiting(40).await;
+    let id = machine.worker.attempts()[0].headers["x-aws-sqsd-msgid"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let (code, shown, error) = machine.run(&["why", &id]).await;
+    assert_eq!(code, 0, "{error}");
+    for part in [
+        "waits for its next attempt, due at ",
+        "in 2h",
+        "since receive 1",
+        "today: transient: retry in 2h",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
+    }
+    let reconsider = ["policy", "reconsider", &machine.name, "--spread", "2s"];
+    let result = &machine.json(&reconsider).await[0];
+    assert_eq!(
+        (&result["same"], &result["hurried"]),
+        (&40.into(), &0.into())
+    );
+
+    std::fs::write(&policy, waits(9_000_000)).unwrap();
+    let swaps = async |count| {
+        eventually("the new version decides", || async {
+            host.log()
+                .matches("a new version of the policy is active")
+                .count()
+                == count
+        })
+        .await;
+    };
+    swaps(1).await;
+    let result = &machine.json(&reconsider).await[0];
+    assert_eq!(
+        (&result["later"], &result["hurried"]),
+        (&40.into(), &0.into())
+    );
+    std::fs::write(&policy, waits(1_000)).unwrap();
+    swaps(2).await;
+    let (_, shown, _) = machine.run(&["why", &id]).await;
+    assert!(shown.contains("today: transient: retry in 1s"), "{shown}");
+    let dry = [&reconsider[..], &["--dry-run"]].concat();
+    let (_, shown, _) = machine.run(&dry).await;
+    assert!(shown.contains("40 would come sooner"), "{shown}");
+    // By the address, as from another machine.
+    let log = host.log();
+    let url = log.split("http://").nth(1).unwrap();
+    let url = format!("http://{}", url.split_whitespace().next().unwrap());
+    let (code, shown, error) =
+        run(&[&reconsider[..], &["--admin", url.trim_end_matches('"')]].concat()).await;
+    assert_eq!(code, 0, "{error}");
+    assert!(shown.contains("40 come sooner, the last at "), "{shown}");
+    eventually("all have come", || async {
+        machine.queues.held().await == 0
+    })
+    .await;
+    let (code, _, error) = machine.run(&["why", &id]).await;
+    assert_eq!(code, 1);
+    assert!(
+        error.contains("the running host does not remember it"),
+        "{error}"
+    );
+    assert_eq!(host.stop().await.0, 0);
+}
+
+#[tokio::test]
+async fn a_wake_needs_a_filter_and_a_queue_that_is_served() {
+    let machine = Machine::new(ministack()).await;
+    let host = machine.host(&LINEAR).await;
+    let (code, _, error) = machine.run(&["wake", &machine.name]).await;
+    assert_eq!(code, 2);
+    assert!(error.contains("--all"), "{error}");
+    for command in [
+        &["wake", "other", "--all"][..],
+        &["waiting", "other"],
+        &["policy", "reconsider", "other"],
+    ] {
+        let (code, _, error) = machine.run(command).await;
+        assert_eq!(code, 5);
+        assert!(
+            error.contains("no running host serves the queue `other`"),
+            "{error}"
+        );
+    }
+    let wake = ["wake", &machine.name, "--code", "\u{1b}[31m"];
+    let (code, shown, _) = machine.run(&wake).await;
+    assert_eq!(code, 0);
+    assert!(shown.contains("no waiting message matches"), "{shown}");
+    host.kill().await;
+}
