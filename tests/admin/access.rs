@@ -66,6 +66,12 @@ async fn a_request_without_the_token_is_refused_except_for_probes() {
     assert_eq!(world.rollbacks(), 0);
     let log = world.running.log();
     assert!(!log.contains(TOKEN), "{log}");
+    let metrics = reqwest::Client::new().get(format!("{}/metrics", world.url));
+    let metrics = metrics.bearer_auth(TOKEN).send().await.unwrap();
+    let metrics = metrics.text().await.unwrap();
+    let count = lines.len() * 6 + 1;
+    let expected = format!("backstop_admin_refused_total{{reason=\"token\"}} {count}\n");
+    assert!(metrics.contains(&expected), "{expected}{metrics}");
     // One line a minute, however many there are.
     let reported = log.matches("requests to the admin interface are refused");
     assert_eq!(reported.count(), 1, "{log}");

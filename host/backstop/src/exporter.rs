@@ -52,6 +52,7 @@ impl Recording {
     /// The page with the metrics. Each read calls `update` first.
     pub(crate) fn page(self, update: impl Fn() + Send + Sync + 'static) -> Arc<Page> {
         let Self(metrics) = self;
+        telemetry::create_admin_counters();
         let mut upkeep = JoinSet::new();
         let folded = metrics.clone();
         upkeep.spawn(async move {

@@ -70,9 +70,13 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Whether the client may not send this request at all.
-    pub(super) fn is_of_access(&self) -> bool {
-        [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&self.status)
+    /// What is missing if the client may not send this request at all, as a label of metrics: the `token`, or the right `site`.
+    pub(super) fn access(&self) -> Option<&'static str> {
+        match self.status {
+            StatusCode::UNAUTHORIZED => Some("token"),
+            StatusCode::FORBIDDEN => Some("site"),
+            _ => None,
+        }
     }
 
     fn new(status: StatusCode, reason: impl Into<String>) -> Self {

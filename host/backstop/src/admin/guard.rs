@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::answer::Refused;
 use super::caller::Caller;
 use super::token::Token;
+use crate::telemetry;
 
 /// How a browser says where a request comes from.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -109,11 +110,12 @@ impl Guard {
         }
     }
 
-    /// Logs a request that was refused because of its site or its token.
+    /// Counts and logs a request that was refused because of its site or its token.
     pub(super) fn refused(&self, by: &Caller, refused: &Refused) {
-        if !refused.is_of_access() {
+        let Some(reason) = refused.access() else {
             return;
-        }
+        };
+        telemetry::admin_refused(reason).increment(1);
         let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, logged) = &mut *unlogged;
         *count += 1;
