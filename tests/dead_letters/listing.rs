@@ -8,8 +8,9 @@
 
 use std::time::Duration;
 
-use backstop_tests::backstop::text;
+use backstop_tests::backstop::{serve, text};
 use backstop_tests::emulator::{MOTO, fauxqs, ministack, moto};
+use backstop_tests::worker::{Worker, numbered};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -417,4 +418,32 @@ async fn a_group_is_blocked_for_no_longer_than_the_listing_and_keeps_its_order()
         let expected: Vec<_> = (0..4).map(|number| format!("{group}-{number}")).collect();
         assert_eq!(of_group, expected.iter().collect::<Vec<_>>());
     }
+}
+
+#[tokio::test]
+async fn a_consumer_that_works_while_others_list_handles_every_letter() {
+    let world = World::standard(&ministack().endpoint).await;
+    let bodies = numbered("fine", 300);
+    for chunk in bodies.chunks(50) {
+        let puts = chunk.iter().map(|body| {
+            world.put(Given {
+                body,
+                ..Given::default()
+            })
+        });
+        futures_util::future::join_all(puts).await;
+    }
+    // The dead-letter queue is the queue of a consumer.
+    let mut queues = world.queues.clone();
+    std::mem::swap(&mut queues.url, &mut queues.dead_letters);
+    let worker = Worker::answering(|_| 200).await;
+    let consumer = serve(&queues, &worker, &[]).await;
+    while world.queues.dead().await > 0 {
+        world.run("list", &[]).await;
+    }
+    consumer.stop().await;
+    let mut handled: Vec<_> = worker.attempts().into_iter().map(|it| it.body).collect();
+    handled.sort();
+    handled.dedup();
+    assert_eq!(handled.len(), 300);
 }

@@ -151,7 +151,7 @@ mod tests {
                 "order <id> is gone",
             ),
             ("order ord_93Ab21xYz", "order <id>"),
-            ("at  2026-11-22T10:00:00Z\n now", "at <id>:#:#Z now"),
+            ("at  2026-11-22T10:00:00Z\n now", "at <id>:#Z now"),
             ("p50 of v2", "p# of v#"),
             ("no digits here", "no digits here"),
             ("", ""),

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use backstop::Message;
+use backstop::internal::hold::ENVELOPE;
 use backstop::internal::lambda::Record;
+use backstop::queue::Envelope;
 use backstop_core::failure::{Error, Timestamp};
 use backstop_json::Object;
 use serde::Serialize;
@@ -172,6 +174,14 @@ impl Letter {
         self.source = source.map(Source::Queue);
         self.reason = Some("moved by the redrive policy of its queue".to_owned());
         self = self.remembered();
+        // A host had sent it again while it waited: it was another message at first.
+        let envelope = self.attribute(ENVELOPE);
+        let envelope = envelope.and_then(|text| backstop_json::object::<Envelope>(&text).ok());
+        if let Some(envelope) = envelope {
+            self.original_id = envelope.id;
+            self.first_sent = self.first_sent.or(Some(envelope.sent));
+            self.attempt = Some(envelope.attempts);
+        }
         if self.message.dead_letter_source.is_some() {
             // SQS keeps the time of the first send when it moves a message; a FIFO queue has a new one.
             let is_fifo = self.message.group.is_some() && self.message.deduplication_id.is_some();
@@ -273,4 +283,76 @@ fn parse(text: &str) -> Error {
 fn time_of(text: &str) -> Option<Timestamp> {
     let time: jiff::Timestamp = text.parse().ok()?;
     u64::try_from(time.as_millisecond()).ok().map(Timestamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backstop::queue::{Attribute, Connections, Outgoing, Queue};
+
+    async fn letter(body: &str, attributes: &[(&str, &str)]) -> Letter {
+        let queue = Connections::default().local.named("dead");
+        let attributes = attributes.iter();
+        let sent = Outgoing {
+            attributes: attributes
+                .map(|(name, value)| ((*name).to_owned(), Attribute::string(*value)))
+                .collect(),
+            ..Outgoing::new(body)
+        };
+        queue.send(&[sent]).await.unwrap();
+        let received = queue.receive(1, Default::default(), Default::default());
+        Letter::of(received.await.unwrap().remove(0))
+    }
+
+    #[tokio::test]
+    async fn an_error_is_read_as_it_was_written() {
+        for (text, code, message, status) in [
+            (
+                "HTTP 503: busy: later",
+                "HTTP 503",
+                "busy: later",
+                Some(503),
+            ),
+            ("std::io::Error: x", "std::io::Error", "x", None),
+            ("OutOfStock", "OutOfStock", "", None),
+            ("HTTP 99999", "HTTP 99999", "", None),
+        ] {
+            let attributes = [("BackstopReason", "r"), ("BackstopError", text)];
+            let found = letter("b", &attributes).await.error.unwrap();
+            let found = (&*found.code, &*found.message, found.status);
+            assert_eq!(found, (code, message, status));
+        }
+    }
+
+    #[tokio::test]
+    async fn forged_and_broken_values_are_unknown() {
+        let attributes = [
+            ("BackstopReason", "r"),
+            ("BackstopAttempt", "-1"),
+            ("BackstopFirstSent", "soon"),
+            ("BackstopEnvelope", "{"),
+        ];
+        let found = letter("{\"requestContext\": 1", &attributes).await;
+        assert_eq!((found.attempt, found.first_sent), (None, None));
+        assert_eq!((found.event(), found.code()), (None, None));
+        let found = letter("b", &[("BackstopSource", "x"), ("BackstopEnvelope", "[1]")]).await;
+        assert_eq!(found.origin, Origin::Sqs);
+        assert_eq!(found.source, Some(Source::Queue("x".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn a_message_that_was_sent_again_is_known_by_its_first_id() {
+        let envelope =
+            r#"{"id":"first","sent":5,"first-received":6,"attempts":3,"delay":1,"due":9}"#;
+        let attributes = [
+            ("BackstopSource", "arn:aws:sqs:eu-west-1:1:q"),
+            (ENVELOPE, envelope),
+        ];
+        let found = letter("b", &attributes).await;
+        assert_eq!(found.original_id, "first");
+        assert_eq!(
+            (found.attempt, found.first_sent),
+            (Some(3), Some(Timestamp(5)))
+        );
+    }
 }

@@ -434,3 +434,7 @@ fn merge(before: Vec<Result<(), String>>, now: Vec<Result<(), String>>) -> Vec<R
     let pairs = before.into_iter().zip(now);
     pairs.map(|(before, now)| before.or(now)).collect()
 }
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;
