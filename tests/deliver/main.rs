@@ -3,4 +3,5 @@
 mod command;
 mod dynamodb;
 mod firehose;
+mod million;
 mod sqs;
