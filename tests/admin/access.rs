@@ -274,6 +274,26 @@ async fn a_host_without_a_usable_token_does_not_start_at_an_address_of_others() 
 }
 
 #[tokio::test]
+async fn the_doctor_finds_an_address_without_a_token() {
+    for (address, token, code, expected) in [
+        ("0.0.0.0:9465", None, 6, "needs a token"),
+        ("0.0.0.0:9465", Some("short"), 6, "expected a token of 16"),
+        ("0.0.0.0:9465", Some(TOKEN), 0, "requests need a token"),
+        ("127.0.0.1:9465", None, 0, "only this machine reaches it"),
+    ] {
+        let queue = ["doctor", "--queue-url", "local:try", "--exec", "true"];
+        let mut command = command(&[&queue[..], &["--admin", address]].concat());
+        if let Some(token) = token {
+            command.env("BACKSTOP_ADMIN_TOKEN", token);
+        }
+        let output = command.output().await.unwrap();
+        let printed = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        assert!(printed.contains(expected), "{expected}: {printed}");
+    }
+}
+
+#[tokio::test]
 async fn the_token_of_the_environment_is_wanted_and_is_not_passed_on_to_commands() {
     let folder = tempfile::tempdir().unwrap();
     let (lines, seen) = (folder.path().join("lines"), folder.path().join("seen"));

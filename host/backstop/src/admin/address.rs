@@ -54,19 +54,26 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    /// The token that requests need, if they need one.
+    pub(crate) fn token(config: &AdminConfig) -> Result<Option<Token>, AdminError> {
+        let address = config.address;
+        let token = match &config.token_file {
+            Some(path) => Some(Token::read(path)?),
+            None => Token::from_environment()?,
+        };
+        match token {
+            None if !is_of_this_machine(address) => Err(AdminError::NoToken { address }),
+            token => Ok(token),
+        }
+    }
+
     /// Listens and answers.
     pub(crate) async fn start(
         config: &AdminConfig,
         interface: &Arc<Interface>,
     ) -> Result<Self, AdminError> {
         let address = config.address;
-        let token = match &config.token_file {
-            Some(path) => Some(Token::read(path)?),
-            None => Token::from_environment()?,
-        };
-        if token.is_none() && !is_of_this_machine(address) {
-            return Err(AdminError::NoToken { address });
-        }
+        let token = Self::token(config)?;
         let failed = |cause| AdminError::Address { address, cause };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

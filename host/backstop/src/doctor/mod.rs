@@ -2,6 +2,7 @@
 //!
 //! The queues of a consumer are checked as `backstop run` checks them at its start. For a Lambda retry handler, `observed` collects the deployment's settings from AWS, and `retries` compares them with the known mistakes.
 
+mod admin;
 mod holds;
 mod observed;
 mod rate;
@@ -110,6 +111,7 @@ pub async fn examine(
         }
     };
     let mut found = Vec::new();
+    found.extend(config.admin.iter().flat_map(admin::examine));
     for queue in &config.queues {
         found.extend(examine_queue(queue, &assembly, connections, workload).await);
     }

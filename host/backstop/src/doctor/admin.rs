@@ -1,0 +1,20 @@
+//! Checks the address of the admin interface, without listening on it.
+
+use super::{Finding, Findings, Verdict};
+use crate::admin::Address;
+use crate::config::AdminConfig;
+use crate::text::chain;
+
+/// Reports whether a host could serve the admin interface, and who may send requests to it.
+pub(super) fn examine(config: &AdminConfig) -> Vec<Finding> {
+    let mut findings = Findings::about(format!("admin interface {}", config.address));
+    match Address::token(config) {
+        Ok(Some(_)) => findings.add(Verdict::Good, "requests need a token"),
+        Ok(None) => findings.add(
+            Verdict::Good,
+            "only this machine reaches it, and each of its users may send requests: a token would prevent that",
+        ),
+        Err(error) => findings.add(Verdict::Wrong, chain(&error)),
+    }
+    findings.found
+}
