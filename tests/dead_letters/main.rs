@@ -2,5 +2,6 @@
 
 mod archive;
 mod listing;
+mod redrive;
 mod triage;
 mod world;

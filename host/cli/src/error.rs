@@ -9,6 +9,7 @@ use backstop::StartError;
 use backstop::error::Faults;
 use backstop::internal::admin::{ClientError, TokenError};
 use backstop::queue::{EntryError, QueueError};
+use backstop_dead_letters::redrive::RedriveError;
 use backstop_deliver::OpenError;
 use backstop_engine::{CompileError, EvaluationError, SandboxError};
 use backstop_versions::{
@@ -67,6 +68,12 @@ pub(crate) enum CommandError {
     /// `backstop deliver` could not deliver all entries.
     #[error("not everything was delivered: what is undelivered ({undelivered}) is in {}", .file.display())]
     Undelivered { undelivered: u64, file: PathBuf },
+    /// `backstop dlq redrive` has not moved all letters of its set.
+    #[error("{0}")]
+    NotMoved(String),
+    /// `backstop dlq redrive` can't start or go on.
+    #[error(transparent)]
+    Redrive(#[from] RedriveError),
     /// `backstop deliver` was stopped by an error that concerns every request.
     #[error("the delivery was stopped ({undelivered} undelivered): {error}")]
     DeliveryRefused {

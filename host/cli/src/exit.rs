@@ -7,6 +7,7 @@ use backstop::error::QueueFault;
 use backstop::error::{AssemblyError, LoadError};
 use backstop::internal::admin::ClientError;
 use backstop_core::text::{chain, harmless};
+use backstop_dead_letters::redrive::RedriveError;
 use backstop_versions::{BucketError, PolicyError, RegistryError, SourceError};
 
 use crate::error::CommandError;
@@ -24,7 +25,7 @@ Exit codes:
   6    `backstop doctor` found a problem, or a warning with --strict
   7    `backstop policy test`: a scenario or a check failed
   8    `backstop policy replay`: a decision differs
-  9    `backstop deliver`: entries are undelivered
+  9    `backstop deliver`: entries are undelivered; `backstop dlq redrive`: letters are not moved
   130  stopped at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
@@ -79,7 +80,8 @@ impl From<&CommandError> for Exit {
             | CommandError::Admin(_)
             | CommandError::Target(_)
             | CommandError::DeliveryRefused { .. } => Self::Queue,
-            CommandError::Undelivered { .. } => Self::Undelivered,
+            CommandError::Undelivered { .. } | CommandError::NotMoved(_) => Self::Undelivered,
+            CommandError::Redrive(error) => of_redrive(error),
             CommandError::ProblemsFound { .. } | CommandError::WarningsFound { .. } => {
                 Self::ProblemsFound
             }
@@ -105,6 +107,21 @@ impl From<&CommandError> for Exit {
             | CommandError::FileWatch(_)
             | CommandError::Task(_) => Self::Unexpected,
         }
+    }
+}
+
+fn of_redrive(error: &RedriveError) -> Exit {
+    match error {
+        RedriveError::NoTarget { .. }
+        | RedriveError::Itself { .. }
+        | RedriveError::NoRun { .. } => Exit::Usage,
+        RedriveError::Queue(_)
+        | RedriveError::Read(_)
+        | RedriveError::OwnRedrive { .. }
+        | RedriveError::Target { .. }
+        | RedriveError::Unusable { .. }
+        | RedriveError::Active { .. } => Exit::Queue,
+        RedriveError::Io(_) | RedriveError::Editor(_) => Exit::Unexpected,
     }
 }
 

@@ -48,6 +48,7 @@ mod letter;
 mod origin;
 mod pointer;
 mod reader;
+pub mod redrive;
 mod triage;
 
 pub use archive::{

@@ -4,12 +4,14 @@ use std::num::NonZeroU32;
 
 use backstop::internal::dead_letter::ATTRIBUTES;
 use backstop_core::failure::{Error, Failure, Milliseconds, random};
+use serde::{Deserialize, Serialize};
 
 use crate::letter::Letter;
 use crate::origin::Origin;
 
-/// Which attempt a policy is asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether the attempts of a letter count in its next life: which attempt a policy is asked about, and which one follows a redrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Attempts {
     /// The one that failed last, as it was.
     Keep,

@@ -28,6 +28,12 @@ pub struct Rate {
 pub struct InvalidRate;
 
 impl Rate {
+    /// The time from one message to the next.
+    pub fn interval(self) -> std::time::Duration {
+        let nanoseconds = self.per.saturating_mul(1_000_000) / self.messages.max(1);
+        std::time::Duration::from_nanos(nanoseconds)
+    }
+
     /// The number of messages that wait at once, by Little's law: the rate times the mean wait. `waits` has the wait of each of some messages, in milliseconds.
     pub(super) fn waiting(self, waits: &[u64]) -> u64 {
         let total: u128 = waits.iter().copied().map(u128::from).sum();

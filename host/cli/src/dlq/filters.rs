@@ -79,6 +79,42 @@ fn value(text: &str) -> Result<(String, String), String> {
 }
 
 impl FilterArgs {
+    /// The same filters as flags, for a plan that is carried out later: the ids of the file are in it, and times are absolute.
+    pub(crate) fn flags(&self) -> Result<Vec<String>> {
+        let ids = self.filters()?.ids.unwrap_or_default();
+        let mut ids: Vec<_> = ids.into_iter().collect();
+        ids.sort();
+        let names = |flag: &'static str, values: &[String]| {
+            let values = values.to_vec();
+            values
+                .into_iter()
+                .map(move |value| format!("{flag}={value}"))
+        };
+        let origins: Vec<_> = self.origins.iter().map(ToString::to_string).collect();
+        let values = self.values.iter();
+        let values: Vec<_> = values
+            .map(|(pointer, value)| format!("{pointer}={value}"))
+            .collect();
+        let time = |time: &Option<Timestamp>| -> Vec<String> {
+            let milliseconds = time.map(|time| i64::try_from(time.0).unwrap_or(i64::MAX));
+            let time = milliseconds.and_then(|it| jiff::Timestamp::from_millisecond(it).ok());
+            time.iter().map(ToString::to_string).collect()
+        };
+        let flags = names("--reason", &self.reasons)
+            .chain(names("--code", &self.codes))
+            .chain(names("--class", &self.classes))
+            .chain(names("--decided-by", &self.policies))
+            .chain(names("--origin", &origins))
+            .chain(names("--source", &self.sources))
+            .chain(names("--fingerprint", &self.fingerprints))
+            .chain(names("--text", &self.texts))
+            .chain(names("--where", &values))
+            .chain(names("--since", &time(&self.since)))
+            .chain(names("--until", &time(&self.until)))
+            .chain(names("--id", &ids));
+        Ok(flags.collect())
+    }
+
     /// The filters. Reads the file of ids.
     pub(crate) fn filters(&self) -> Result<Filters> {
         let patterns = |texts: &[String]| texts.iter().map(Pattern::new).collect();
@@ -136,6 +172,14 @@ mod tests {
         assert_eq!(filters.values, [("/a/b".to_owned(), Pattern::new("c=*"))]);
         assert_eq!(filters.ids, Some(["x".to_owned()].into()));
         assert_eq!(filters.origins, [Origin::Sns]);
+        // A plan has them as flags again.
+        let again = [
+            "--where=/a/b=c=*",
+            "--origin=sns",
+            "--since=2026-11-22T03:00:00.123Z",
+            "--id=x",
+        ];
+        assert_eq!(parse(&again).unwrap().flags().unwrap(), again);
         for wrong in [
             ["--where", "a=b"],
             ["--origin", "kafka"],

@@ -7,7 +7,9 @@ pub(super) mod filters;
 mod list;
 pub(super) mod queue;
 pub(super) mod reading;
+mod redrive;
 mod restore;
+mod runs;
 mod s3;
 mod show;
 pub(super) mod shown;
@@ -32,6 +34,8 @@ enum Command {
     List(Box<list::Args>),
     Show(Box<show::Args>),
     Triage(Box<triage::Args>),
+    Redrive(Box<redrive::Args>),
+    Runs(runs::Args),
     Archive(Box<archive::Args>),
     Restore(Box<restore::Args>),
 }
@@ -40,6 +44,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     match args.command {
         Command::List(args) => list::run(*args).await,
         Command::Show(args) => show::run(*args).await,
+        Command::Redrive(args) => redrive::run(*args).await,
+        Command::Runs(args) => runs::run(args).await,
         Command::Triage(args) => triage::run(*args).await,
         Command::Archive(args) => archive::run(*args).await,
         Command::Restore(args) => restore::run(*args).await,

@@ -43,6 +43,8 @@ pub(crate) struct DeadLetterQueues {
     pub(crate) source: Option<Arc<dyn Queue>>,
     /// The configuration, if the queue was named in it.
     pub(crate) config: Option<Config>,
+    /// The endpoint in place of the region's own.
+    pub(crate) endpoint_url: Option<String>,
 }
 
 impl QueueArgs {
@@ -71,6 +73,7 @@ impl AccessArgs {
             queues: vec![queue],
             source: None,
             config: None,
+            endpoint_url: self.endpoint_url.clone(),
         })
     }
 
@@ -93,7 +96,7 @@ impl AccessArgs {
             }
         };
         let endpoint = self.endpoint_url.clone().or(config.endpoint_url.clone());
-        let connections = Arc::new(Connections::new(endpoint));
+        let connections = Arc::new(Connections::new(endpoint.clone()));
         let source = match source {
             Some(url) => Some(connections.by_url(url).await),
             None => None,
@@ -122,6 +125,7 @@ impl AccessArgs {
             queues,
             source,
             config: Some(config),
+            endpoint_url: endpoint,
         })
     }
 }

@@ -1,0 +1,328 @@
+//! `backstop dlq redrive`: moves dead letters back.
+
+mod editor;
+mod native;
+mod plan;
+mod progress;
+pub(super) mod report;
+pub(super) mod state;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::internal::doctor::Rate;
+use backstop::queue::{Connections, Queue};
+use backstop_core::text::one_line;
+use backstop_dead_letters::Attempts;
+use backstop_dead_letters::redrive::{
+    self, Outcome, Plan, Progress, Ramp, RedriveError, Routes, RunFolder, Setup, Share, Summary,
+    To, read_options, survey,
+};
+use backstop_files::values::parse_span;
+use clap::{Parser, ValueEnum};
+use serde_json::json;
+
+use super::filters::FilterArgs;
+use super::queue::AccessArgs;
+use super::reading::{self, ReadingArgs};
+use super::shown::print_json;
+use crate::error::{CommandError, Result};
+use crate::output::{eprintln, println};
+use crate::signals::stop_on_signal;
+use editor::EditorProgram;
+pub(super) use plan::filters;
+use state::StateArgs;
+
+/// What is logged after the first signal.
+const STOPPING: &str = "stopping: batches under way are finished, and letters are made visible again; a second signal stops at once, and loses nothing either";
+
+const EXAMPLES: &str = "\
+Examples:
+  Count what would be moved, and where to:
+    backstop dlq redrive orders --code 'HTTP 503' --dry-run
+
+  The cause is mended: move 10 letters, then 100, then the rest; stop if more than 5 % of a step fail again within 5 minutes:
+    backstop dlq redrive orders --code 'HTTP 503' --ramp 10,100,all --stop-at 5% --watch 5m --why 'payment provider is back'
+
+  The letters that a new policy would retry, 50 a second:
+    backstop dlq triage orders --policy new.wasm --save ids.jsonl
+    backstop dlq redrive orders --ids ids.jsonl --rate 50/s
+
+  Correct bodies in $EDITOR, one letter at a time:
+    backstop dlq redrive orders --class permanent --edit
+
+  Go on with a run that was interrupted or killed:
+    backstop dlq redrive --resume 20261122-031500-7f3a
+
+  What was moved, by whom, why, and what has failed again:
+    backstop dlq runs
+
+The set is fixed when a run starts: letters that arrive later are counted and left alone. Each step of a run is written to a journal before it is taken. After kill -9, --resume goes on: no letter is lost, and none is sent twice but those that were being sent at that moment; they are counted as uncertain.
+
+A letter goes to the queue or function where it comes from. Letters of Lambda's DeadLetterConfig and of SNS do not say that, and some of others: they go to the queue of the configuration, or --to names their target. A function gets the event as it was; a queue gets the body as it was and the sender's attributes.
+
+It needs sqs:ReceiveMessage, sqs:ChangeMessageVisibility, sqs:DeleteMessage and sqs:GetQueueAttributes on the dead-letter queue; sqs:SendMessage, sqs:GetQueueAttributes and sqs:GetQueueUrl on the target, or lambda:InvokeFunction.
+
+Exits with 0 if every letter of the set was moved, with 9 if some were not, and with 5 if a queue can't be used.";
+
+/// Move dead letters back: some or all, at a rate, in growing steps
+///
+/// Each letter is sent to where it comes from, and then deleted. A letter that its target does not accept stays in the dead-letter queue, with the reason in the journal. host/docs/redrive.md explains more.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The dead-letter queue: its URL or ARN; or the name of a queue in the configuration, for the dead-letter queues of that queue
+    #[arg(value_name = "QUEUE", required_unless_present = "resume")]
+    queue: Option<String>,
+
+    #[command(flatten)]
+    access: AccessArgs,
+
+    /// Move every letter to this queue or function [default: where it comes from]
+    #[arg(long, value_name = "URL|ARN|lambda:NAME")]
+    to: Option<To>,
+
+    /// Count the letters and their targets, and move nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// The most letters in a second, a minute or an hour, such as 50/s
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+
+    /// Growing steps: 10,100,all moves 10 letters, then 100 more, then the rest
+    #[arg(long, value_name = "STEPS")]
+    ramp: Option<Ramp>,
+
+    /// Stop if more than this share of a step's letters failed again or were refused [default: 5% with --ramp]
+    #[arg(long, value_name = "SHARE")]
+    stop_at: Option<Share>,
+
+    /// How long to wait after each step before looking for letters that came back [default: 1m with --ramp, else 0s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
+    watch: Option<Duration>,
+
+    /// Whether the attempts start again or go on [default: reset]
+    #[arg(long, value_name = "HOW", value_enum)]
+    attempts: Option<AttemptsArg>,
+
+    /// Edit each body in $VISUAL or $EDITOR before it is sent, one letter at a time; attributes stay as they are
+    #[arg(long)]
+    edit: bool,
+
+    /// Let SQS move the letters itself (StartMessageMoveTask): all of them, without the means above except --to and --rate
+    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch", "attempts", "edit", "dry_run"])]
+    native: bool,
+
+    /// Why, for the log of runs
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+
+    /// Who you are, for the log of runs [default: the user and the host]
+    #[arg(long, value_name = "NAME")]
+    who: Option<String>,
+
+    /// Go on with this run. Everything else is as it was when it started
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch", "attempts", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout"])]
+    resume: Option<String>,
+
+    #[command(flatten)]
+    filters: FilterArgs,
+
+    #[command(flatten)]
+    reading: ReadingArgs,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    /// Print the result as JSON: one object for each run
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AttemptsArg {
+    Reset,
+    Keep,
+}
+
+impl From<AttemptsArg> for Attempts {
+    fn from(arg: AttemptsArg) -> Self {
+        match arg {
+            AttemptsArg::Reset => Self::Reset,
+            AttemptsArg::Keep => Self::Keep,
+        }
+    }
+}
+
+pub(super) async fn run(args: Args) -> Result<()> {
+    match (&args.resume, &args.queue) {
+        (Some(run), _) => resume(&args, run).await,
+        (None, Some(queue)) => start(&args, queue).await,
+        (None, None) => Err(CommandError::Usage("name a queue, or a run".to_owned())),
+    }
+}
+
+/// Starts a run for each dead-letter queue.
+async fn start(args: &Args, name: &str) -> Result<()> {
+    let opened = args.access.open(name).await?;
+    let runs = args.state.runs()?;
+    for queue in &opened.queues {
+        let plan = plan::new(args, &opened, queue)?;
+        if args.dry_run {
+            dry_run(args, &plan, queue).await?;
+            continue;
+        }
+        let folder = runs.create(&plan)?;
+        if args.native {
+            native::run(args, &plan, &opened.connections, &folder).await?;
+        } else {
+            carry_out(args, plan, &opened.connections, queue, folder).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn resume(args: &Args, run: &str) -> Result<()> {
+    let folder = args.state.runs()?.find(run)?;
+    let plan = folder.plan()?;
+    if plan.native {
+        return Err(CommandError::Usage(format!(
+            "the run {run} is SQS's own: start another one"
+        )));
+    }
+    let connections = Arc::new(Connections::new(plan.endpoint_url.clone()));
+    let queue = connections.by_url(&plan.queue).await;
+    carry_out(args, plan, &connections, &queue, folder).await
+}
+
+/// Works on a run, and says what it has done.
+async fn carry_out(
+    args: &Args,
+    plan: Plan,
+    connections: &Arc<Connections>,
+    queue: &Arc<dyn Queue>,
+    folder: RunFolder,
+) -> Result<()> {
+    let stop = stop_on_signal(STOPPING)?;
+    let interval = match &plan.rate {
+        Some(rate) => {
+            let rate: Rate = rate.parse().map_err(|error| {
+                CommandError::Usage(format!("the plan's rate `{rate}`: {error}"))
+            })?;
+            Some(rate.interval())
+        }
+        None => None,
+    };
+    let editor = match plan.edit {
+        true => Some(EditorProgram::of_environment(folder.path())? as Arc<_>),
+        false => None,
+    };
+    eprintln!(
+        "run {}: {} ({})",
+        plan.run,
+        one_line(&plan.queue),
+        folder.path().display()
+    );
+    let progress = Arc::<Progress>::default();
+    let shown = progress::Shown::start(&progress, plan.edit);
+    let setup = Setup {
+        queue: Arc::clone(queue),
+        connections: Arc::clone(connections),
+        folder,
+        filters: plan::filters(&plan)?,
+        interval,
+        editor,
+        who: args.who.clone().unwrap_or_else(state::user),
+        progress,
+        stop,
+    };
+    let summary = redrive::run(setup).await;
+    drop(shown);
+    let summary = summary?;
+    report::summary(&plan, &summary, args.json);
+    ended(&plan, &summary)
+}
+
+/// The exit code of a run.
+fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
+    let run = &plan.run;
+    let left = summary.counts.refused + summary.missing.unwrap_or(0);
+    match summary.outcome {
+        Outcome::Done if left == 0 => Ok(()),
+        Outcome::Done => Err(CommandError::NotMoved(format!(
+            "{left} letters were not moved: `backstop dlq runs {run}` says why"
+        ))),
+        Outcome::Stopped | Outcome::Failed => Err(CommandError::NotMoved(format!(
+            "the run was stopped: {}. The other letters are as they were; `backstop dlq redrive --resume {run}` goes on",
+            summary.text.as_deref().unwrap_or("an error")
+        ))),
+        Outcome::Interrupted => Err(CommandError::NotMoved(format!(
+            "interrupted: `backstop dlq redrive --resume {run}` goes on"
+        ))),
+    }
+}
+
+/// Counts what a run would move.
+async fn dry_run(args: &Args, plan: &Plan, queue: &Arc<dyn Queue>) -> Result<()> {
+    let stop = stop_on_signal(reading::STOPPING)?;
+    let description = queue.describe().await?;
+    let routes = Routes {
+        to: plan.to.clone(),
+        default_to: plan.default_to.clone(),
+    };
+    let filters = plan::filters(plan)?;
+    let options = read_options(plan, &description);
+    let shown = reading::Progress::start("letters read");
+    let each = || shown.step();
+    let found = survey(queue, &filters, &routes, options, &stop, each).await;
+    drop(shown);
+    let found = found.map_err(RedriveError::from)?;
+    if args.json {
+        let targets: serde_json::Map<_, _> = found
+            .targets
+            .iter()
+            .map(|(to, count)| (to.to_string(), json!(count)))
+            .collect();
+        let mut shown = reading::as_json(&found.seen);
+        if let Some(fields) = shown.as_object_mut() {
+            fields.insert("version".to_owned(), json!(1));
+            fields.insert("queue".to_owned(), json!(plan.queue));
+            fields.insert("letters".to_owned(), json!(found.members.len()));
+            fields.insert("targets".to_owned(), targets.into());
+            fields.insert("without-target".to_owned(), json!(found.without_target));
+            fields.insert("unknown-attempts".to_owned(), json!(found.unknown_attempts));
+            fields.insert("bytes".to_owned(), json!(found.bytes));
+        }
+        print_json(&shown);
+        return Ok(());
+    }
+    println!(
+        "{}: {}",
+        one_line(&plan.queue),
+        reading::summary(&found.seen)
+    );
+    println!("{:>7}  would be moved", found.members.len());
+    for (to, count) in &found.targets {
+        println!("{count:>7}  to {}", one_line(&to.to_string()));
+    }
+    if found.without_target > 0 {
+        println!(
+            "{:>7}  do not say where they come from, such as {}: name the target with --to",
+            found.without_target,
+            one_line(&found.samples.join(", "))
+        );
+    }
+    if found.unknown_attempts > 0 && plan.attempts == Attempts::Keep {
+        println!(
+            "{:>7}  do not say how many attempts were made: theirs start again",
+            found.unknown_attempts
+        );
+    }
+    if description.fifo {
+        println!(
+            "\nOf a FIFO queue, only the first letters of each group can be seen before they are deleted: there may be more."
+        );
+    }
+    Ok(())
+}

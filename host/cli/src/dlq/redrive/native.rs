@@ -1,0 +1,78 @@
+//! SQS's own redrive, with a run of its own in the log.
+
+use std::sync::Arc;
+
+use backstop::internal::queue::Sqs;
+use backstop::queue::Connections;
+use backstop_core::text::one_line;
+use backstop_dead_letters::redrive::{MOST_PER_SECOND, Outcome, Plan, RunFolder, To, run_native};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+
+use super::{Args, report, state};
+use crate::error::{CommandError, Result};
+use crate::output::eprintln;
+use crate::signals::stop_on_signal;
+
+const STOPPING: &str = "stopping: SQS's task is cancelled; what it has moved stays moved";
+
+pub(super) async fn run(
+    args: &Args,
+    plan: &Plan,
+    connections: &Arc<Connections>,
+    folder: &RunFolder,
+) -> Result<()> {
+    let queue = Sqs::new(connections.sdk().await).queue(&plan.queue);
+    let destination = match &plan.to {
+        None => None,
+        Some(To::Function(_)) => {
+            return Err(CommandError::Usage(
+                "--native moves letters to queues only".to_owned(),
+            ));
+        }
+        Some(To::Queue(arn)) if arn.starts_with("arn:") => Some(arn.clone()),
+        Some(To::Queue(url)) => Some(connections.by_url(url).await.describe().await?.arn),
+    };
+    let per_second = match args.rate {
+        None => None,
+        Some(rate) => {
+            let seconds = rate.interval().as_secs_f64();
+            let number = (1.0 / seconds.max(f64::MIN_POSITIVE)).round();
+            if !(1.0..=f64::from(MOST_PER_SECOND)).contains(&number) {
+                return Err(CommandError::Usage(format!(
+                    "--native allows a --rate from 1/s to {MOST_PER_SECOND}/s"
+                )));
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "from 1 to 500")]
+            Some(number as i32)
+        }
+    };
+    let stop = stop_on_signal(STOPPING)?;
+    eprintln!("run {}: {}", plan.run, one_line(&plan.queue));
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let each = |moved: u64, about: Option<u64>| {
+        let about = about.map(|it| format!(" of about {}", HumanCount(it)));
+        bar.set_message(format!(
+            "SQS has moved about {}{}",
+            HumanCount(moved),
+            about.unwrap_or_default()
+        ));
+        bar.tick();
+    };
+    let who = args.who.clone().unwrap_or_else(state::user);
+    let destination = destination.as_deref();
+    let ended = run_native(&queue, destination, per_second, folder, &who, &stop, each).await;
+    bar.finish_and_clear();
+    let summary = ended?;
+    report::summary(plan, &summary, args.json);
+    match summary.outcome {
+        Outcome::Done => Ok(()),
+        Outcome::Stopped | Outcome::Interrupted | Outcome::Failed => {
+            Err(CommandError::NotMoved(format!(
+                "SQS has not moved everything: {}",
+                summary.text.as_deref().unwrap_or("the task was cancelled")
+            )))
+        }
+    }
+}

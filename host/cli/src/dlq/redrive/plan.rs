@@ -1,0 +1,101 @@
+//! The plan of a new run, from the flags.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::queue::{Queue, VisibilityTimeout};
+use backstop_core::clock;
+use backstop_core::failure::Timestamp;
+use backstop_dead_letters::redrive::{Plan, Ramp, Share, To};
+use backstop_dead_letters::{Attempts, Filters};
+use clap::Parser;
+
+use super::super::filters::FilterArgs;
+use super::super::queue::DeadLetterQueues;
+use super::{Args, state};
+use crate::error::{CommandError, Result};
+
+/// How long letters stay invisible if a run is killed.
+const VISIBILITY: VisibilityTimeout = VisibilityTimeout::from_seconds(60);
+
+/// How long to look for letters that come back after a step.
+const WATCH: Duration = Duration::from_secs(60);
+
+/// The share of failing letters at which a run with steps stops.
+const STOP_AT: &str = "5%";
+
+/// The plan of a run for this queue.
+pub(super) fn new(args: &Args, opened: &DeadLetterQueues, queue: &Arc<dyn Queue>) -> Result<Plan> {
+    let filters = args.filters.flags()?;
+    if args.native && !filters.is_empty() {
+        return Err(CommandError::Usage(
+            "--native moves all letters: SQS can't choose".to_owned(),
+        ));
+    }
+    if args.stop_at.is_some() && args.ramp.is_none() && args.watch.is_none() {
+        return Err(CommandError::Usage(
+            "--stop-at needs --ramp, or --watch: letters that came back are looked for after a step".to_owned(),
+        ));
+    }
+    let default_stop: Option<Share> = STOP_AT.parse().ok();
+    let reading = args.reading.options();
+    let started = clock::now();
+    let others = opened.queues.iter().filter(|it| it.url() != queue.url());
+    let default_to = opened.source.as_ref();
+    Ok(Plan {
+        version: 1,
+        run: id(started),
+        started,
+        who: args.who.clone().unwrap_or_else(state::user),
+        why: args.why.clone(),
+        queue: queue.url().to_owned(),
+        endpoint_url: opened.endpoint_url.clone(),
+        filters,
+        to: args.to.clone(),
+        default_to: default_to.map(|source| To::Queue(source.url().to_owned())),
+        watched: others.map(|it| it.url().to_owned()).collect(),
+        attempts: args.attempts.map_or(Attempts::Reset, Attempts::from),
+        rate: args.rate.map(|rate| rate.to_string()),
+        stop_at: args
+            .stop_at
+            .or(default_stop.filter(|_| args.ramp.is_some())),
+        watch: args.watch.unwrap_or(match args.ramp {
+            Some(_) => WATCH,
+            None => Duration::ZERO,
+        }),
+        ramp: args.ramp.clone().unwrap_or_else(Ramp::all),
+        edit: args.edit,
+        native: args.native,
+        visibility: reading.visibility.unwrap_or(VISIBILITY).seconds(),
+        most: reading.most,
+    })
+}
+
+/// The filters of a plan.
+pub(in crate::dlq) fn filters(plan: &Plan) -> Result<Filters> {
+    let flags = std::iter::once("redrive").chain(plan.filters.iter().map(String::as_str));
+    let parsed = FilterArgs::try_parse_from(flags);
+    let parsed = parsed.map_err(|error| CommandError::Usage(error.to_string()))?;
+    parsed.filters()
+}
+
+/// The id of a run: when it started, and four digits that tell runs of the same second apart.
+fn id(started: Timestamp) -> String {
+    let digits = RandomState::new().build_hasher().finish() & 0xffff;
+    let time = started.rfc3339();
+    let time: String = time.chars().filter(char::is_ascii_digit).collect();
+    let (day, time) = time.split_at_checked(8).unwrap_or((&time, ""));
+    format!("{day}-{time}-{digits:04x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_after_its_start() {
+        let id = id(Timestamp(1_795_316_400_000));
+        assert!(id.starts_with("20261122-030000-") && id.len() == 20, "{id}");
+    }
+}

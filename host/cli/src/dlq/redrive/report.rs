@@ -1,0 +1,95 @@
+//! What a run has done, for people and for programs.
+
+use backstop_core::text::one_line;
+use backstop_dead_letters::redrive::{Counts, Outcome, Plan, Summary};
+use serde_json::{Value, json};
+
+use super::super::shown::print_json;
+use crate::output::println;
+
+/// Prints the result of a run.
+pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
+    if is_json {
+        let mut object = json!({
+            "version": 1,
+            "run": plan.run,
+            "queue": plan.queue,
+            "outcome": summary.outcome,
+            "why": summary.text,
+            "missing": summary.missing,
+            "later": summary.later,
+        });
+        add(&mut object, &summary.counts);
+        return print_json(&object);
+    }
+    println!("run {}: {}", plan.run, one_line(&plan.queue));
+    counts(&summary.counts);
+    if let Some(missing) = summary.missing.filter(|it| *it > 0) {
+        line(
+            missing,
+            "could not be received: others have taken them, or hold them now",
+        );
+    }
+    if summary.later > 0 {
+        line(
+            summary.later,
+            "arrived after the start, and were left alone",
+        );
+    }
+}
+
+/// Prints the counts of a run, those that are not zero.
+pub(in crate::dlq) fn counts(counts: &Counts) {
+    match counts.letters {
+        Some(letters) => line(letters, "letters in the set"),
+        None => println!(
+            "{:>7}  letters in the set: all that were in the FIFO queue at the start",
+            "?"
+        ),
+    }
+    line(counts.moved, "moved");
+    for (count, what) in [
+        (counts.edited, "of them with another body"),
+        (
+            counts.not_deleted,
+            "of them are still in the dead-letter queue, too: --resume deletes them",
+        ),
+        (counts.failed_again, "of them have failed again"),
+        (counts.uncertain, "uncertain: they may have arrived twice"),
+        (
+            counts.in_doubt,
+            "in doubt: they were being sent when the run was killed",
+        ),
+        (
+            counts.refused,
+            "refused: they stay in the dead-letter queue",
+        ),
+    ] {
+        if count > 0 {
+            line(count, what);
+        }
+    }
+}
+
+fn line(count: u64, what: &str) {
+    println!("{count:>7}  {what}");
+}
+
+/// Adds the counts to an object.
+pub(in crate::dlq) fn add(object: &mut Value, counts: &Counts) {
+    if let (Some(object), Ok(Value::Object(counts))) =
+        (object.as_object_mut(), serde_json::to_value(counts))
+    {
+        object.extend(counts);
+    }
+}
+
+/// An outcome in words.
+pub(in crate::dlq) fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "done",
+        Outcome::Stopped => "stopped",
+        Outcome::Interrupted => "interrupted",
+        Outcome::Failed => "failed",
+    }
+}

@@ -1,0 +1,252 @@
+//! `backstop dlq runs`: what was moved, by whom, why, and what has failed again.
+
+use std::sync::Arc;
+
+use backstop::queue::Connections;
+use backstop_core::clock;
+use backstop_core::text::one_line;
+use backstop_dead_letters::redrive::{self, Ledger, Plan, Progress, RunFolder, Runs, Setup};
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::redrive::report;
+use super::redrive::state::{self, StateArgs};
+use super::shown::{print_json, short};
+use super::time::ago;
+use crate::error::Result;
+use crate::output::println;
+use crate::signals::stop_on_signal;
+
+/// The most ids of a kind that are shown.
+const MOST_IDS: usize = 20;
+
+const STOPPING: &str = "stopping: letters are made visible again; a second signal stops at once";
+
+const EXAMPLES: &str = "\
+Examples:
+  All runs of this user, the latest first:
+    backstop dlq runs
+
+  One run: its plan, its counts, what was refused and why, and which letters failed again:
+    backstop dlq runs 20261122-031500-7f3a
+
+  Look for letters that came back since:
+    backstop dlq runs 20261122-031500-7f3a --check";
+
+/// Show what was moved, by whom, why, and what has failed again
+///
+/// Each `dlq redrive` is a run with an id. Its folder has the plan, the set and the journal of what was done.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    /// One run, in detail
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+
+    /// Look in the dead-letter queue for letters of the run that came back since, and note them
+    #[arg(long, requires = "run")]
+    check: bool,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    /// Print JSON: one object for each run
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: Args) -> Result<()> {
+    let runs = args.state.runs()?;
+    match &args.run {
+        None => list(&runs, args.json),
+        Some(run) => {
+            let folder = runs.find(run)?;
+            if args.check {
+                check(&folder).await?;
+            }
+            detail(&folder, args.json)
+        }
+    }
+}
+
+/// Looks for letters that came back.
+async fn check(folder: &RunFolder) -> Result<()> {
+    let plan = folder.plan()?;
+    let connections = Arc::new(Connections::new(plan.endpoint_url.clone()));
+    let setup = Setup {
+        queue: connections.by_url(&plan.queue).await,
+        connections,
+        folder: folder.clone(),
+        filters: super::redrive::filters(&plan)?,
+        interval: None,
+        editor: None,
+        who: state::user(),
+        progress: Arc::<Progress>::default(),
+        stop: stop_on_signal(STOPPING)?,
+    };
+    redrive::check(setup).await?;
+    Ok(())
+}
+
+/// What has become of a run.
+fn outcome(folder: &RunFolder, ledger: &Ledger) -> &'static str {
+    match ledger.ended() {
+        Some(ended) => report::outcome(ended.outcome),
+        None if folder.is_active() => "running",
+        None => "killed",
+    }
+}
+
+fn list(runs: &Runs, is_json: bool) -> Result<()> {
+    let ids = runs.ids()?;
+    if ids.is_empty() && !is_json {
+        println!("no runs in {}", runs.folder().display());
+    }
+    for id in ids {
+        let folder = runs.find(&id)?;
+        let (plan, ledger) = (folder.plan()?, folder.ledger()?);
+        if is_json {
+            print_json(&as_json(&folder, &plan, &ledger));
+            continue;
+        }
+        let counts = ledger.counts();
+        let letters = counts
+            .letters
+            .map_or_else(String::new, |it| format!(" of {it}"));
+        let mut text = format!(
+            "{id}  {:>8}  {}: {}{letters} moved",
+            ago(plan.started, clock::now()),
+            outcome(&folder, &ledger),
+            counts.moved
+        );
+        for (count, what) in [
+            (counts.failed_again, "failed again"),
+            (counts.refused, "refused"),
+            (counts.uncertain, "uncertain"),
+            (counts.in_doubt, "in doubt"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!(", {count} {what}"));
+            }
+        }
+        println!("{text}");
+        println!("    {} by {}", one_line(&plan.queue), short(&plan.who, 80));
+        if let Some(why) = &plan.why {
+            println!("    {}", short(why, 200));
+        }
+    }
+    Ok(())
+}
+
+fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
+    let (plan, ledger) = (folder.plan()?, folder.ledger()?);
+    if is_json {
+        let mut object = as_json(folder, &plan, &ledger);
+        if let Some(fields) = object.as_object_mut() {
+            let pairs = |pairs: Vec<(String, String)>, name: &str| -> Value {
+                let all = pairs.into_iter();
+                all.map(|(id, other)| json!({"id": id, name: other}))
+                    .collect()
+            };
+            fields.insert("plan".to_owned(), serde_json::to_value(&plan)?);
+            fields.insert("refusals".to_owned(), pairs(ledger.refused(), "why"));
+            let back = ledger.came_back();
+            let back = back.map(|(new, old)| (new.to_owned(), old.to_owned()));
+            fields.insert("came-back".to_owned(), pairs(back.collect(), "moved"));
+            fields.insert("uncertain-ids".to_owned(), json!(ledger.uncertain()));
+        }
+        print_json(&object);
+        return Ok(());
+    }
+    println!("run {}: {}", plan.run, outcome(folder, &ledger));
+    if let Some(text) = ledger.ended().and_then(|ended| ended.text.as_ref()) {
+        println!("  {}", one_line(text));
+    }
+    let facts = [
+        ("queue", plan.queue.clone()),
+        (
+            "started",
+            format!("{} by {}", plan.started.rfc3339(), plan.who),
+        ),
+        ("why", plan.why.clone().unwrap_or_default()),
+        ("letters", plan.filters.join(" ")),
+        (
+            "to",
+            plan.to
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        ),
+        ("steps", plan.ramp.to_string()),
+        ("rate", plan.rate.clone().unwrap_or_default()),
+        ("files", folder.path().display().to_string()),
+    ];
+    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        println!("  {name}: {}", short(value, 500));
+    }
+    println!();
+    report::counts(&ledger.counts());
+    if let Some(ended) = ledger.ended() {
+        for (count, what) in [
+            (ended.missing.unwrap_or(0), "could not be received"),
+            (ended.later, "arrived after the start"),
+        ] {
+            if count > 0 {
+                println!("{count:>7}  {what}");
+            }
+        }
+    }
+    let back: Vec<_> = ledger
+        .came_back()
+        .map(|(new, old)| format!("{} is {} again", one_line(new), one_line(old)))
+        .collect();
+    ids("failed again", &back);
+    let refused: Vec<_> = ledger
+        .refused()
+        .into_iter()
+        .map(|(id, why)| format!("{}: {}", one_line(&id), short(&why, 300)))
+        .collect();
+    ids("refused", &refused);
+    ids("may have arrived twice", &ledger.uncertain());
+    if ledger
+        .ended()
+        .is_none_or(|it| it.outcome != redrive::Outcome::Done)
+        && !plan.native
+    {
+        println!("\nTo go on: backstop dlq redrive --resume {}", plan.run);
+    }
+    Ok(())
+}
+
+fn ids(what: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    println!("\n{what}:");
+    for line in lines.iter().take(MOST_IDS) {
+        println!("  {}", one_line(line));
+    }
+    if let Some(more) = lines.len().checked_sub(MOST_IDS).filter(|it| *it > 0) {
+        println!("  and {more} more: --json has all of them");
+    }
+}
+
+fn as_json(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> Value {
+    let ended = ledger.ended();
+    let mut object = json!({
+        "version": 1,
+        "run": plan.run,
+        "queue": plan.queue,
+        "started": plan.started,
+        "who": plan.who,
+        "reason": plan.why,
+        "outcome": outcome(folder, ledger),
+        "why": ended.and_then(|it| it.text.clone()),
+        "ended": ended.map(|it| it.at),
+        "missing": ended.and_then(|it| it.missing),
+        "later": ended.map(|it| it.later),
+        "starts": ledger.starts(),
+    });
+    report::add(&mut object, &ledger.counts());
+    object
+}

@@ -1,0 +1,240 @@
+//! Moves a batch of letters: what each becomes, the entry in the journal, the request, the next entry, and the deletion.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use backstop::internal::queue::is_allowed;
+use backstop::queue::Outgoing;
+
+use super::RedriveError;
+use super::journal::{Entry, SentLetter};
+use super::outgoing;
+use super::pass::Pass;
+use super::send::{self, Sending, Sent};
+use super::target::{Target, To};
+use super::work::Edited;
+use crate::letter::Letter;
+
+/// What a letter becomes.
+enum Becomes {
+    Message(Outgoing),
+    Event(String),
+}
+
+impl Becomes {
+    fn size(&self) -> usize {
+        match self {
+            Self::Message(message) => message.size(),
+            Self::Event(event) => event.len(),
+        }
+    }
+}
+
+/// A letter that can be sent.
+struct Ready {
+    letter: Letter,
+    becomes: Becomes,
+}
+
+/// Moves letters that are held.
+pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<(), RedriveError> {
+    let mut by_target = BTreeMap::<To, Vec<Ready>>::new();
+    let mut refused = Vec::new();
+    for letter in letters {
+        if pass.work.stop.is_cancelled() {
+            break;
+        }
+        let Some(to) = pass.work.router.route(&letter) else {
+            let why = "it does not say where it comes from: name a target with --to";
+            refused.push((letter, why.to_owned()));
+            continue;
+        };
+        let target = match pass.work.router.open(&to).await {
+            Err(RedriveError::Target { to, cause })
+                if cause.is_missing_queue() && pass.work.plan.to.is_none() =>
+            {
+                let why = format!("{to} does not exist: name another target with --to");
+                refused.push((letter, why));
+                continue;
+            }
+            target => target?,
+        };
+        match become_(pass, &letter, &target).await? {
+            Ok(Some(becomes)) => {
+                let ready = Ready { letter, becomes };
+                by_target.entry(to).or_default().push(ready);
+            }
+            Ok(None) => break,
+            Err(why) => refused.push((letter, why)),
+        }
+    }
+    refuse(pass, refused).await?;
+    for (to, ready) in by_target {
+        let target = pass.work.router.open(&to).await?;
+        let sizes: Vec<_> = ready.iter().map(|it| it.becomes.size()).collect();
+        let mut ready = ready.into_iter();
+        for batch in send::batches(&sizes) {
+            let batch: Vec<_> = ready.by_ref().take(batch.len()).collect();
+            move_batch(pass, &to, &target, batch).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What a letter becomes, or why it is refused; `None` if the run is stopped.
+async fn become_(
+    pass: &Pass,
+    letter: &Letter,
+    target: &Target,
+) -> Result<Result<Option<Becomes>, String>, RedriveError> {
+    let attempts = pass.work.plan.attempts;
+    let text: Arc<str> = match target {
+        Target::Queue { .. } => Arc::clone(&letter.message.body),
+        Target::Function { .. } => match outgoing::event(letter, attempts) {
+            Ok(event) => event.into(),
+            Err(why) => return Ok(Err(why)),
+        },
+    };
+    let text = match &pass.work.editor {
+        None => text,
+        Some(editor) => match editor.edit(letter, &text).await? {
+            Edited::Unchanged => text,
+            Edited::Changed(changed) => {
+                if changed.is_empty() || !changed.chars().all(is_allowed) {
+                    let why = "its new body is empty or has characters that SQS does not allow";
+                    return Ok(Err(why.to_owned()));
+                }
+                let id = letter.message.id.clone();
+                pass.work.record(&[Entry::Edited { id }]).await?;
+                changed.into()
+            }
+            Edited::Skipped(why) => return Ok(Err(why)),
+            Edited::Stop => {
+                pass.work.stop.cancel();
+                return Ok(Ok(None));
+            }
+        },
+    };
+    Ok(match target {
+        Target::Queue { queue, description } => {
+            let (run, now) = (&pass.work.plan.run, queue.now());
+            let message = outgoing::message(letter, text, attempts, run, description, now);
+            message.map(|message| Some(Becomes::Message(message)))
+        }
+        Target::Function { .. } => {
+            outgoing::check_event(text.to_string()).map(|event| Some(Becomes::Event(event)))
+        }
+    })
+}
+
+/// Notes that letters stay in the dead-letter queue, with the reasons.
+async fn refuse(pass: &Pass, refused: Vec<(Letter, String)>) -> Result<(), RedriveError> {
+    if refused.is_empty() {
+        return Ok(());
+    }
+    refused.iter().for_each(|(letter, _)| pass.block(letter));
+    let letters = refused
+        .into_iter()
+        .map(|(letter, why)| (letter.message.id, why))
+        .collect();
+    pass.work.record(&[Entry::Refused { letters }]).await
+}
+
+/// Sends a batch to its target and deletes it from the dead-letter queue.
+async fn move_batch(
+    pass: &Pass,
+    to: &To,
+    target: &Target,
+    batch: Vec<Ready>,
+) -> Result<(), RedriveError> {
+    let work = &pass.work;
+    let (letters, becomes): (Vec<_>, Vec<_>) =
+        batch.into_iter().map(|it| (it.letter, it.becomes)).unzip();
+    let ids: Vec<_> = letters.iter().map(|it| it.message.id.clone()).collect();
+    work.record(&[Entry::Sending { ids }]).await?;
+    let Sending { results, uncertain } = send_all(pass, target, becomes).await;
+    let (mut sent, mut refused, mut unsent) = (Vec::new(), Vec::new(), Vec::new());
+    let mut failure = None;
+    for (position, (letter, result)) in letters.iter().zip(results).enumerate() {
+        let id = letter.message.id.clone();
+        match result {
+            Sent::Accepted(new) => {
+                let original = Some(letter.original_id.clone()).filter(|it| *it != id);
+                sent.push(SentLetter { id, new, original });
+            }
+            Sent::Refused(why) => {
+                pass.block(letter);
+                refused.push((id, why));
+            }
+            Sent::Unusable(why) => {
+                pass.block(letter);
+                // One whose request had no answer stays in doubt.
+                if !uncertain.contains(&position) {
+                    unsent.push(id);
+                }
+                failure = Some(why);
+            }
+        }
+    }
+    let doubtful: Vec<_> = uncertain
+        .iter()
+        .filter_map(|position| Some(letters.get(*position)?.message.id.clone()))
+        .collect();
+    let to_delete: Vec<_> = sent.iter().map(|it| it.id.clone()).collect();
+    let mut entries = Vec::new();
+    if !doubtful.is_empty() {
+        entries.push(Entry::Uncertain { ids: doubtful });
+    }
+    if !sent.is_empty() {
+        let at = work.queue.now();
+        entries.push(Entry::Sent { at, letters: sent });
+    }
+    if !refused.is_empty() {
+        entries.push(Entry::Refused { letters: refused });
+    }
+    if !unsent.is_empty() {
+        entries.push(Entry::NotSent { ids: unsent });
+    }
+    work.record(&entries).await?;
+    delete(pass, &to_delete).await?;
+    match failure {
+        Some(why) => Err(RedriveError::Unusable {
+            to: to.clone(),
+            why,
+        }),
+        None => Ok(()),
+    }
+}
+
+async fn send_all(pass: &Pass, target: &Target, becomes: Vec<Becomes>) -> Sending {
+    let (mut messages, mut events) = (Vec::new(), Vec::new());
+    for one in becomes {
+        match one {
+            Becomes::Message(message) => messages.push(message),
+            Becomes::Event(event) => events.push(event),
+        }
+    }
+    match target {
+        Target::Queue { queue, .. } => send::send_batch(queue, messages, &pass.work.stop).await,
+        Target::Function { name, api } => send::invoke(api, name, events, &pass.work.stop).await,
+    }
+}
+
+/// Deletes letters that were sent. One that can't be deleted comes again, and is then deleted.
+pub(super) async fn delete(pass: &Pass, ids: &[String]) -> Result<(), RedriveError> {
+    let held: Vec<_> = ids
+        .iter()
+        .filter_map(|id| Some((id.clone(), pass.hold.take(id)?)))
+        .collect();
+    for batch in held.chunks(backstop::internal::queue::BATCH_ENTRIES) {
+        let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
+        let queue = &pass.work.queue;
+        let results = send::repeat(&handles, |handles| queue.delete(handles)).await;
+        let deleted = batch.iter().zip(results).filter(|(_, it)| it.is_ok());
+        let ids: Vec<_> = deleted.map(|((id, _), _)| id.clone()).collect();
+        if !ids.is_empty() {
+            pass.work.record(&[Entry::Deleted { ids }]).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! The set of a run: which letters it may move, fixed once.
+
+use std::time::Duration;
+
+use backstop::queue::{Description, VisibilityTimeout};
+use tokio::time::{Instant, sleep};
+
+use super::RedriveError;
+use super::hold::longest_hidden;
+use super::journal::{Entry, Journal, Outcome};
+use super::ledger::Ledger;
+use super::plan::Plan;
+use super::run::{Setup, finish, interrupted, routes};
+use super::survey::survey;
+use super::work::Set;
+use crate::reader::{End, ReadOptions};
+
+/// Letters that are read in one second at least while the set is fixed.
+const LETTERS_A_SECOND: usize = 500;
+
+/// The set of the run: fixed now, or read if it was fixed before. `None` if it was stopped.
+pub(super) async fn fix_set(
+    setup: &Setup,
+    plan: &Plan,
+    description: &Description,
+    journal: &Journal,
+    ledger: &mut Ledger,
+    is_resumed: bool,
+) -> Result<Option<Set>, RedriveError> {
+    if description.fifo {
+        let filters = Box::new(setup.filters.clone());
+        let at = plan.started;
+        return Ok(Some(Set::Before { at, filters }));
+    }
+    if let Some((members, others)) = setup.folder.letters()? {
+        return Ok(Some(Set::Letters { members, others }));
+    }
+    if is_resumed {
+        wait_for_hidden(setup, plan, description).await?;
+    }
+    let progress = &setup.progress;
+    let options = read_options(plan, description);
+    let found = survey(
+        &setup.queue,
+        &setup.filters,
+        &routes(plan),
+        options,
+        &setup.stop,
+        || progress.change(|it| it.read += 1),
+    )
+    .await?;
+    if setup.stop.is_cancelled() || found.seen.end == End::Stopped {
+        return Ok(None);
+    }
+    if found.without_target > 0 {
+        let error = RedriveError::NoTarget {
+            letters: found.without_target,
+            sample: found.samples.first().cloned().unwrap_or_default(),
+        };
+        let mut failed = interrupted(ledger.counts());
+        failed.outcome = Outcome::Failed;
+        failed.text = Some(error.to_string());
+        finish(journal, setup, failed).await?;
+        return Err(error);
+    }
+    setup.folder.write_letters(&found.members, &found.others)?;
+    let count = |ids: usize| u64::try_from(ids).unwrap_or(u64::MAX);
+    let surveyed = Entry::Surveyed {
+        at: setup.queue.now(),
+        members: Some(count(found.members.len())),
+        others: count(found.others.len()),
+    };
+    journal.add(std::slice::from_ref(&surveyed)).await?;
+    ledger.add(&surveyed);
+    Ok(Some(Set::Letters {
+        members: found.members,
+        others: found.others,
+    }))
+}
+
+/// How the queue is read.
+pub fn read_options(plan: &Plan, description: &Description) -> ReadOptions {
+    let about = description.visible.unwrap_or(plan.most).min(plan.most);
+    let needed = u32::try_from(about / LETTERS_A_SECOND).unwrap_or(u32::MAX);
+    ReadOptions {
+        most: plan.most,
+        visibility: Some(VisibilityTimeout::from_seconds(needed.max(plan.visibility))),
+    }
+}
+
+/// Waits until the letters are visible that a killed run held while it fixed its set.
+async fn wait_for_hidden(
+    setup: &Setup,
+    plan: &Plan,
+    description: &Description,
+) -> Result<(), RedriveError> {
+    let options = read_options(plan, description);
+    let hidden = options.visibility.unwrap_or(VisibilityTimeout::ZERO);
+    let until = Instant::now() + longest_hidden(hidden);
+    while Instant::now() < until && !setup.stop.is_cancelled() {
+        if setup.queue.describe().await?.in_flight == Some(0) {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+    Ok(())
+}

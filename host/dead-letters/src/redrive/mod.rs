@@ -1,0 +1,131 @@
+//! Moving dead letters back: a fixed set of them, at a rate, in growing steps, and so that a run that is killed loses none.
+//!
+//! A run has a folder ([`Runs`]) with what it does ([`Plan`]), its set and its journal. [`run`] reads the queue once to fix the set, and then receives letters, sends those of the set to their targets and deletes them. Before each request, the journal says what is about to happen, so that a killed run can be resumed: no letter is lost, and none is sent twice but those that were being sent at that moment, which are reported.
+//!
+//! Letters that fail again come back with an id that the run knows: they are counted, and linked to the letters that were moved.
+//!
+//! | module | content |
+//! |---|---|
+//! | `plan`, `store` | what a run does, and its folder |
+//! | `journal`, `ledger` | what a run has done, line by line and in sum |
+//! | `target`, `outgoing` | where a letter goes, and what it becomes there |
+//! | `survey`, `fixed_set` | the set |
+//! | `run`, `pass`, `batch`, `send`, `watch` | the steps, one step, one batch, the requests, letters that came back |
+//! | `work`, `hold`, `pace`, `progress` | what the steps share |
+//! | `native` | SQS's own redrive |
+
+mod batch;
+mod fixed_set;
+mod hold;
+mod journal;
+mod ledger;
+mod native;
+mod outgoing;
+#[cfg(test)]
+mod outgoing_tests;
+mod pace;
+mod pass;
+mod plan;
+mod progress;
+mod run;
+mod send;
+mod store;
+mod survey;
+mod target;
+mod watch;
+mod work;
+
+use std::path::PathBuf;
+
+use backstop::queue::QueueError;
+
+pub use fixed_set::read_options;
+pub use journal::{Entry, Outcome, SentLetter};
+pub use ledger::{Counts, Ended, Ledger};
+pub use native::{MOST_PER_SECOND, run_native};
+pub use plan::{Plan, Ramp, Share, Step};
+pub use progress::{Phase, Progress, Snapshot};
+pub use run::{Setup, Summary, run};
+pub use store::{RunFolder, RunLock, Runs};
+pub use survey::{Survey, survey};
+pub use target::{Routes, To};
+pub use watch::check;
+pub use work::{Edited, Editor};
+
+use crate::reader::ReadError;
+
+/// Why a run can't start or go on. No letter is lost: what is not moved stays in the dead-letter queue.
+#[derive(Debug, thiserror::Error)]
+pub enum RedriveError {
+    /// A request to the dead-letter queue failed.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The dead-letter queue can't be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A file of the run can't be read or written.
+    #[error("can't use the files of the run")]
+    Io(#[from] std::io::Error),
+    /// The dead-letter queue has a redrive policy, which could move its letters away.
+    #[error(
+        "{queue} has a redrive policy of its own, which moves a message after {receives} receives: a redrive receives, so it could move letters away. Remove the policy first"
+    )]
+    OwnRedrive {
+        /// The queue's ARN.
+        queue: String,
+        /// The maximum receive count.
+        receives: u32,
+    },
+    /// A target does not exist or can't be reached.
+    #[error("can't use the target {to}")]
+    Target {
+        /// The target.
+        to: To,
+        /// Why.
+        #[source]
+        cause: QueueError,
+    },
+    /// The target is the dead-letter queue.
+    #[error("{to} is the dead-letter queue itself: name another target with --to")]
+    Itself {
+        /// The target.
+        to: To,
+    },
+    /// Letters have no target.
+    #[error(
+        "{letters} letters do not say where they come from (one is {sample}): name the target with --to, or the queue by its name in backstop.toml"
+    )]
+    NoTarget {
+        /// How many.
+        letters: u64,
+        /// The id of one.
+        sample: String,
+    },
+    /// A target accepts nothing now.
+    #[error(
+        "{to} accepts no letters: {why}. Those that are not moved stay in the dead-letter queue"
+    )]
+    Unusable {
+        /// The target.
+        to: To,
+        /// Why.
+        why: String,
+    },
+    /// There is no such run.
+    #[error("there is no run `{run}` in {}", folder.display())]
+    NoRun {
+        /// Its id.
+        run: String,
+        /// The folder of all runs.
+        folder: PathBuf,
+    },
+    /// Another process works on the run.
+    #[error("another process works on this run now ({})", folder.display())]
+    Active {
+        /// The run's folder.
+        folder: PathBuf,
+    },
+    /// An editor can't be used.
+    #[error("{0}")]
+    Editor(String),
+}

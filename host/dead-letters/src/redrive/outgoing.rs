@@ -1,0 +1,201 @@
+//! What is sent for a letter: the message or the event as it was before it died.
+
+use std::sync::Arc;
+
+use backstop::internal::dead_letter::ATTRIBUTES;
+use backstop::internal::hold::ENVELOPE;
+use backstop::internal::queue::{BATCH_BYTES, MAX_ATTRIBUTES};
+use backstop::queue::{Attribute, Description, Envelope, Outgoing};
+use backstop_core::failure::{ID_BYTES, Milliseconds, Timestamp};
+use backstop_json::Object;
+
+use crate::letter::Letter;
+use crate::origin::Origin;
+use crate::triage::Attempts;
+
+/// The attributes of a dead letter that its message keeps: with them, a host knows it again when it fails.
+const KEPT: [&str; 2] = ["BackstopMessageId", "BackstopFirstSent"];
+
+/// What Lambda and SNS add to a dead letter.
+const ADDED: [&str; 3] = ["RequestID", "ErrorCode", "ErrorMessage"];
+
+/// The attribute of a restored letter that says where it comes from.
+const SOURCE: &str = "BackstopSource";
+
+/// The longest deduplication id.
+const DEDUPLICATION_BYTES: usize = 128;
+
+/// The longest text of a policy's digests in an envelope.
+const POLICY_BYTES: usize = 256;
+
+/// The message that a letter becomes in a queue, or why it can't.
+pub(super) fn message(
+    letter: &Letter,
+    body: Arc<str>,
+    attempts: Attempts,
+    run: &str,
+    target: &Description,
+    now: Timestamp,
+) -> Result<Outgoing, String> {
+    let message = &letter.message;
+    let mut outgoing = Outgoing {
+        body,
+        attributes: message.attributes.clone(),
+        group: message
+            .group
+            .clone()
+            .or_else(|| target.fifo.then(|| message.id.clone())),
+        deduplication_id: target.fifo.then(|| deduplication_id(run, &message.id)),
+        trace_header: message.trace_header.as_deref().map(without_lineage),
+        delay: None,
+    };
+    outgoing
+        .attributes
+        .retain(|name, _| !is_of_death(name, letter.origin));
+    match attempts {
+        Attempts::Reset => {
+            outgoing.attributes.remove(ENVELOPE);
+        }
+        Attempts::Keep => keep_attempts(letter, &mut outgoing, now)?,
+    }
+    let (size, most) = (outgoing.size(), target.max_message_bytes);
+    if size > most {
+        return Err(format!(
+            "it has {size} bytes, but the target accepts only {most}: raise its MaximumMessageSize"
+        ));
+    }
+    Ok(outgoing)
+}
+
+/// Whether an attribute says how the letter died, and nothing about its next life.
+fn is_of_death(name: &str, origin: Origin) -> bool {
+    let is_added =
+        matches!(origin, Origin::LambdaDeadLetter | Origin::Sns) && ADDED.contains(&name);
+    let is_ours = ATTRIBUTES.contains(&name) && !KEPT.contains(&name);
+    is_added || is_ours || name == SOURCE
+}
+
+/// Adds the envelope that makes attempts go on. A message that SQS has moved may have one; nothing is known of the attempts of any other letter that does not say them.
+fn keep_attempts(letter: &Letter, outgoing: &mut Outgoing, now: Timestamp) -> Result<(), String> {
+    let attributes = &mut outgoing.attributes;
+    let Some(attempts) = letter
+        .attempt
+        .filter(|_| !attributes.contains_key(ENVELOPE))
+    else {
+        return Ok(());
+    };
+    if letter.original_id.len() > ID_BYTES {
+        return Err("its original id is too long to keep its attempts".to_owned());
+    }
+    // The envelope has it.
+    attributes.remove("BackstopFirstSent");
+    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+    let policy = letter.policy.clone().unwrap_or_default();
+    let envelope = Envelope {
+        id: letter.original_id.clone(),
+        sent: letter.first_sent.unwrap_or(letter.message.sent).min(now),
+        first_received: letter.message.first_received.min(now),
+        sender: None,
+        attempts,
+        delay: Milliseconds(0),
+        due: now,
+        hops: 0,
+        policy: if policy.len() <= POLICY_BYTES && policy.chars().all(is_plain) {
+            policy
+        } else {
+            String::new()
+        },
+        code: String::new(),
+        class: String::new(),
+        failed: None,
+    };
+    let text = serde_json::to_string(&envelope).map_err(|error| error.to_string())?;
+    if attributes.len() >= MAX_ATTRIBUTES {
+        attributes.remove("BackstopMessageId");
+    }
+    if attributes.len() >= MAX_ATTRIBUTES {
+        return Err(format!(
+            "it has {MAX_ATTRIBUTES} attributes, so there is no room for its attempts: use --attempts reset"
+        ));
+    }
+    attributes.insert(ENVELOPE.to_owned(), Attribute::string(text));
+    Ok(())
+}
+
+/// The event with which a function is invoked for a letter, or why it can't be.
+pub(super) fn event(letter: &Letter, attempts: Attempts) -> Result<String, String> {
+    let event = match letter.origin {
+        Origin::Sns => notification(&letter.message.body),
+        Origin::LambdaDeadLetter => letter.event(),
+        Origin::Backstop | Origin::Sqs | Origin::LambdaDestination | Origin::Unknown => {
+            record_payload(letter)
+        }
+    };
+    let event = event.unwrap_or_else(|| letter.message.body.to_string());
+    if serde_json::from_str::<serde::de::IgnoredAny>(&event).is_err() {
+        return Err("its body is not JSON, but the event of a function has to be".to_owned());
+    }
+    let event = match attempts {
+        Attempts::Reset => original_payload(&event).unwrap_or(event),
+        Attempts::Keep => event,
+    };
+    check_event(event)
+}
+
+/// Checks the size of an event.
+pub(super) fn check_event(event: String) -> Result<String, String> {
+    if event.len() > BATCH_BYTES {
+        return Err(format!(
+            "its event has {} bytes, but Lambda accepts only {BATCH_BYTES}",
+            event.len()
+        ));
+    }
+    Ok(event)
+}
+
+/// The event in a letter of the Lambda retry handler, whose body is the record of a failed invocation.
+fn record_payload(letter: &Letter) -> Option<String> {
+    let fields = Object::parse(&letter.message.body).ok()?;
+    fields.object("requestContext")?.text("functionArn")?;
+    Some(fields.get("requestPayload")?.get().to_owned())
+}
+
+/// What a function that subscribes to a topic is invoked with.
+fn notification(body: &str) -> Option<String> {
+    let fields = Object::parse(body).ok()?;
+    fields.text("TopicArn")?;
+    Some(format!(
+        r#"{{"Records":[{{"EventSource":"aws:sns","EventVersion":"1.0","Sns":{body}}}]}}"#
+    ))
+}
+
+/// The payload in an envelope of the Lambda retry handler: the event before its first failure.
+fn original_payload(event: &str) -> Option<String> {
+    let fields = Object::parse(event).ok()?;
+    fields.object("_retry_metadata")?;
+    (fields.len() == 2)
+        .then(|| {
+            fields
+                .get("_original_payload")
+                .map(|it| it.get().to_owned())
+        })
+        .flatten()
+}
+
+/// The id by which a FIFO queue recognises a letter that is sent twice within five minutes by the same run.
+fn deduplication_id(run: &str, id: &str) -> String {
+    let mut text = format!("{run}-{id}");
+    let is_allowed = |c: char| c.is_ascii_graphic();
+    text.retain(is_allowed);
+    text.truncate(DEDUPLICATION_BYTES);
+    text
+}
+
+/// A trace header without the part by which Lambda counts the invocations of a chain: a redrive starts a new chain.
+fn without_lineage(header: &str) -> String {
+    let parts = header.split(';');
+    let kept: Vec<_> = parts
+        .filter(|it| !it.trim_start().starts_with("Lineage="))
+        .collect();
+    kept.join(";")
+}

@@ -1,0 +1,211 @@
+use std::num::NonZeroU32;
+
+use backstop::Message;
+use backstop::queue::{Attribute, Connections, Description, Queue, ReceiptHandle};
+use backstop_core::failure::Timestamp;
+
+use super::outgoing::{event, message};
+use crate::letter::Letter;
+use crate::triage::Attempts;
+
+fn received(body: &str, attributes: &[(&str, &str)]) -> Letter {
+    Letter::of(Message {
+        id: "m-1".to_owned(),
+        receipt_handle: ReceiptHandle("r".to_owned()),
+        body: body.into(),
+        attributes: attributes
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), Attribute::string(*value)))
+            .collect(),
+        receive_count: NonZeroU32::MIN,
+        sent: Timestamp(1_000),
+        kept_since: Timestamp(1_000),
+        first_received: Timestamp(2_000),
+        received: tokio::time::Instant::now(),
+        sender: None,
+        group: Some("tenant".to_owned()),
+        deduplication_id: None,
+        trace_header: Some("Root=1-a;Parent=b;Sampled=1;Lineage=c:1|d:0".to_owned()),
+        dead_letter_source: None,
+        envelope: None,
+    })
+}
+
+async fn queue(name: &str) -> Description {
+    let queue = Connections::default().local.named(name);
+    queue.describe().await.unwrap()
+}
+
+const OF_BACKSTOP: [(&str, &str); 7] = [
+    ("BackstopReason", "permanent"),
+    ("BackstopMessageId", "first"),
+    ("BackstopAttempt", "7"),
+    ("BackstopClass", "permanent"),
+    ("BackstopError", "HTTP 404"),
+    ("BackstopFirstSent", "900"),
+    ("tenant", "t-1"),
+];
+
+fn names(outgoing: &backstop::queue::Outgoing) -> Vec<&str> {
+    outgoing.attributes.keys().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn a_message_keeps_what_is_the_senders_and_what_identifies_it() {
+    let letter = received("body", &OF_BACKSTOP);
+    let target = queue("orders").await;
+    let reset = |letter: &Letter, target: &Description| {
+        let body = letter.message.body.clone();
+        message(
+            letter,
+            body,
+            Attempts::Reset,
+            "run",
+            target,
+            Timestamp(5_000),
+        )
+        .unwrap()
+    };
+    let sent = reset(&letter, &target);
+    assert_eq!(
+        names(&sent),
+        ["BackstopFirstSent", "BackstopMessageId", "tenant"]
+    );
+    assert_eq!(
+        (sent.body.as_ref(), sent.group.as_deref()),
+        ("body", Some("tenant"))
+    );
+    assert_eq!(sent.deduplication_id, None);
+    // A redrive starts a new chain of invocations.
+    assert_eq!(
+        sent.trace_header.as_deref(),
+        Some("Root=1-a;Parent=b;Sampled=1")
+    );
+    let fifo = reset(&letter, &queue("orders.fifo").await);
+    assert_eq!(fifo.deduplication_id.as_deref(), Some("run-m-1"));
+    let of_lambda = [
+        ("RequestID", "r-1"),
+        ("ErrorCode", "200"),
+        ("ErrorMessage", "x"),
+        ("a", "b"),
+    ];
+    assert_eq!(names(&reset(&received("{}", &of_lambda), &target)), ["a"]);
+    // What has these names by chance is the sender's.
+    assert_eq!(
+        names(&reset(&received("{}", &[("ErrorCode", "x")]), &target)),
+        ["ErrorCode"]
+    );
+}
+
+#[tokio::test]
+async fn kept_attempts_travel_in_an_envelope_if_there_is_room() {
+    let target = queue("orders").await;
+    let keep = |letter: &Letter| {
+        let body = letter.message.body.clone();
+        message(
+            letter,
+            body,
+            Attempts::Keep,
+            "run",
+            &target,
+            Timestamp(5_000),
+        )
+    };
+    let sent = keep(&received("body", &OF_BACKSTOP)).unwrap();
+    assert_eq!(
+        names(&sent),
+        ["BackstopEnvelope", "BackstopMessageId", "tenant"]
+    );
+    let envelope = sent.attributes["BackstopEnvelope"].to_text();
+    for part in [
+        r#""id":"first""#,
+        r#""attempts":7"#,
+        r#""sent":900"#,
+        r#""due":5000"#,
+    ] {
+        assert!(envelope.contains(part), "{envelope}");
+    }
+    let mut many: Vec<_> = OF_BACKSTOP.into();
+    many.extend([("a", "1"), ("b", "1"), ("c", "1")]);
+    // Ten, of which five are left.
+    assert_eq!(keep(&received("body", &many)).unwrap().attributes.len(), 6);
+    let nine = ["1", "2", "3", "4", "5", "6", "7", "8", "9"].map(|it| (it, "x"));
+    let own = [("BackstopReason", "r"), ("BackstopAttempt", "2")];
+    let full: Vec<_> = nine.into_iter().chain([("10", "x")]).chain(own).collect();
+    let refused = keep(&received("body", &full)).unwrap_err();
+    assert!(refused.contains("no room for its attempts"), "{refused}");
+    // Nothing is known of its attempts.
+    assert_eq!(
+        names(&keep(&received("body", &[("a", "b")])).unwrap()),
+        ["a"]
+    );
+}
+
+#[test]
+fn a_function_gets_its_event_as_it_was() {
+    let record = |payload: &str| {
+        format!(
+            r#"{{"version":"1.0","requestContext":{{"requestId":"r","functionArn":"arn:aws:lambda:eu-west-1:1:function:f","condition":"RetriesExhausted"}},"requestPayload":{payload},"responsePayload":{{"errorType":"E"}}}}"#
+        )
+    };
+    let envelope = r#"{"_retry_metadata":{"attempt":3,"initial_timestamp":1},"_original_payload":{"order": 1.10}}"#;
+    for (body, attributes, attempts, expected) in [
+        (
+            record(r#"{"order": 1.10}"#),
+            &[][..],
+            Attempts::Reset,
+            Ok(r#"{"order": 1.10}"#),
+        ),
+        (
+            record(envelope),
+            &[],
+            Attempts::Reset,
+            Ok(r#"{"order": 1.10}"#),
+        ),
+        (record(envelope), &[], Attempts::Keep, Ok(envelope)),
+        // The Lambda retry handler's letters have the record, too.
+        (record("7"), &OF_BACKSTOP, Attempts::Reset, Ok("7")),
+        (
+            r#"{"a": [1]}"#.to_owned(),
+            &[("RequestID", "r"), ("ErrorCode", "200")],
+            Attempts::Reset,
+            Ok(r#"{"a": [1]}"#),
+        ),
+        (
+            "no JSON".to_owned(),
+            &[],
+            Attempts::Reset,
+            Err("is not JSON"),
+        ),
+    ] {
+        let letter = received(&body, attributes);
+        match (event(&letter, attempts), expected) {
+            (Ok(event), Ok(expected)) => assert_eq!(event, expected),
+            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (event, expected) => panic!("{event:?}, not {expected:?}"),
+        }
+    }
+    let notification =
+        r#"{"Type":"Notification","TopicArn":"arn:aws:sns:eu-west-1:1:t","Message":"m"}"#;
+    let event = event(&received(notification, &[]), Attempts::Reset).unwrap();
+    let event: serde_json::Value = serde_json::from_str(&event).unwrap();
+    assert_eq!(event["Records"][0]["Sns"]["Message"], "m");
+}
+
+#[tokio::test]
+async fn a_letter_that_its_target_can_t_take_is_refused_with_the_reason() {
+    let target = Description {
+        max_message_bytes: 1_024,
+        ..queue("orders").await
+    };
+    let letter = received(&"x".repeat(1_025), &[]);
+    let body = letter.message.body.clone();
+    let refused = message(&letter, body, Attempts::Reset, "run", &target, Timestamp(1));
+    assert!(refused.unwrap_err().contains("accepts only 1024"));
+    let huge = received(&format!("\"{}\"", "x".repeat(1 << 20)), &[]);
+    assert!(
+        event(&huge, Attempts::Reset)
+            .unwrap_err()
+            .contains("Lambda accepts only")
+    );
+}

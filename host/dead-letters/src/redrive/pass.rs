@@ -1,0 +1,270 @@
+//! One step: letters of the set are received, sent to their targets and deleted, several batches at the same time.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use backstop::Message;
+use backstop::internal::queue::BATCH_ENTRIES;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::RedriveError;
+use super::batch::{delete, move_letters};
+use super::hold::Hold;
+use super::journal::Entry;
+use super::work::{Judgement, Work};
+use crate::letter::Letter;
+
+/// Batches under way at the same time.
+const WORKERS: usize = 16;
+
+/// How long one receive waits for letters.
+const POLL: Duration = Duration::from_secs(1);
+
+/// From this many receives without a new letter, there are no more.
+const EMPTY: u32 = 2;
+
+/// How often a receive is tried.
+const TRIES: u32 = 6;
+
+/// The most letters that are held and not moved: SQS allows 120,000 in flight.
+const MOST_HELD: usize = 100_000;
+
+/// How a step has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PassEnd {
+    /// It has moved as many letters as it may.
+    Quota,
+    /// There are no more letters.
+    Empty,
+    /// It was stopped.
+    Stopped,
+    /// So many other letters are in the queue that no more can be received.
+    Full,
+}
+
+/// One step.
+pub(super) struct Pass {
+    pub(super) work: Arc<Work>,
+    pub(super) hold: Hold,
+    /// Letters that it may still take.
+    quota: AtomicU64,
+    /// Receives without a new letter, one after the other.
+    empty: AtomicU32,
+    /// Until when it goes on although nothing comes.
+    until: Instant,
+    /// Letters that it has seen.
+    seen: Mutex<HashSet<String>>,
+    /// The groups of a FIFO queue in which a letter stays: those behind it stay, too.
+    blocked: Mutex<HashSet<String>>,
+    failure: Mutex<Option<RedriveError>>,
+}
+
+/// Moves at most `quota` letters. Receives for at least `patience`, if letters are missing.
+pub(super) async fn run(
+    work: &Arc<Work>,
+    quota: u64,
+    patience: Duration,
+) -> Result<PassEnd, RedriveError> {
+    let is_serial = work.description.fifo || work.editor.is_some();
+    let workers = if is_serial {
+        1
+    } else {
+        work.pace.workers(WORKERS)
+    };
+    let pass = Arc::new(Pass {
+        hold: Hold::start(Arc::clone(&work.queue), work.visibility()),
+        work: Arc::clone(work),
+        quota: AtomicU64::new(quota),
+        empty: AtomicU32::new(0),
+        until: Instant::now() + patience,
+        seen: Mutex::default(),
+        blocked: Mutex::default(),
+        failure: Mutex::default(),
+    });
+    let mut tasks = JoinSet::new();
+    for _ in 0..workers {
+        let pass = Arc::clone(&pass);
+        tasks.spawn(async move { pass.work_on().await });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            pass.fail(RedriveError::Io(std::io::Error::other(error)));
+        }
+    }
+    let Ok(pass) = Arc::try_unwrap(pass).map_err(drop) else {
+        return Err(RedriveError::Io(std::io::Error::other("a task goes on")));
+    };
+    let end = pass.end().unwrap_or(PassEnd::Quota);
+    let failure = pass
+        .failure
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    pass.hold.release().await;
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(end),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pass {
+    /// Keeps the first error. All workers end.
+    fn fail(&self, error: RedriveError) {
+        lock(&self.failure).get_or_insert(error);
+    }
+
+    /// Why it has ended, if it has.
+    fn end(&self) -> Option<PassEnd> {
+        if self.work.stop.is_cancelled() || lock(&self.failure).is_some() {
+            return Some(PassEnd::Stopped);
+        }
+        if self.work.left() == Some(0) {
+            return Some(PassEnd::Empty);
+        }
+        if self.hold.len() >= MOST_HELD {
+            return Some(PassEnd::Full);
+        }
+        let is_empty = self.empty.load(Ordering::Relaxed) >= EMPTY;
+        (is_empty && Instant::now() >= self.until).then_some(PassEnd::Empty)
+    }
+
+    /// Takes a part of the quota: at most as many letters as one batch has.
+    fn reserve(&self) -> Option<usize> {
+        if self.end().is_some() {
+            return None;
+        }
+        let most = match self.work.editor.is_some() {
+            true => 1,
+            false => self.work.pace.portion(BATCH_ENTRIES),
+        };
+        let mut taken = 0;
+        let _ = self
+            .quota
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                taken = usize::try_from(left).unwrap_or(most).min(most);
+                left.checked_sub(u64::try_from(taken).unwrap_or(0))
+            });
+        (taken > 0).then_some(taken)
+    }
+
+    async fn work_on(&self) {
+        while let Some(reserved) = self.reserve() {
+            let stopped = self.work.stop.cancelled();
+            tokio::select! {
+                () = self.work.pace.wait(reserved) => {}
+                () = stopped => return,
+            }
+            match self.round(reserved).await {
+                Ok(taken) => {
+                    let unused = u64::try_from(reserved.saturating_sub(taken)).unwrap_or(0);
+                    self.quota.fetch_add(unused, Ordering::Relaxed);
+                }
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Receives letters and moves those of the set. Returns how many of the quota it has used.
+    async fn round(&self, most: usize) -> Result<usize, RedriveError> {
+        let received = self.receive(most).await?;
+        let (mut to_move, mut to_delete, mut came_back) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_new = false;
+        for message in received {
+            let id = message.id.clone();
+            let handle = message.receipt_handle.clone();
+            // It came again although it is held: the latest handle counts.
+            if self.hold.handle(&id).is_some() {
+                self.hold.add(&id, handle);
+                continue;
+            }
+            is_new |= lock(&self.seen).insert(id.clone());
+            let letter = Letter::of(message);
+            self.hold.add(&id, handle);
+            match self.work.judge(&letter) {
+                Judgement::Move if self.is_blocked(&letter) => {}
+                Judgement::Move => to_move.push(letter),
+                Judgement::Delete => to_delete.push(id),
+                Judgement::CameBack(moved) => {
+                    self.block(&letter);
+                    came_back.push((id, moved));
+                }
+                Judgement::Leave | Judgement::Later => self.block(&letter),
+            }
+        }
+        match is_new {
+            true => self.empty.store(0, Ordering::Relaxed),
+            false => drop(self.empty.fetch_add(1, Ordering::Relaxed)),
+        }
+        let came_back = self.work.unknown(came_back);
+        if !came_back.is_empty() {
+            let at = self.work.queue.now();
+            let letters = came_back;
+            self.work.record(&[Entry::CameBack { at, letters }]).await?;
+        }
+        delete(self, &to_delete).await?;
+        let taken = to_move.len();
+        for round in self.rounds(to_move) {
+            let round: Vec<_> = round
+                .into_iter()
+                .filter(|it| !self.is_blocked(it))
+                .collect();
+            move_letters(self, round).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn receive(&self, most: usize) -> Result<Vec<Message>, RedriveError> {
+        let mut wait = Duration::from_millis(200);
+        for tried in 1.. {
+            let received = self.work.queue.receive(most, POLL, self.hold.visibility());
+            match received.await {
+                Err(error) if error.retryable && tried < TRIES && self.end().is_none() => {
+                    sleep(wait).await;
+                    wait *= 2;
+                }
+                received => return Ok(received?),
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Parts of a batch, each with at most one letter of a group: the order of a group is kept even if a letter is refused.
+    fn rounds(&self, letters: Vec<Letter>) -> Vec<Vec<Letter>> {
+        if !self.work.description.fifo {
+            return vec![letters];
+        }
+        let mut positions = BTreeMap::<Option<String>, usize>::new();
+        let mut rounds: Vec<Vec<Letter>> = Vec::new();
+        for letter in letters {
+            let position = positions.entry(letter.message.group.clone()).or_default();
+            if *position >= rounds.len() {
+                rounds.push(Vec::new());
+            }
+            if let Some(round) = rounds.get_mut(*position) {
+                round.push(letter);
+            }
+            *position += 1;
+        }
+        rounds
+    }
+
+    /// A letter stays: those behind it in its group stay, too.
+    pub(super) fn block(&self, letter: &Letter) {
+        if self.work.description.fifo
+            && let Some(group) = &letter.message.group
+        {
+            lock(&self.blocked).insert(group.clone());
+        }
+    }
+
+    fn is_blocked(&self, letter: &Letter) -> bool {
+        let group = letter.message.group.as_ref();
+        self.work.description.fifo && group.is_some_and(|it| lock(&self.blocked).contains(it))
+    }
+}

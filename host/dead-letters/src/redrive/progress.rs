@@ -1,0 +1,46 @@
+//! What a run does now, for who watches it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::ledger::Counts;
+
+/// What a run is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// It reads the queue, to fix the set.
+    #[default]
+    Reading,
+    /// It moves the letters of this step, from 0.
+    Moving(usize),
+    /// It waits for letters that come back after this step.
+    Watching(usize, Duration),
+    /// It looks for letters that came back.
+    Looking,
+}
+
+/// The state of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What it does.
+    pub phase: Phase,
+    /// Letters read while the set is fixed.
+    pub read: u64,
+    /// What it has done.
+    pub counts: Counts,
+}
+
+/// Shared by a run and whoever shows its progress.
+#[derive(Debug, Default)]
+pub struct Progress(Mutex<Snapshot>);
+
+impl Progress {
+    /// The state now.
+    pub fn snapshot(&self) -> Snapshot {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

@@ -1,0 +1,251 @@
+//! A run from its start to its end: the set is fixed, then each step moves letters and looks for those that came back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::CancellationToken;
+use backstop::queue::{Connections, Queue};
+
+use super::RedriveError;
+use super::fixed_set::fix_set;
+use super::hold::longest_hidden;
+use super::journal::{Entry, Journal, Outcome};
+use super::ledger::{Counts, Ledger};
+use super::pace::Pace;
+use super::pass::{self, PassEnd};
+use super::plan::Plan;
+use super::progress::{Phase, Progress};
+use super::store::RunFolder;
+use super::target::{Router, Routes};
+use super::watch::{Failures, look, wait};
+use super::work::{Editor, Parts, Work};
+use crate::filter::Filters;
+
+/// A queue whose redrive policy has a smaller maximum could lose letters to it by being read.
+const SAFE_RECEIVES: u32 = 100;
+
+/// What a run needs.
+#[derive(Debug)]
+pub struct Setup {
+    /// The dead-letter queue.
+    pub queue: Arc<dyn Queue>,
+    /// Opens further queues.
+    pub connections: Arc<Connections>,
+    /// The run's folder.
+    pub folder: RunFolder,
+    /// Which letters are chosen.
+    pub filters: Filters,
+    /// The time of one letter, if the rate is limited.
+    pub interval: Option<Duration>,
+    /// Edits each body.
+    pub editor: Option<Arc<dyn Editor>>,
+    /// Who works on the run now.
+    pub who: String,
+    /// Shows what it does.
+    pub progress: Arc<Progress>,
+    /// Stops it: batches under way are finished, and all letters that it holds are made visible.
+    pub stop: CancellationToken,
+}
+
+/// What a run has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// How it has ended.
+    pub outcome: Outcome,
+    /// Why, if it did not move everything.
+    pub text: Option<String>,
+    /// The counts.
+    pub counts: Counts,
+    /// Letters of the set that could not be received: others have deleted or moved them, or hold them. `None` if nobody knows how many there are.
+    pub missing: Option<u64>,
+    /// Letters that arrived after the start, as far as they were seen.
+    pub later: u64,
+}
+
+/// Starts a run, or goes on with one that was interrupted or killed.
+pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
+    let _lock = setup.folder.lock()?;
+    let plan = setup.folder.plan()?;
+    let mut ledger = setup.folder.ledger()?;
+    let journal = Journal::open(&setup.folder.journal())?;
+    let is_resumed = ledger.starts() > 0;
+    // A refused letter is tried again: the reason may be gone.
+    ledger.forget_refused();
+    let description = setup.queue.describe().await?;
+    if let Some(redrive) = &description.redrive
+        && redrive.max_receive_count.get() < SAFE_RECEIVES
+    {
+        return Err(RedriveError::OwnRedrive {
+            queue: description.arn.clone(),
+            receives: redrive.max_receive_count.get(),
+        });
+    }
+    let mut first = vec![Entry::Started {
+        at: setup.queue.now(),
+        who: setup.who.clone(),
+    }];
+    let doubtful = ledger.in_doubt();
+    if !doubtful.is_empty() && !description.fifo {
+        first.push(Entry::Uncertain { ids: doubtful });
+    }
+    journal.add(&first).await?;
+    first.iter().for_each(|entry| ledger.add(entry));
+    let set = fix_set(
+        &setup,
+        &plan,
+        &description,
+        &journal,
+        &mut ledger,
+        is_resumed,
+    )
+    .await?;
+    let Some(set) = set else {
+        let counts = ledger.counts();
+        return finish(&journal, &setup, interrupted(counts)).await;
+    };
+    let routes = routes(&plan);
+    let parts = Parts {
+        router: Router::new(
+            Arc::clone(&setup.connections),
+            description.arn.clone(),
+            routes,
+        ),
+        queue: Arc::clone(&setup.queue),
+        pace: Pace::new(setup.interval),
+        editor: setup.editor.clone(),
+        progress: Arc::clone(&setup.progress),
+        stop: setup.stop.clone(),
+        plan,
+        description,
+        set,
+    };
+    setup.progress.change(|it| it.counts = ledger.counts());
+    let work = Arc::new(Work::new(parts, journal.clone(), ledger));
+    let patience = match is_resumed {
+        true => longest_hidden(work.visibility()),
+        false => Duration::ZERO,
+    };
+    let ended = steps(&setup, &work, patience).await;
+    let (outcome, text) = match ended {
+        Ok(ended) => ended,
+        Err(error) => {
+            let text = Some(backstop_core::text::chain(&error));
+            let summary = summary(&work, Outcome::Failed, text, false);
+            finish(&journal, &setup, summary).await?;
+            return Err(error);
+        }
+    };
+    let is_complete = outcome == Outcome::Done;
+    if is_complete {
+        // What was sent and can't be received any more is gone: the deletion had succeeded.
+        let ids = work.ledger(Ledger::not_deleted);
+        if !ids.is_empty() {
+            work.record(&[Entry::Deleted { ids }]).await?;
+        }
+    }
+    let summary = summary(&work, outcome, text, is_complete);
+    finish(&journal, &setup, summary).await
+}
+
+/// The targets of a plan.
+pub(super) fn routes(plan: &Plan) -> Routes {
+    Routes {
+        to: plan.to.clone(),
+        default_to: plan.default_to.clone(),
+    }
+}
+
+pub(super) fn interrupted(counts: Counts) -> Summary {
+    Summary {
+        outcome: Outcome::Interrupted,
+        text: None,
+        counts,
+        missing: None,
+        later: 0,
+    }
+}
+
+fn summary(work: &Work, outcome: Outcome, text: Option<String>, is_complete: bool) -> Summary {
+    Summary {
+        outcome,
+        text,
+        counts: work.ledger(Ledger::counts),
+        missing: work.left().filter(|_| is_complete),
+        later: work.later(),
+    }
+}
+
+pub(super) async fn finish(
+    journal: &Journal,
+    setup: &Setup,
+    summary: Summary,
+) -> Result<Summary, RedriveError> {
+    let ended = Entry::Ended {
+        at: setup.queue.now(),
+        outcome: summary.outcome,
+        text: summary.text.clone(),
+        missing: summary.missing,
+        later: summary.later,
+    };
+    journal.add(&[ended]).await?;
+    Ok(summary)
+}
+
+/// All steps. Returns how the run has ended, and why.
+async fn steps(
+    setup: &Setup,
+    work: &Arc<Work>,
+    patience: Duration,
+) -> Result<(Outcome, Option<String>), RedriveError> {
+    let ends = work.plan.ramp.ends();
+    // A resumed run starts to count failures again: what failed before was a reason to look, and somebody has.
+    let mut before = Failures::of(work);
+    for (step, end) in ends.iter().copied().enumerate() {
+        let mut last = PassEnd::Quota;
+        loop {
+            let left = end.saturating_sub(work.ledger(Ledger::taken));
+            let doubtful = work.ledger(|it| it.counts().in_doubt);
+            if left == 0 && doubtful == 0 || last != PassEnd::Quota {
+                break;
+            }
+            setup.progress.change(|it| it.phase = Phase::Moving(step));
+            last = pass::run(work, left.max(doubtful), patience).await?;
+        }
+        match last {
+            PassEnd::Stopped => return Ok((Outcome::Interrupted, None)),
+            PassEnd::Full => {
+                let text = "the queue has more than 100,000 letters that are not in the set: SQS lets nobody receive more at the same time".to_owned();
+                return Ok((Outcome::Failed, Some(text)));
+            }
+            PassEnd::Quota | PassEnd::Empty => {}
+        }
+        let is_watched = work.ledger(|it| it.watched.contains(&step));
+        if !work.plan.watch.is_zero() && !is_watched {
+            if !wait(setup, work, step).await {
+                return Ok((Outcome::Interrupted, None));
+            }
+            let now = look(setup, work).await?;
+            let (taken, failed) = now.since(&before);
+            let watched = Entry::Watched {
+                at: work.queue.now(),
+                step,
+                taken,
+                failed,
+            };
+            work.record(&[watched]).await?;
+            if let Some(share) = work.plan.stop_at
+                && share.is_exceeded(failed, taken)
+            {
+                let text = format!(
+                    "{failed} of {taken} letters failed again or were refused, which is more than {share}"
+                );
+                return Ok((Outcome::Stopped, Some(text)));
+            }
+            before = now;
+        }
+        if last == PassEnd::Empty {
+            break;
+        }
+    }
+    Ok((Outcome::Done, None))
+}

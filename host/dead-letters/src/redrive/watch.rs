@@ -1,0 +1,113 @@
+//! Looks for letters that came back: they died again after they were moved.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::RedriveError;
+use super::fixed_set::read_options;
+use super::journal::{Entry, Journal};
+use super::ledger::{Counts, Ledger};
+use super::pace::Pace;
+use super::progress::Phase;
+use super::run::{Setup, routes};
+use super::target::Router;
+use super::work::{Parts, Set, Work};
+use crate::reader::read;
+
+/// What has failed up to now.
+pub(super) struct Failures {
+    taken: u64,
+    failed: u64,
+}
+
+impl Failures {
+    pub(super) fn of(work: &Work) -> Self {
+        work.ledger(|ledger| Self {
+            taken: ledger.taken(),
+            failed: ledger.failed_again() + ledger.refusals(),
+        })
+    }
+
+    /// How many letters were taken since then, and how many of them failed.
+    pub(super) fn since(&self, before: &Self) -> (u64, u64) {
+        (
+            self.taken.saturating_sub(before.taken),
+            self.failed.saturating_sub(before.failed),
+        )
+    }
+}
+
+/// Waits for letters that come back. Returns whether it was not stopped.
+pub(super) async fn wait(setup: &Setup, work: &Work, step: usize) -> bool {
+    let until = Instant::now() + work.plan.watch;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        let phase = Phase::Watching(step, left);
+        setup.progress.change(|it| it.phase = phase);
+        let pause = left.min(Duration::from_millis(500));
+        if setup.stop.run_until_cancelled(sleep(pause)).await.is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Looks for letters that came back, in the dead-letter queue and in the others that are watched.
+pub(super) async fn look(setup: &Setup, work: &Work) -> Result<Failures, RedriveError> {
+    setup.progress.change(|it| it.phase = Phase::Looking);
+    let mut queues = vec![Arc::clone(&work.queue)];
+    for url in &work.plan.watched {
+        queues.push(setup.connections.by_url(url).await);
+    }
+    for queue in queues {
+        let mut came_back = Vec::new();
+        let options = read_options(&work.plan, &queue.describe().await?);
+        read(queue, options, &setup.stop, |letter| {
+            if let Some(moved) = work.failed_again(&letter) {
+                came_back.push((letter.message.id, moved));
+            }
+        })
+        .await?;
+        let letters = work.unknown(came_back);
+        if !letters.is_empty() {
+            let at = work.queue.now();
+            work.record(&[Entry::CameBack { at, letters }]).await?;
+        }
+    }
+    Ok(Failures::of(work))
+}
+
+/// Looks for letters of an ended run that came back since, and notes them.
+pub async fn check(setup: Setup) -> Result<Counts, RedriveError> {
+    let _lock = setup.folder.lock()?;
+    let plan = setup.folder.plan()?;
+    let ledger = setup.folder.ledger()?;
+    let journal = Journal::open(&setup.folder.journal())?;
+    let description = setup.queue.describe().await?;
+    let set = match setup.folder.letters()? {
+        Some((members, others)) => Set::Letters { members, others },
+        None => Set::Before {
+            at: plan.started,
+            filters: Box::new(setup.filters.clone()),
+        },
+    };
+    let parts = Parts {
+        router: Router::new(
+            Arc::clone(&setup.connections),
+            description.arn.clone(),
+            routes(&plan),
+        ),
+        queue: Arc::clone(&setup.queue),
+        pace: Pace::new(None),
+        editor: None,
+        progress: Arc::clone(&setup.progress),
+        stop: setup.stop.clone(),
+        plan,
+        description,
+        set,
+    };
+    let work = Work::new(parts, journal, ledger);
+    look(&setup, &work).await?;
+    Ok(work.ledger(Ledger::counts))
+}

@@ -1,0 +1,241 @@
+//! What all steps of a run share: its queue, its set, its journal, and what is known of each letter.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use backstop::CancellationToken;
+use backstop::queue::{Description, Queue, VisibilityTimeout};
+use backstop_core::failure::Timestamp;
+
+use super::RedriveError;
+use super::journal::{Entry, Journal};
+use super::ledger::{Ledger, State};
+use super::pace::Pace;
+use super::plan::Plan;
+use super::progress::Progress;
+use super::target::Router;
+use crate::filter::Filters;
+use crate::letter::Letter;
+
+/// What an editor has done with a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edited {
+    /// It is sent as it was.
+    Unchanged,
+    /// It is sent with this body.
+    Changed(String),
+    /// The letter stays in the dead-letter queue, for this reason.
+    Skipped(String),
+    /// The run stops.
+    Stop,
+}
+
+/// Lets a person change the body of each letter before it is sent.
+#[async_trait]
+pub trait Editor: std::fmt::Debug + Send + Sync {
+    /// Shows a letter, and the text that would be sent for it. The letter is held meanwhile.
+    async fn edit(&self, letter: &Letter, text: &str) -> Result<Edited, RedriveError>;
+}
+
+/// The set of a run.
+#[derive(Debug)]
+pub(super) enum Set {
+    /// The letters with these ids. The others were there, too, and are not chosen.
+    Letters {
+        members: HashSet<String>,
+        others: HashSet<String>,
+    },
+    /// The letters that were in a FIFO queue at this time. Only the first ones of each group can be seen before these are deleted.
+    Before {
+        at: Timestamp,
+        filters: Box<Filters>,
+    },
+}
+
+/// What to do with a letter that was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// It belongs to the set.
+    Move,
+    /// It was sent already.
+    Delete,
+    /// It is not chosen, or was refused.
+    Leave,
+    /// It arrived after the start.
+    Later,
+    /// It has failed again: the id of the letter that was moved.
+    CameBack(String),
+}
+
+/// What all steps of a run share.
+pub(super) struct Work {
+    pub(super) plan: Plan,
+    pub(super) queue: Arc<dyn Queue>,
+    pub(super) description: Description,
+    pub(super) router: Router,
+    pub(super) set: Set,
+    pub(super) pace: Pace,
+    pub(super) editor: Option<Arc<dyn Editor>>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) stop: CancellationToken,
+    journal: Journal,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    ledger: Ledger,
+    later: HashSet<String>,
+}
+
+/// What a run was given.
+pub(super) struct Parts {
+    pub(super) plan: Plan,
+    pub(super) queue: Arc<dyn Queue>,
+    pub(super) description: Description,
+    pub(super) router: Router,
+    pub(super) set: Set,
+    pub(super) pace: Pace,
+    pub(super) editor: Option<Arc<dyn Editor>>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) stop: CancellationToken,
+}
+
+impl Work {
+    pub(super) fn new(parts: Parts, journal: Journal, ledger: Ledger) -> Self {
+        let Parts {
+            plan,
+            queue,
+            description,
+            router,
+            set,
+            pace,
+            editor,
+            progress,
+            stop,
+        } = parts;
+        Self {
+            plan,
+            queue,
+            description,
+            router,
+            set,
+            pace,
+            editor,
+            progress,
+            stop,
+            journal,
+            known: Mutex::new(Known {
+                ledger,
+                later: HashSet::new(),
+            }),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long received letters stay invisible.
+    pub(super) fn visibility(&self) -> VisibilityTimeout {
+        VisibilityTimeout::from_seconds(self.plan.visibility)
+    }
+
+    /// Looks something up in the ledger.
+    pub(super) fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
+        look(&self.known().ledger)
+    }
+
+    /// How many letters arrived after the start, as far as they were seen.
+    pub(super) fn later(&self) -> u64 {
+        u64::try_from(self.known().later.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Writes entries to the journal and adds them to the ledger. They are on the disk when this returns.
+    pub(super) async fn record(&self, entries: &[Entry]) -> Result<(), RedriveError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.journal.add(entries).await?;
+        let counts = {
+            let mut known = self.known();
+            entries.iter().for_each(|entry| known.ledger.add(entry));
+            known.ledger.counts()
+        };
+        self.progress.change(|snapshot| snapshot.counts = counts);
+        Ok(())
+    }
+
+    /// How many letters of the set are neither moved nor refused; `None` if nobody knows.
+    pub(super) fn left(&self) -> Option<u64> {
+        match &self.set {
+            Set::Letters { members, .. } => {
+                let members = u64::try_from(members.len()).unwrap_or(u64::MAX);
+                Some(members.saturating_sub(self.known().ledger.settled()))
+            }
+            Set::Before { .. } => None,
+        }
+    }
+
+    /// Decides about a letter that was received.
+    pub(super) fn judge(&self, letter: &Letter) -> Judgement {
+        let id = &letter.message.id;
+        let mut known = self.known();
+        match known.ledger.letters.get(id) {
+            Some(State::Sent | State::Moved) => return Judgement::Delete,
+            Some(State::Refused(_)) => return Judgement::Leave,
+            Some(State::Sending) => return Judgement::Move,
+            None => {}
+        }
+        let (is_member, was_there) = match &self.set {
+            Set::Letters { members, others } => (members.contains(id), others.contains(id)),
+            Set::Before { at, filters } => {
+                let was_there = letter.message.sent <= *at;
+                (was_there && filters.matches(letter), was_there)
+            }
+        };
+        let moved = known.ledger.moved_before(letter).map(str::to_owned);
+        // Several letters of a queue may have died of one message: those that were there are none that came back.
+        match moved {
+            Some(moved) if !was_there && !is_member => return Judgement::CameBack(moved),
+            Some(_) | None => {}
+        }
+        if is_member {
+            return Judgement::Move;
+        }
+        if was_there {
+            return Judgement::Leave;
+        }
+        known.later.insert(id.clone());
+        Judgement::Later
+    }
+
+    /// Whether a letter of another dead-letter queue, or of this one after a step, has failed again: the id of the letter that was moved.
+    pub(super) fn failed_again(&self, letter: &Letter) -> Option<String> {
+        let id = &letter.message.id;
+        let known = self.known();
+        if is_listed(&self.set, id) || known.ledger.letters.contains_key(id) {
+            return None;
+        }
+        // Clocks differ by a few seconds.
+        let is_new = letter.message.sent.0.saturating_add(10_000) >= self.plan.started.0;
+        let moved = known.ledger.moved_before(letter).filter(|_| is_new);
+        moved.map(str::to_owned)
+    }
+
+    /// The new ones of these letters that came back.
+    pub(super) fn unknown(&self, came_back: Vec<(String, String)>) -> Vec<(String, String)> {
+        let known = self.known();
+        let is_new = |(new, _): &(String, String)| !known.ledger.came_back.contains_key(new);
+        came_back.into_iter().filter(is_new).collect()
+    }
+}
+
+/// Whether a letter was in the queue when the set was fixed, by its id.
+fn is_listed(set: &Set, id: &str) -> bool {
+    match set {
+        Set::Letters { members, others } => members.contains(id) || others.contains(id),
+        Set::Before { .. } => false,
+    }
+}
