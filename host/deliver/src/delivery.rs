@@ -13,6 +13,13 @@ use crate::outcome::{Report, Status};
 use crate::target::Target;
 
 /// What happens to the rest of a group when one of its entries is not delivered.
+///
+/// ```
+/// use backstop_deliver::AfterFailure;
+///
+/// // Order matters more than speed, unless a program says otherwise.
+/// assert_eq!(AfterFailure::default(), AfterFailure::StopGroup);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AfterFailure {
     /// The rest is not sent, and ends as [`HeldBack`](crate::Undelivered::HeldBack). When the undelivered entries are delivered again later, the order is still right. Each such group costs 16 bytes of memory until the delivery ends.

@@ -3,6 +3,16 @@
 use backstop_core::failure::Error;
 
 /// What became of one entry. Each entry that was taken from the input has exactly one outcome.
+///
+/// ```
+/// use backstop_deliver::{Outcome, Status};
+///
+/// // The first request had no answer, the second delivered it.
+/// let status = Status::Delivered("id 9");
+/// let outcome = Outcome { entry: "order 7", index: 6, attempts: 2, unknown: 1, status };
+/// assert!(outcome.is_possibly_twice());
+/// assert_eq!(outcome.undelivered(), None);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome<E, R> {
     /// The entry.
@@ -33,6 +43,19 @@ impl<E, R> Outcome<E, R> {
 }
 
 /// Whether an entry was delivered.
+///
+/// ```
+/// use backstop_deliver::Status;
+///
+/// fn shown<R: std::fmt::Debug>(status: &Status<R>) -> String {
+///     match status {
+///         Status::Delivered(receipt) => format!("delivered: {receipt:?}"),
+///         Status::Superseded => "a later entry has its place".to_owned(),
+///         Status::Undelivered(why) => format!("{}: {why}", why.as_str()),
+///     }
+/// }
+/// assert_eq!(shown(&Status::Delivered(9)), "delivered: 9");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status<R> {
     /// The service has it, and answered this.
@@ -44,6 +67,15 @@ pub enum Status<R> {
 }
 
 /// Why an entry was not delivered.
+///
+/// ```
+/// use backstop_deliver::Undelivered;
+///
+/// let why = Undelivered::TooLarge { bytes: 300, most: 256 };
+/// assert_eq!(why.to_string(), "it has 300 bytes, and the limit is 256");
+/// // The same delivery would fail again.
+/// assert!(why.is_entry_fault());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undelivered {
     /// It is larger than the service accepts.
@@ -99,6 +131,13 @@ impl Undelivered {
 }
 
 /// What a delivery has done so far.
+///
+/// ```
+/// use backstop_deliver::Counts;
+///
+/// let counts = Counts { entries: 10, delivered: 7, undelivered: 1, ..Counts::default() };
+/// assert_eq!(counts.pending(), 2);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Entries taken from the input.
@@ -127,6 +166,15 @@ impl Counts {
 }
 
 /// The result of a whole delivery.
+///
+/// ```
+/// use backstop_deliver::Report;
+///
+/// fn lines<E: std::fmt::Display, R>(report: Report<E, R>) -> Vec<String> {
+///     let entries = report.undelivered.into_iter().map(|outcome| outcome.entry.to_string());
+///     entries.collect()
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report<E, R> {
     /// How many entries, requests and retries there were.

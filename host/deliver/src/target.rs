@@ -6,6 +6,13 @@ use std::sync::Arc;
 use backstop_core::failure::Error;
 
 /// What one request to a target may contain.
+///
+/// ```
+/// use backstop_deliver::Limits;
+///
+/// // A service that accepts 100 entries and 1 MiB in one request.
+/// let limits = Limits { entries: 100, bytes: 1 << 20, entry_bytes: 1 << 20 };
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The most entries of one request.
@@ -17,6 +24,12 @@ pub struct Limits {
 }
 
 /// What happens to an entry whose [group](Target::group) has another entry that is not yet settled.
+///
+/// ```
+/// use backstop_deliver::Duplicates;
+///
+/// assert_eq!(Duplicates::default(), Duplicates::Separate);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Duplicates {
     /// Both are sent, the second one after the first is settled.
@@ -29,6 +42,12 @@ pub enum Duplicates {
 }
 
 /// What must stay in order: a message group of a FIFO queue, or the key of an item. Two groups are the same if their bytes are.
+///
+/// ```
+/// use backstop_deliver::Group;
+///
+/// assert_eq!(Group::new("customer 3"), Group::new(b"customer 3"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Group(Arc<[u8]>);
 
@@ -46,6 +65,22 @@ impl fmt::Debug for Group {
 }
 
 /// What became of one entry of a request that was carried out.
+///
+/// ```
+/// use backstop_deliver::EntryResult;
+/// use backstop_core::failure::Error;
+///
+/// /// What a service says about one entry.
+/// fn result(status: u16, id: u64) -> EntryResult<u64> {
+///     let error = || Error { status: Some(status), ..Error::new(format!("HTTP {status}"), "") };
+///     match status {
+///         200 => EntryResult::Delivered(id),
+///         400..=428 => EntryResult::Rejected(error()),
+///         _ => EntryResult::Failed(error()),
+///     }
+/// }
+/// assert_eq!(result(200, 7), EntryResult::Delivered(7));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryResult<R> {
     /// The service has the entry.
@@ -59,6 +94,24 @@ pub enum EntryResult<R> {
 }
 
 /// A request failed as a whole.
+///
+/// ```
+/// use backstop_core::failure::Error;
+/// use backstop_deliver::RequestError;
+///
+/// /// What the status of a whole request means.
+/// fn error(status: u16) -> RequestError {
+///     let error = Error { status: Some(status), ..Error::new(format!("HTTP {status}"), "") };
+///     match status {
+///         401 | 403 => RequestError::Fatal(error),
+///         429 => RequestError::Failed(error),
+///         400..=499 => RequestError::Rejected(error),
+///         // The service may have carried it out.
+///         _ => RequestError::Unknown(error),
+///     }
+/// }
+/// assert!(matches!(error(503), RequestError::Unknown(_)));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// The request was refused, perhaps because of one entry or because of its size. Its two halves are sent instead, until the entry is found.

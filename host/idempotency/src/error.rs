@@ -8,6 +8,12 @@ use crate::key::KeyError;
 use crate::store::StoreError;
 
 /// How a lease ended before the work did.
+///
+/// ```
+/// use backstop_idempotency::LeaseEnd;
+///
+/// assert_eq!(LeaseEnd::NotRenewed.to_string(), "it was not renewed in time");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEnd {
     /// The call's deadline came.
@@ -29,6 +35,19 @@ impl std::fmt::Display for LeaseEnd {
 }
 
 /// Why a call has no result.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use backstop_core::failure::{Error, Milliseconds};
+/// use backstop_idempotency::OnceError;
+///
+/// let elsewhere: OnceError<Error> = OnceError::InProgress { left: Duration::from_secs(5) };
+/// // What a policy sees.
+/// let failure = elsewhere.to_failure(Clone::clone);
+/// assert_eq!(failure.code, "InProgress");
+/// assert_eq!(failure.retry_after, Some(Milliseconds(5_000)));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum OnceError<E> {
     /// The work failed with this error. Its record is deleted, so that it can be done again.

@@ -49,6 +49,13 @@ enum Kind {
 }
 
 /// Why text is no path.
+///
+/// ```
+/// use backstop_idempotency::{Path, PathError};
+///
+/// let error = "order..id".parse::<Path>().unwrap_err();
+/// assert!(matches!(error, PathError::JmesPath(..) | PathError::NotAPointer(_)));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// A JSON pointer begins with `/`, and this program was built without JMESPath.

@@ -21,6 +21,12 @@ pub(crate) enum Json {
 }
 
 /// Why text is no event.
+///
+/// ```
+/// use backstop_idempotency::{Event, JsonError};
+///
+/// assert!(matches!(Event::parse("no JSON"), Err(JsonError::Syntax(_))));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
     /// It is not JSON, or a string in it is not Unicode.

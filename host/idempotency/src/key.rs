@@ -7,6 +7,16 @@ use crate::json::{Json, JsonError};
 use crate::settings::{OnMissingKey, Settings};
 
 /// The key of a record, and the hash of the payload that a repeat must have.
+///
+/// ```
+/// use backstop_idempotency::{Event, Idempotency, MemoryStore};
+///
+/// let idempotency = Idempotency::builder(MemoryStore::default(), "orders").key("/id").build()?;
+/// let key = idempotency.key_of(&Event::parse(r#"{"id": 7}"#)?)?;
+/// // To look a record up in the table.
+/// assert_eq!(key.unwrap().as_str(), "orders#8f14e45fceea167a5a36dedd4bea2543");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     id: String,
@@ -14,6 +24,15 @@ pub struct Key {
 }
 
 /// Why an event has no key.
+///
+/// ```
+/// use backstop_idempotency::{Event, Idempotency, KeyError, MemoryStore};
+///
+/// let idempotency = Idempotency::builder(MemoryStore::default(), "orders").key("/id").build()?;
+/// let missing = idempotency.key_of(&Event::parse("{}")?);
+/// assert!(matches!(missing, Err(KeyError::Missing)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// There is nothing where the key should be.

@@ -6,6 +6,16 @@ use std::sync::Arc;
 /// What a call found, or how it ended otherwise than with the end of its work. For metrics.
 ///
 /// A call for work that needs no key is none of these.
+///
+/// ```
+/// use backstop_idempotency::Observed;
+///
+/// /// Whether the work of this call ran.
+/// fn ran(observed: Observed) -> bool {
+///     matches!(observed, Observed::Fresh | Observed::TakenOver)
+/// }
+/// assert!(!ran(Observed::Repeated));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Observed {

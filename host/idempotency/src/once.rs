@@ -17,6 +17,16 @@ use crate::settle::{complete, release, within};
 use crate::store::{Claim, Claimed, Record, Status, StoreError};
 
 /// The result of work that is done.
+///
+/// ```
+/// use backstop_idempotency::Completed;
+///
+/// fn log(done: &Completed<u64>) {
+///     if !done.recorded {
+///         eprintln!("{} may be charged again: the table does not know of it", done.result);
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completed<T> {
     /// What the work returned, now or the first time.

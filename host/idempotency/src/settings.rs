@@ -26,6 +26,15 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// What happens to work that may or may not have been done: its owner crashed, or was cut off from the store until its lease was over.
+///
+/// ```
+/// use backstop_idempotency::{Idempotency, MemoryStore, OnUnknown};
+///
+/// let payments = Idempotency::builder(MemoryStore::default(), "payments")
+///     .on_unknown(OnUnknown::DeadLetter)
+///     .build()?;
+/// # Ok::<(), backstop_idempotency::BuildError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnUnknown {
     /// It is done again, as in Powertools. For work that may rather happen twice than never.
@@ -36,6 +45,17 @@ pub enum OnUnknown {
 }
 
 /// What happens to an event without a key.
+///
+/// ```
+/// use backstop_idempotency::{Event, Idempotency, MemoryStore, OnMissingKey};
+///
+/// let orders = Idempotency::builder(MemoryStore::default(), "orders")
+///     .key("/id")
+///     .on_missing_key(OnMissingKey::NotIdempotent)
+///     .build()?;
+/// assert_eq!(orders.key_of(&Event::parse("{}")?)?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMissingKey {
     /// It is refused with [`KeyError::Missing`].
@@ -46,6 +66,15 @@ pub enum OnMissingKey {
 }
 
 /// Why settings are invalid.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use backstop_idempotency::{BuildError, Idempotency, MemoryStore};
+///
+/// let orders = Idempotency::builder(MemoryStore::default(), "orders").lease(Duration::from_millis(5));
+/// assert!(matches!(orders.build(), Err(BuildError::ShortLease(_))));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// Keys of different work need different prefixes.
@@ -178,6 +207,20 @@ impl Idempotency {
 }
 
 /// Builds an [`Idempotency`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use backstop_idempotency::{Idempotency, MemoryStore};
+///
+/// let orders = Idempotency::builder(MemoryStore::default(), "orders")
+///     .key("/order/id")
+///     .validate("/order/total")
+///     .lease(Duration::from_secs(20))
+///     .expires_after(Duration::from_secs(14 * 24 * 60 * 60))
+///     .build()?;
+/// # Ok::<(), backstop_idempotency::BuildError>(())
+/// ```
 #[derive(Debug)]
 pub struct IdempotencyBuilder {
     settings: Settings,

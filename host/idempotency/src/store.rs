@@ -18,6 +18,23 @@ pub enum Status {
 }
 
 /// A record as the store holds it.
+///
+/// ```
+/// use backstop_idempotency::store::{Record, Status};
+/// use backstop_idempotency::{Idempotency, MemoryStore};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Arc::new(MemoryStore::default());
+/// let orders = Idempotency::builder(Arc::clone(&store), "orders").build()?;
+/// orders.once(&7, || async { Ok::<_, std::io::Error>("shipped".to_owned()) }).await?;
+/// let key = orders.key_for(&7)?.unwrap();
+/// let record: Record = store.get(key.as_str()).unwrap();
+/// assert_eq!((record.status, record.result.as_deref()), (Status::Completed, Some("\"shipped\"")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Whether the work is done.

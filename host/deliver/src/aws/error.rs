@@ -12,6 +12,18 @@ use backstop_core::text::chain;
 use crate::target::{EntryResult, RequestError};
 
 /// A target can't be opened: it does not exist, the permission is missing, or there was no response.
+///
+/// ```no_run
+/// use backstop_deliver::sqs::Queue;
+///
+/// # async fn open(config: &aws_config::SdkConfig, url: &str) -> Option<Queue> {
+/// match Queue::open(config, url).await {
+///     Ok(queue) => Some(queue),
+///     Err(error) if error.retryable => None,
+///     Err(error) => panic!("{error}"),
+/// }
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("can't open {target}: {operation} failed: {error}")]
 pub struct OpenError {

@@ -78,6 +78,16 @@ pub fn delete(key: impl IntoIterator<Item = (String, AttributeValue)>) -> WriteR
 /// A table in DynamoDB that puts and deletes are delivered to.
 ///
 /// DynamoDB refuses a request with the same key twice. Two entries have the same key if partition key and sort key are equal by type and value: the numbers `1` and `1.0` are one key, the text `1` is another.
+///
+/// ```no_run
+/// use backstop_deliver::dynamodb::Table;
+/// use backstop_deliver::{Delivery, Duplicates};
+///
+/// # async fn open(config: &aws_config::SdkConfig) -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = Table::open(config, "orders").await?.duplicates(Duplicates::LastWins);
+/// let delivery = Delivery::new(orders);
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Table {
     client: Client,

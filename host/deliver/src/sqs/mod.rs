@@ -75,6 +75,14 @@ pub struct Queue {
 }
 
 /// What the service says about a delivered message.
+///
+/// ```
+/// use backstop_deliver::sqs::Receipt;
+///
+/// fn log(receipt: &Receipt) {
+///     println!("delivered as {}", receipt.message_id);
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
     /// The message's id.

@@ -7,6 +7,20 @@ use aws_sdk_dynamodb::types::{KeyType, TableStatus, TimeToLiveStatus};
 use super::DynamoStore;
 
 /// What is wrong with a table.
+///
+/// ```no_run
+/// use backstop_idempotency::{DynamoStore, TableError};
+///
+/// # async fn check(store: &DynamoStore) -> Result<(), TableError> {
+/// match store.check().await {
+///     Ok(Some(false)) => println!("expired records stay: enable the table's time to live"),
+///     Ok(_) => {}
+///     // Reading and writing may be allowed although the description is not.
+///     Err(TableError::NotDescribed { why, .. }) => println!("not checked: {why}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// It does not exist.

@@ -12,6 +12,19 @@ use sha2::Sha256;
 use crate::json::Json;
 
 /// Whose records the table holds. Powertools for Python and for TypeScript cannot read each other's.
+///
+/// ```
+/// use backstop_idempotency::{Format, Idempotency, MemoryStore};
+///
+/// // The same key in a table of Powertools for Python and in one of TypeScript.
+/// let key = |format| -> Result<String, Box<dyn std::error::Error>> {
+///     let idempotency = Idempotency::builder(MemoryStore::new(format), "orders").build()?;
+///     Ok(idempotency.key_for(&7)?.unwrap().as_str().to_owned())
+/// };
+/// assert_eq!(key(Format::Python)?, "orders#8f14e45fceea167a5a36dedd4bea2543");
+/// assert_eq!(key(Format::TypeScript)?, "orders#jxTkX87qFnpaNt7dS+olQw==");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// Powertools for AWS Lambda (Python): hexadecimal hashes of Python's JSON, results as JSON text.
@@ -47,6 +60,15 @@ impl Format {
 }
 
 /// The hash in a record's key. Powertools uses MD5 unless it is configured otherwise.
+///
+/// ```
+/// use backstop_idempotency::{HashFunction, Idempotency, MemoryStore};
+///
+/// let idempotency = Idempotency::builder(MemoryStore::default(), "orders")
+///     .hash(HashFunction::Sha256)
+///     .build()?;
+/// # Ok::<(), backstop_idempotency::BuildError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HashFunction {
     /// MD5: for names that nobody has a reason to forge.
