@@ -17,6 +17,9 @@ use crate::failure::{Error, Milliseconds, Timestamp};
 /// The most groups, attempts and policies that a report lists. The rest is counted.
 const LISTED: usize = 200;
 
+/// The most ids that are named of a group.
+const SAMPLES: usize = 3;
+
 /// The most bars of a histogram.
 const BARS: i64 = 24;
 
@@ -74,6 +77,8 @@ pub struct Group {
     pub next: Timestamp,
     /// When the last of them is due.
     pub last: Timestamp,
+    /// The ids of some of them, for `backstop why`: those that are due first.
+    pub samples: Vec<String>,
 }
 
 /// How many messages have a value.
@@ -177,6 +182,7 @@ impl Waiting {
             count: sum.count,
             next: time(sum.next),
             last: time(sum.last),
+            samples: sum.samples,
         });
         QueueReport {
             queue: self.name.clone(),
@@ -236,11 +242,12 @@ impl Waiting {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Sum {
     count: u64,
     next: i64,
     last: i64,
+    samples: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -264,9 +271,13 @@ impl<'a> Tally<'a> {
             count: 0,
             next: slot.due,
             last: slot.due,
+            samples: Vec::new(),
         };
         let listed = entry(&mut self.groups, group, of_group).map(|sum| {
             sum.count += 1;
+            if sum.samples.len() < SAMPLES {
+                sum.samples.push(super::wake::id(slot));
+            }
             sum.next = sum.next.min(slot.due);
             sum.last = sum.last.max(slot.due);
         });
@@ -315,6 +326,17 @@ fn histogram(dues: &[i64], now: i64, from: Timestamp) -> Due {
         from,
         step: Milliseconds(u32::try_from(step).unwrap_or(u32::MAX)),
         counts,
+    }
+}
+
+impl Group {
+    /// Adds the messages of another host.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.next = self.next.min(other.next);
+        self.last = self.last.max(other.last);
+        self.samples.extend(other.samples.iter().cloned());
+        self.samples.truncate(SAMPLES);
     }
 }
 

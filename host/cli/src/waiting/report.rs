@@ -57,15 +57,11 @@ fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
         sum.wakes = sum.wakes.max(report.wakes);
         sum.in_flight = sum.in_flight.max(report.in_flight);
         for group in &report.groups {
-            let first = || Group {
-                count: 0,
-                ..group.clone()
-            };
             let key = (group.code.as_str(), group.class.as_str());
-            let all = groups.entry(key).or_insert_with(first);
-            all.count += group.count;
-            all.next = all.next.min(group.next);
-            all.last = all.last.max(group.last);
+            groups
+                .entry(key)
+                .and_modify(|all| all.add(group))
+                .or_insert_with(|| group.clone());
         }
         for Count { value, count } in &report.attempts {
             *attempts.entry(*value).or_default() += count;
@@ -144,8 +140,10 @@ fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp)
 }
 
 fn print_groups(sum: &QueueReport, now: Timestamp) {
-    let headers = ["waiting", "next due", "last due", "class", "code"];
-    let mut table = with_headers(&headers.map(str::to_owned), 2);
+    let headers = [
+        "waiting", "next due", "last due", "class", "code", "such as",
+    ];
+    let mut table = with_headers(&headers.map(str::to_owned), 3);
     for group in sum.groups.iter().take(GROUPS) {
         table.add_row([
             HumanCount(group.count).to_string(),
@@ -153,6 +151,10 @@ fn print_groups(sum: &QueueReport, now: Timestamp) {
             later(group.last, now),
             one_line(&group.class),
             code(&group.code),
+            group
+                .samples
+                .first()
+                .map_or_else(String::new, |id| one_line(id)),
         ]);
     }
     for line in table.lines() {
@@ -255,6 +257,7 @@ mod tests {
                 count: waiting,
                 next: Timestamp(waiting),
                 last: Timestamp(100),
+                samples: vec![format!("m-{waiting}")],
             }],
             attempts: vec![Count {
                 value: 1,
@@ -276,6 +279,7 @@ mod tests {
         assert_eq!((sum.waiting, sum.in_flight), (8, Some(5)));
         assert_eq!((sum.groups.len(), sum.groups[0].count), (1, 8));
         assert_eq!(sum.groups[0].next, Timestamp(3));
+        assert_eq!(sum.groups[0].samples, ["m-3", "m-5"]);
         assert_eq!(sum.attempts, [Count { value: 1, count: 8 }]);
         assert_eq!(sum.due.counts, [5, 0, 3]);
     }
