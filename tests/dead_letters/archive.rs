@@ -345,7 +345,7 @@ async fn requests_that_fail_are_sent_again_and_what_is_not_deleted_is_said() {
     let (code, said) = failed(&output.unwrap());
     assert_eq!(code, 5, "{said}");
     assert!(
-        said.contains("25 letters are archived but still in their queue"),
+        said.contains("25 letters archived but still in the queue"),
         "{said}"
     );
     world.queues = direct.clone();
@@ -445,17 +445,80 @@ async fn letters_that_a_queue_refuses_are_named_and_the_others_restored() {
     let said = text(&output.stdout);
     let (code, errors) = failed(&output);
     assert_eq!(code, 5, "{errors}");
-    assert!(said.contains("1 letters are put back"), "{said}");
-    assert!(errors.contains("1 letters were refused"), "{errors}");
+    assert!(said.contains("1 letter put back"), "{said}");
+    assert!(errors.contains("1 letter refused"), "{errors}");
     let back: Vec<_> = world.queues.take_left().await.into_keys().collect();
     assert_eq!(back, ["small"]);
     // The refused one is put back when the same command is run with a queue that takes it.
-    let arn = world.queues.arn().await;
     let restored = world.restore(&["a.jsonl"]).await;
     assert_eq!(
         (&restored["restored"], &restored["restored-before"]),
         (&json!(1), &json!(1))
     );
     assert_eq!(world.visible().await, 1);
-    drop(arn);
+}
+
+#[tokio::test]
+async fn a_restore_that_is_killed_goes_on_and_loses_nothing() {
+    let world = World::standard(&fauxqs().endpoint).await;
+    let all: BTreeSet<String> = (0..1_500).map(|number| number.to_string()).collect();
+    let line = |body: &String| {
+        let letter = json!({"version": 1, "id": format!("id-{body}"), "queue": "q", "archived": 1, "sent": 1, "body": body});
+        format!("{letter}\n")
+    };
+    let lines: String = all.iter().map(line).collect();
+    std::fs::write(world.path("a.jsonl"), lines).unwrap();
+    let endpoint = ["--endpoint-url", &world.queues.endpoint];
+    let arguments = [
+        "dlq",
+        "restore",
+        "a.jsonl",
+        "--json",
+        "--to",
+        &world.queues.dead_letters,
+    ];
+    let arguments = [&arguments[..], &endpoint].concat();
+    let mut killed = 0;
+    for milliseconds in [40, 80, 120, 200] {
+        let mut child = world.plain(&arguments).spawn().unwrap();
+        sleep(Duration::from_millis(milliseconds)).await;
+        killed += usize::from(child.try_wait().unwrap().is_none());
+        let _ = child.kill().await;
+    }
+    let output = world.plain(&arguments).output().await.unwrap();
+    succeeded(&output);
+    let held = world.queues.dead().await;
+    let back: BTreeSet<_> = world.queues.take_dead().await.into_keys().collect();
+    assert_eq!(back, all);
+    // Twice are at most the requests in flight at each kill: eight of ten letters.
+    assert!(held <= 1_500 + killed * 80, "{held}");
+}
+
+#[tokio::test]
+async fn a_queue_that_is_not_there_is_said() {
+    let mut world = World::standard(&ministack().endpoint).await;
+    world.queues.dead_letters += "-no-more";
+    for (name, flags) in [
+        ("list", &[][..]),
+        ("show", &["id"]),
+        ("triage", &["--policy", "linear"]),
+        ("archive", &["--to", "a.jsonl", "--all"]),
+    ] {
+        let output = world.command(name, flags).output().await.unwrap();
+        let (code, said) = failed(&output);
+        assert!(
+            code == 5 && said.contains("NonExistentQueue"),
+            "{code}: {said}"
+        );
+    }
+    let local = world
+        .plain(&["dlq", "list", "local:dead"])
+        .output()
+        .await
+        .unwrap();
+    let (code, said) = failed(&local);
+    assert!(
+        code == 2 && said.contains("in the memory of its host"),
+        "{said}"
+    );
 }

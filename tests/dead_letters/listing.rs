@@ -8,8 +8,11 @@
 
 use std::time::Duration;
 
+use aws_sdk_sqs::types::QueueAttributeName;
 use backstop_tests::backstop::{serve, text};
 use backstop_tests::emulator::{MOTO, fauxqs, ministack, moto};
+use backstop_tests::eventually;
+use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function, invoke, send_failures};
 use backstop_tests::worker::{Worker, numbered};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -446,4 +449,43 @@ async fn a_consumer_that_works_while_others_list_handles_every_letter() {
     handled.sort();
     handled.dedup();
     assert_eq!(handled.len(), 300);
+}
+
+#[tokio::test]
+async fn the_record_of_a_real_function_says_why_it_failed() {
+    let endpoint = &ministack().endpoint;
+    let world = World::standard(endpoint).await;
+    let name = format!("dies-{}", std::process::id());
+    let function = Function::python(FAILS_WHEN_TOLD)
+        .make(endpoint, &name)
+        .await;
+    let client = &world.queues.client;
+    let described = client
+        .get_queue_attributes()
+        .queue_url(&world.queues.dead_letters)
+        .attribute_names(QueueAttributeName::QueueArn)
+        .send()
+        .await
+        .unwrap();
+    let arn = described.attributes.unwrap()[&QueueAttributeName::QueueArn].clone();
+    send_failures(endpoint, &name, &arn).await;
+    invoke(endpoint, &name, &json!({"fail": true, "order": 7})).await;
+    eventually("its record is there", || async {
+        world.queues.dead().await == 1
+    })
+    .await;
+    let letter = world
+        .json("list", &["--letters", "--origin", "lambda-destination"])
+        .await;
+    assert_eq!(letter["error"]["code"], "OutOfStock");
+    assert_eq!(letter["error"]["message"], "none left");
+    let source = letter["source"]["function"].as_str().unwrap();
+    assert!(source.starts_with(&function), "{source}");
+    let shown = world
+        .run(
+            "list",
+            &["--where", "/requestPayload/order=7", "--by", "source"],
+        )
+        .await;
+    assert!(shown.contains(&function), "{shown}");
 }

@@ -59,6 +59,9 @@ pub(crate) enum CommandError {
     /// No running host was found, or none serves the queue.
     #[error("{0}")]
     NoHost(String),
+    /// A queue or an archive of dead letters can't be used, or not all of it was done.
+    #[error("{0}")]
+    DeadLetters(String),
     /// The command could not do its work, and no other variant says why.
     #[error("{0}")]
     Failed(String),

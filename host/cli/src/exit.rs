@@ -77,6 +77,7 @@ impl From<&CommandError> for Exit {
             CommandError::Admin(ClientError::Url { .. }) => Self::Usage,
             CommandError::Start(error) => of_start(error),
             CommandError::NoHost(_)
+            | CommandError::DeadLetters(_)
             | CommandError::Admin(_)
             | CommandError::Target(_)
             | CommandError::DeliveryRefused { .. } => Self::Queue,

@@ -12,11 +12,12 @@ use backstop_dead_letters::{
 };
 use backstop_versions::BucketError;
 use clap::{ArgGroup, Parser};
+use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::filters::FilterArgs;
 use super::queue::QueueArgs;
-use super::reading::{self, Progress, ReadingArgs, STOPPING};
+use super::reading::{self, Progress, ReadingArgs, STOPPING, letters};
 use super::s3::Prefix;
 use super::shown::print_json;
 use crate::error::{CommandError, Context, Result};
@@ -129,21 +130,21 @@ pub(super) async fn run(args: Args) -> Result<()> {
         .find(|(_, archived, _)| archived.not_deleted > 0);
     match left {
         None => Ok(()),
-        Some((_, archived, _)) => Err(CommandError::NoHost(format!(
-            "{} letters are archived but still in their queue, because they could not be deleted: {}",
-            results.iter().map(|it| it.1.not_deleted).sum::<usize>(),
+        Some((_, archived, _)) => Err(CommandError::DeadLetters(format!(
+            "{} archived but still in the queue, because deleting failed: {}",
+            letters(results.iter().map(|it| it.1.not_deleted).sum()),
             one_line(archived.why.as_deref().unwrap_or_default())
         ))),
     }
 }
 
 fn print(args: &Args, archived: &Archived) {
-    let to = one_line(&args.to);
+    let (to, number) = (one_line(&args.to), letters(archived.archived));
     match args.dry_run {
-        true => println!("{} letters would be archived in {to}", archived.archived),
+        true => println!("{number} would be archived in {to}"),
         false => println!(
-            "{} letters ({} bytes) are archived in {to} and deleted from the queue",
-            archived.archived, archived.bytes
+            "{number} ({}) archived in {to} and deleted from the queue",
+            HumanBytes(archived.bytes)
         ),
     }
 }
@@ -217,7 +218,7 @@ async fn one(
         Ok(archived) => Ok((archived, seen)),
         Err(ArchivingError::Read(error)) => Err(error.into()),
         Err(error @ ArchivingError::Store(_)) => {
-            Err(CommandError::NoHost(chain(&error))).with_context(|| one_line(&args.to))
+            Err(CommandError::DeadLetters(chain(&error))).with_context(|| one_line(&args.to))
         }
     }
 }

@@ -7,6 +7,7 @@ use backstop::internal::config::{Config, parse_endpoint};
 use backstop::queue::{Connections, Queue};
 use clap::Parser;
 
+use super::reading::unusable;
 use crate::error::{CommandError, Context, Result};
 
 /// Names dead-letter queues.
@@ -108,9 +109,9 @@ impl AccessArgs {
         // A host uses the queue of the redrive policy for every class without a queue of its own.
         if dead.default.is_none()
             && let Some(source) = &source
-            && let Some(redrive) = source.describe().await?.redrive
+            && let Some(redrive) = source.describe().await.map_err(|it| unusable(&it))?.redrive
         {
-            let queue = connections.by_arn(&redrive.dead_letter_arn).await?;
+            let queue = address(&connections, &redrive.dead_letter_arn).await?;
             if queues.iter().all(|known| known.url() != queue.url()) {
                 queues.push(queue);
             }
@@ -133,7 +134,7 @@ impl AccessArgs {
 /// The queue with this URL or ARN.
 pub(crate) async fn address(connections: &Connections, name: &str) -> Result<Arc<dyn Queue>> {
     if name.starts_with("arn:") {
-        return Ok(connections.by_arn(name).await?);
+        return connections.by_arn(name).await.map_err(|it| unusable(&it));
     }
     Ok(connections.by_url(name).await)
 }

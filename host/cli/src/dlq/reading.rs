@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::CancellationToken;
-use backstop::queue::{Queue, VisibilityTimeout};
+use backstop::queue::{Queue, QueueError, VisibilityTimeout};
 use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
 use backstop_files::values::{parse_number, parse_span};
 use clap::Parser;
@@ -68,9 +68,27 @@ impl ReadingArgs {
 impl From<ReadError> for CommandError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Queue(error) => Self::Queue(error),
-            ReadError::Redrive { .. } => Self::NoHost(error.to_string()),
+            ReadError::Queue(error) => unusable(&error),
+            ReadError::Redrive { .. } => Self::DeadLetters(error.to_string()),
         }
+    }
+}
+
+/// A request to a queue failed.
+pub(crate) fn unusable(error: &QueueError) -> CommandError {
+    CommandError::DeadLetters(error.to_string())
+}
+
+/// A number for people.
+pub(crate) fn count(number: usize) -> String {
+    HumanCount(u64::try_from(number).unwrap_or(u64::MAX)).to_string()
+}
+
+/// `1 letter`, `2,000 letters`.
+pub(crate) fn letters(number: usize) -> String {
+    match number {
+        1 => "1 letter".to_owned(),
+        _ => format!("{} letters", count(number)),
     }
 }
 
@@ -107,8 +125,7 @@ impl Drop for Progress {
 
 /// What was seen, for people: `240 letters seen of about 250`.
 pub(crate) fn summary(seen: &Seen) -> String {
-    let count = |count: usize| HumanCount(u64::try_from(count).unwrap_or(u64::MAX)).to_string();
-    let mut text = format!("{} letters seen", count(seen.letters));
+    let mut text = format!("{} seen", letters(seen.letters));
     if let Some(about) = seen.about {
         text.push_str(&format!(" of about {}", count(about)));
     }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::filters::FilterArgs;
 use super::queue::address;
-use super::reading::Progress;
+use super::reading::{Progress, letters, unusable};
 use super::s3::Prefix;
 use super::shown::print_json;
 use crate::error::{CommandError, Context, Result};
@@ -200,7 +200,7 @@ impl Run<'_> {
         if !self.targets.contains_key(queue) {
             let opened = address(&self.connections, queue).await;
             let opened = match opened {
-                Ok(opened) => Restoring::open(opened).await.map_err(CommandError::from),
+                Ok(opened) => Restoring::open(opened).await.map_err(|it| unusable(&it)),
                 Err(error) => Err(error),
             };
             let opened = opened.with_context(|| {
@@ -247,9 +247,9 @@ impl Run<'_> {
         let refused: Vec<_> = refused
             .map(|(id, why)| one_line(&format!("{id}: {why}")))
             .collect();
-        Err(CommandError::NoHost(format!(
-            "{} letters were refused and are in the archive only: {}",
-            counts.refused.len(),
+        Err(CommandError::DeadLetters(format!(
+            "{} refused, and in the archive only: {}",
+            letters(counts.refused.len()),
             refused.join("; ")
         )))
     }
@@ -271,19 +271,19 @@ fn as_json(args: &Args, counts: &Counts) -> Value {
 }
 
 fn print(args: &Args, counts: &Counts, journal: &Path) {
-    let verb = if args.dry_run { "would be" } else { "are" };
-    println!("{} letters {verb} put back", counts.restored);
+    let would = if args.dry_run { "would be " } else { "" };
+    println!("{} {would}put back", letters(counts.restored));
     if counts.before > 0 {
         println!(
-            "{} were put back before, as {} says: --again puts them back once more",
-            counts.before,
+            "{} put back before, as {} says: --again puts them back once more",
+            letters(counts.before),
             one_line(&journal.display().to_string())
         );
     }
     if counts.twice > 0 {
         println!(
-            "{} lines have letters that the archive has twice",
-            counts.twice
+            "{} in the archive more than once, and put back once",
+            letters(counts.twice)
         );
     }
 }
