@@ -3,5 +3,7 @@
 mod archive;
 mod listing;
 mod redrive;
+mod redrive_again;
+mod redrive_killed;
 mod triage;
 mod world;

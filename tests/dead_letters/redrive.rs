@@ -20,21 +20,21 @@ use serde_json::{Value, json};
 use crate::world::{Given, World, binary, failed, number, of_backstop, string, succeeded};
 
 /// `backstop dlq redrive` of the dead-letter queue, with a folder for its runs. Its exit code and its JSON.
-async fn redrive(world: &World, arguments: &[&str]) -> (i32, Value) {
+pub(crate) async fn redrive(world: &World, arguments: &[&str]) -> (i32, Value) {
     let output = command(world, arguments).output().await.unwrap();
     let (shown, errors) = (text(&output.stdout), text(&output.stderr));
     let result = serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{shown}\n{errors}"));
     (output.status.code().unwrap(), result)
 }
 
-fn command(world: &World, arguments: &[&str]) -> tokio::process::Command {
+pub(crate) fn command(world: &World, arguments: &[&str]) -> tokio::process::Command {
     let state = world.path("runs");
     let more = ["--json", "--state", state.to_str().unwrap()];
     world.command("redrive", &[&more[..], arguments].concat())
 }
 
 /// `backstop dlq runs` with these arguments: its objects.
-async fn runs(world: &World, arguments: &[&str]) -> Vec<Value> {
+pub(crate) async fn runs(world: &World, arguments: &[&str]) -> Vec<Value> {
     let state = world.path("runs");
     let all = ["dlq", "runs", "--json", "--state", state.to_str().unwrap()];
     let output = world.plain(&[&all[..], arguments].concat()).output().await;
@@ -45,7 +45,7 @@ async fn runs(world: &World, arguments: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-fn letter(body: &str) -> Given<'_> {
+pub(crate) fn letter(body: &str) -> Given<'_> {
     of_backstop(body, "after 8 attempts", "transient", "HTTP 503: busy")
 }
 
@@ -116,7 +116,7 @@ async fn the_letters_that_are_chosen_go_back_and_the_others_stay() {
     assert_eq!(world.queues.held().await, 0);
 }
 
-async fn resume(world: &World, run: &str) -> (i32, Value) {
+pub(crate) async fn resume(world: &World, run: &str) -> (i32, Value) {
     let state = world.path("runs");
     let arguments = [
         "dlq",
@@ -260,7 +260,7 @@ async fn the_order_in_a_group_is_kept() {
     }
 }
 
-async fn receive(queues: &Queues) -> Option<Vec<aws_sdk_sqs::types::Message>> {
+pub(crate) async fn receive(queues: &Queues) -> Option<Vec<aws_sdk_sqs::types::Message>> {
     let receive = queues.client.receive_message().queue_url(&queues.url);
     let receive = receive.max_number_of_messages(10);
     let all = aws_sdk_sqs::types::MessageSystemAttributeName::All;

@@ -1,0 +1,167 @@
+//! Letters that fail again: counted, linked, and a reason to stop. The consumer is a real `backstop run` with a real policy.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use backstop_tests::backstop;
+use backstop_tests::emulator::ministack;
+use backstop_tests::eventually;
+use backstop_tests::worker::Worker;
+use serde_json::json;
+
+use crate::redrive::{redrive, resume, runs};
+use crate::world::World;
+
+/// A consumer's queue with so many letters that a real consumer has dead-lettered, and a worker that answers with the status in the counter.
+async fn died(letters: usize) -> (World, Worker, Arc<AtomicU16>) {
+    let world = World::standard(&ministack().endpoint).await;
+    let status = Arc::new(AtomicU16::new(400));
+    let answer = Arc::clone(&status);
+    let worker = Worker::answering(move |_| answer.load(Ordering::Relaxed)).await;
+    world
+        .queues
+        .send((0..letters).map(|it| format!("order-{it}")))
+        .await;
+    let running = backstop::serve(&world.queues, &worker, &[]).await;
+    eventually("all are dead", || async {
+        world.queues.dead().await == letters
+    })
+    .await;
+    running.stop().await;
+    (world, worker, status)
+}
+
+#[tokio::test]
+async fn a_ramp_stops_on_a_bad_cause_leaves_the_rest_and_goes_on_when_it_is_mended() {
+    let (world, worker, status) = died(40).await;
+    let running = backstop::serve(&world.queues, &worker, &[]).await;
+    // Their letters say where they come from. The cause is not mended.
+    let ramp = ["--ramp", "5,10,all", "--stop-at", "20%", "--watch", "3s"];
+    let (code, result) = redrive(&world, &ramp).await;
+    assert_eq!(
+        (code, &result["outcome"]),
+        (9, &json!("stopped")),
+        "{result}"
+    );
+    assert_eq!(
+        (result["moved"].as_u64(), result["failed-again"].as_u64()),
+        (Some(5), Some(5))
+    );
+    let why = result["why"].as_str().unwrap();
+    assert!(why.contains("5 of 5 letters failed again"), "{why}");
+    assert_eq!(worker.attempts().len(), 45);
+    assert_eq!(world.queues.dead().await, 40);
+    // Each new letter is linked to the one that was moved.
+    let run = result["run"].as_str().unwrap();
+    let detail = runs(&world, &[run]).await.remove(0);
+    let back = detail["came-back"].as_array().unwrap();
+    let ids: BTreeSet<_> = back.iter().map(|it| it["id"].as_str().unwrap()).collect();
+    let moved: BTreeSet<_> = back
+        .iter()
+        .map(|it| it["moved"].as_str().unwrap())
+        .collect();
+    assert_eq!((ids.len(), moved.len()), (5, 5));
+    assert!(ids.is_disjoint(&moved));
+
+    // Mended: the rest of the set is moved, in further steps; what came back stays.
+    status.store(200, Ordering::Relaxed);
+    let (code, result) = resume(&world, run).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(40)), "{result}");
+    eventually("all are handled", || async {
+        world.queues.held().await == 0
+    })
+    .await;
+    running.stop().await;
+    let left = world.queues.take_dead().await;
+    assert_eq!(left.len(), 5);
+    let left: BTreeSet<_> = left
+        .values()
+        .map(|it| it.message_id.as_deref().unwrap())
+        .collect();
+    assert_eq!(left, ids);
+}
+
+#[tokio::test]
+async fn attempts_start_again_or_go_on() {
+    let (world, worker, status) = died(2).await;
+    status.store(503, Ordering::Relaxed);
+    let policy = ["--set", "base=1ms", "--max-attempts", "3"];
+    let running = backstop::serve(&world.queues, &worker, &policy).await;
+    let before = worker.attempts().len();
+    let (code, _) = redrive(&world, &["--attempts", "reset"]).await;
+    assert_eq!(code, 0);
+    // Three attempts each.
+    eventually("both are dead again", || async {
+        world.queues.dead().await == 2
+    })
+    .await;
+    assert_eq!(worker.attempts().len() - before, 6);
+    // The third attempt was the last one: one more, which is the fourth.
+    let (code, result) = redrive(&world, &["--attempts", "keep"]).await;
+    assert_eq!(code, 0);
+    eventually("both are dead once more", || async {
+        worker.attempts().len() - before == 8 && world.queues.dead().await == 2
+    })
+    .await;
+    running.stop().await;
+    // Seen later: the run is over, and its letters came back.
+    let run = result["run"].as_str().unwrap();
+    let detail = runs(&world, &[run, "--check"]).await.remove(0);
+    assert_eq!(detail["failed-again"].as_u64(), Some(2), "{detail}");
+    let letters = world.json("list", &["--by", "code"]).await;
+    assert_eq!(letters["queues"][0]["seen"], 2);
+    let letter = world.queues.take_dead().await.into_values().next().unwrap();
+    let attempt = backstop_tests::aws::text(&letter, "BackstopAttempt");
+    let attributes = letter.message_attributes.as_ref().unwrap();
+    let number = attributes["BackstopAttempt"].string_value();
+    assert_eq!(attempt.or(number), Some("4"));
+}
+
+#[tokio::test]
+async fn letters_that_come_back_to_another_dead_letter_queue_count_too() {
+    let (world, worker, _) = died(3).await;
+    let other = backstop_tests::aws::Queues::standard(&world.queues.endpoint, &[]).await;
+    let config = format!(
+        "endpoint-url = \"{}\"\n[queues.orders]\nurl = \"{}\"\ndead-letter-queue = {{ permanent = \"{}\", default = \"{}\" }}\nhandler = {{ http = \"{}\" }}\n",
+        world.queues.endpoint, world.queues.url, other.url, world.queues.dead_letters, worker.url
+    );
+    std::fs::write(world.path("backstop.toml"), config).unwrap();
+    let path = world.path("backstop.toml");
+    let running = backstop::Running::start(&["--config", path.to_str().unwrap()]).await;
+    let state = world.path("runs");
+    let arguments = [
+        "dlq",
+        "redrive",
+        "orders",
+        "--json",
+        "--state",
+        state.to_str().unwrap(),
+        "--watch",
+        "3s",
+        "--stop-at",
+        "10%",
+    ];
+    let output = world.plain(&arguments).output().await.unwrap();
+    running.stop().await;
+    // The first run is of the queue of permanent failures, which is empty, or of the other.
+    let lines: Vec<serde_json::Value> = backstop::text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let stopped = lines
+        .iter()
+        .find(|it| it["moved"].as_u64() == Some(3))
+        .unwrap();
+    assert_eq!(
+        (&stopped["outcome"], stopped["failed-again"].as_u64()),
+        (&json!("stopped"), Some(3)),
+        "{lines:?}"
+    );
+    assert_eq!(other.held().await, 3);
+}
