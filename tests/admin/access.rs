@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backstop_tests::backstop::{command, text};
 use backstop_tests::eventually;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::world::{TOKEN, World, status_of};
 

@@ -6,11 +6,14 @@
 )]
 
 use std::process::Stdio;
+use std::time::Duration;
 
-use backstop_tests::backstop::{command, text};
+use backstop_tests::backstop::{Running, command, text};
+use rustix::process::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use super::world::{TOKEN, World};
 
@@ -127,6 +130,47 @@ async fn a_url_that_is_no_hosts_is_an_error_that_says_so() {
         "backstop.toml",
     ];
     assert_eq!(with_token(&both).await.0, 2);
+}
+
+#[tokio::test]
+async fn a_host_that_hangs_keeps_no_command_from_the_others() {
+    let world = World::start().await;
+    let cache = world.at("kept").to_str().unwrap().to_owned();
+    let policy = world.at("policy.wat");
+    let arguments = [
+        "--queue-url",
+        "local:invoices",
+        "--exec",
+        "true",
+        "--policy",
+        policy.to_str().unwrap(),
+        "--cache",
+        &cache,
+    ];
+    let hangs = Running::start(&arguments).await;
+    let both = async || {
+        let (code, printed, error) = world.policy(&["status", "--cache", &cache]).await;
+        assert_eq!(code, 0, "{error}");
+        assert!(printed.contains("orders  process "), "{printed}");
+        (printed.contains("invoices  process "), error)
+    };
+    assert!(both().await.0);
+    hangs.signal(Signal::STOP);
+    let asked = Instant::now();
+    let (is_shown, error) = both().await;
+    assert!(
+        !is_shown && error.contains("a host does not answer"),
+        "{error}"
+    );
+    assert!(asked.elapsed() < Duration::from_secs(20));
+    world.swap().await;
+    let (code, _, error) = world.policy(&["rollback", "--cache", &cache]).await;
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(world.rollbacks(), 1);
+    hangs.signal(Signal::CONT);
+    assert!(both().await.0);
+    hangs.stop().await;
+    world.running.stop().await;
 }
 
 /// Answers every connection with this, and returns its URL.

@@ -5,12 +5,12 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::world::{TOKEN, World, status_of};
 

@@ -23,14 +23,16 @@ fn check(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut V
             "description" | "$ref" | "properties" | "additionalProperties" | "items" => true,
             "const" => value == expected,
             "enum" => expected.as_array().unwrap().contains(value),
-            "type" => match expected {
-                Value::String(name) => is_of(value, name),
-                names => names
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .any(|name| is_of(value, name.as_str().unwrap())),
+            "type" => match expected.as_str() {
+                Some(name) => is_of(value, name),
+                None => {
+                    let mut names = expected.as_array().unwrap().iter();
+                    names.any(|name| is_of(value, name.as_str().unwrap()))
+                }
             },
+            "maxItems" => value
+                .as_array()
+                .is_none_or(|it| it.len() as u64 <= expected.as_u64().unwrap()),
             "minimum" => value
                 .as_f64()
                 .is_none_or(|it| it >= expected.as_f64().unwrap()),

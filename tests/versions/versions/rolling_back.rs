@@ -64,9 +64,14 @@ fn a_newer_version_is_not_delayed_by_a_roll_back_and_stays_active() {
     assert_eq!((wait_of(&policy), policy.status().refused), (3, None));
 }
 
-#[tokio::test]
-async fn a_host_reports_its_status_during_a_roll_back() {
+#[test]
+fn a_host_reports_its_status_during_a_roll_back() {
     let _alone = alone();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(status_during_a_roll_back());
+}
+
+async fn status_during_a_roll_back() {
     let world = World::compiling(MINUTES);
     let policy = before_heavy(&world);
     let store = world.catalog.store.as_ref().unwrap();
