@@ -145,6 +145,9 @@ async fn retries_go_on_for_two_weeks_and_end_with_a_reason() {
     assert!(letter.body.contains("requestPayload"));
     assert_eq!(letter.attributes["BackstopAttempt"].to_text(), "14");
     assert_eq!(letter.attributes["BackstopMessageId"].to_text(), "r-0");
+    // The retry queue, where the handler goes on with it.
+    let source = letter.attributes["BackstopSource"].to_text();
+    assert!(source.starts_with("local:"), "{source}");
     assert_eq!(
         letter.attributes["BackstopError"].to_text(),
         "Upstream: as told"

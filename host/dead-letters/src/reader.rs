@@ -22,6 +22,9 @@ const LAST_POLL: Duration = Duration::from_secs(3);
 /// The most requests under way at the same time.
 const REQUESTS: usize = 8;
 
+/// The most memory for the letters of the requests under way, as far as letters are as large as those before them.
+const BYTES_AT_ONCE: usize = 32 << 20;
+
 /// How often a request is tried.
 const TRIES: u32 = 5;
 
@@ -131,6 +134,8 @@ pub struct Reader {
     deadline: Instant,
     held: HashMap<String, Held>,
     seen: usize,
+    /// The bytes of the letters that were seen.
+    bytes: usize,
     end: Option<End>,
 }
 
@@ -164,6 +169,7 @@ impl Reader {
             visibility,
             held: HashMap::new(),
             seen: 0,
+            bytes: 0,
             end: None,
         })
     }
@@ -235,7 +241,7 @@ impl Reader {
         // The order of a group would be lost between two receives.
         let requests = match self.description.fifo {
             true => 1,
-            false => expected.div_ceil(BATCH_ENTRIES).min(REQUESTS),
+            false => expected.div_ceil(BATCH_ENTRIES).min(self.requests()),
         };
         let receives = (0..requests).map(|number| {
             let entries = left.saturating_sub(number * BATCH_ENTRIES);
@@ -257,6 +263,14 @@ impl Reader {
         }
     }
 
+    /// How many requests may be under way: fewer if letters are large, and one before their size is known.
+    fn requests(&self) -> usize {
+        match self.bytes.checked_div(self.seen) {
+            Some(average) => (BYTES_AT_ONCE / (average * BATCH_ENTRIES).max(1)).clamp(1, REQUESTS),
+            None => 1,
+        }
+    }
+
     /// Holds the messages, and returns those that were not seen before.
     fn take(&mut self, messages: Vec<backstop::Message>) -> Vec<Letter> {
         let mut letters = Vec::with_capacity(messages.len());
@@ -274,6 +288,7 @@ impl Reader {
             // SQS may deliver a copy, and a letter whose timeout has ended comes again.
             if self.held.insert(message.id.clone(), held).is_none() {
                 self.seen += 1;
+                self.bytes += message.size();
                 letters.push(Letter::of(message));
             }
         }

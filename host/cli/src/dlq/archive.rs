@@ -82,15 +82,15 @@ pub(super) struct Args {
     #[arg(long)]
     dry_run: bool,
 
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     filters: FilterArgs,
 
     #[command(flatten)]
     reading: ReadingArgs,
-
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {

@@ -42,7 +42,7 @@ pub(crate) struct FilterArgs {
     #[arg(long = "fingerprint", value_name = "DIGITS")]
     fingerprints: Vec<String>,
 
-    /// Those with this text in the body, the reason or the error
+    /// Those with this text in the body, the reason or the error, spelled like this
     #[arg(long = "text", value_name = "TEXT")]
     texts: Vec<String>,
 

@@ -62,15 +62,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
+    /// Print JSON: one object, or with --letters one for each letter
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     filters: FilterArgs,
 
     #[command(flatten)]
     reading: ReadingArgs,
-
-    /// Print JSON: one object, or with --letters one for each letter
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {

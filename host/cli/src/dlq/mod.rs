@@ -20,10 +20,27 @@ use clap::{Parser, Subcommand};
 
 use crate::error::Result;
 
+const EXAMPLES: &str = "\
+The usual way, for the queue `orders` of backstop.toml:
+  What died, and since when:
+    backstop dlq list orders
+
+  One of them, with its body:
+    backstop dlq show orders 5fea7756-0ea4-451a-a703-a558b933e274
+
+  What a corrected policy would do with them:
+    backstop dlq triage orders --policy ./new.wasm --save ids.jsonl
+
+  What can't succeed any more, out of the queue and into a file:
+    backstop dlq archive orders --class permanent --to invalid.jsonl
+
+There is no command that deletes letters without keeping them.";
+
 /// List, show, judge and keep dead letters
 ///
 /// The letters of Backstop, of SQS's own redrive policies, of Lambda's destinations and DeadLetterConfig, and of SNS. Reading a queue is receiving from it: letters are invisible to others while a command reads, and visible again when it ends, also after Ctrl-C. A queue whose own redrive policy could move letters because they are read is refused. host/docs/dead-letters.md explains more.
 #[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,

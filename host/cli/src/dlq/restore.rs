@@ -80,12 +80,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     endpoint_url: Option<String>,
 
-    #[command(flatten)]
-    filters: FilterArgs,
-
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    filters: FilterArgs,
 }
 
 /// A restore under way.

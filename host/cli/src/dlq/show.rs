@@ -50,12 +50,12 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 
-    #[command(flatten)]
-    reading: ReadingArgs,
-
     /// Print JSON, one object for each letter
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    reading: ReadingArgs,
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {

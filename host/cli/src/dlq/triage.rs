@@ -77,15 +77,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     filters: FilterArgs,
 
     #[command(flatten)]
     reading: ReadingArgs,
-
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
