@@ -1,6 +1,7 @@
 //! Dead letters of every origin, read, judged, archived and restored, against emulators.
 
 mod archive;
+mod incident;
 mod listing;
 mod redrive;
 mod redrive_again;

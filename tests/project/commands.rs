@@ -7,7 +7,7 @@
 )]
 
 use backstop_tests::backstop::{command, program, text};
-use backstop_tests::documents::{blocks, compare_block, document, top};
+use backstop_tests::documents::{blocks, compare_block, document, lasting, top};
 use backstop_tests::emulator::services;
 use backstop_tests::registry::Registry;
 use backstop_tests::testing;
@@ -116,27 +116,6 @@ async fn the_commands_for_registries_run() {
         &pushed[..end],
         str::to_owned,
     );
-}
-
-/// The words of an output, without numbers, ids and bars, which differ between runs. Digests stay.
-fn lasting(output: &str) -> String {
-    let is_digest = |word: &str| {
-        let word = word.trim_matches(|c| matches!(c, '(' | ')' | ','));
-        word.len() == 12 && word.chars().all(|c| c.is_ascii_hexdigit())
-    };
-    let words = output.lines().map(|line| {
-        let words = line.split_whitespace();
-        let words = words.filter(|word| !word.starts_with(|c| ('▀'..='▟').contains(&c)));
-        let words = words.map(|word| {
-            if word.contains(|c: char| c.is_ascii_digit()) && !is_digest(word) {
-                "0"
-            } else {
-                word
-            }
-        });
-        words.collect::<Vec<_>>().join(" ")
-    });
-    words.collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
 #[tokio::test]

@@ -91,3 +91,24 @@ pub fn compare_block(name: &str, block: &str, printed: &str, same: impl Fn(&str)
     assert!(text.contains(block));
     std::fs::write(top().join(name), text.replace(block, &printed)).unwrap();
 }
+
+/// The words of an output, without numbers, ids and bars, which differ between runs. Digests stay.
+pub fn lasting(output: &str) -> String {
+    let is_digest = |word: &str| {
+        let word = word.trim_matches(|c| matches!(c, '(' | ')' | ','));
+        word.len() == 12 && word.chars().all(|c| c.is_ascii_hexdigit())
+    };
+    let words = output.lines().map(|line| {
+        let words = line.split_whitespace();
+        let words = words.filter(|word| !word.starts_with(|c| ('▀'..='▟').contains(&c)));
+        let words = words.map(|word| {
+            if word.contains(|c: char| c.is_ascii_digit()) && !is_digest(word) {
+                "0"
+            } else {
+                word
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    });
+    words.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}

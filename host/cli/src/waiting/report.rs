@@ -214,7 +214,7 @@ pub(super) fn later(time: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// One line for each bar: when, how many, and the bar.
+/// One line for each bar: when, how many, and the bar. It begins with the first message that is due.
 fn histogram(due: &Due) -> Vec<String> {
     let most = due.counts.iter().copied().max().unwrap_or_default();
     let step = u64::from(due.step.0);
@@ -223,15 +223,18 @@ fn histogram(due: &Due) -> Vec<String> {
     let edges = (0..=due.counts.len()).map(|bar| edge(bar).chars().count());
     let wide = edges.max().unwrap_or(last.len());
     let digits = HumanCount(most).to_string().len();
-    let lines = due.counts.iter().enumerate().map(|(number, count)| {
-        let (from, to) = (edge(number), edge(number + 1));
-        let count_text = HumanCount(*count).to_string();
-        let line = format!(
-            "due in {from:>wide$} to {to:>wide$}  {count_text:>digits$} {}",
-            bar(*count, most, BAR)
-        );
-        line.trim_end().to_owned()
-    });
+    let bars = due.counts.iter().enumerate();
+    let lines = bars
+        .skip_while(|(_, count)| **count == 0)
+        .map(|(number, count)| {
+            let (from, to) = (edge(number), edge(number + 1));
+            let count_text = HumanCount(*count).to_string();
+            let line = format!(
+                "due in {from:>wide$} to {to:>wide$}  {count_text:>digits$} {}",
+                bar(*count, most, BAR)
+            );
+            line.trim_end().to_owned()
+        });
     lines.collect()
 }
 
@@ -300,6 +303,8 @@ mod tests {
                 format!("due in 1h15m to 1h30m    600 {half}"),
             ]
         );
+        let late = report(0, 900_000, &[0, 0, 7]).due;
+        assert_eq!(histogram(&late), [format!("due in 30m to 45m  7 {full}")]);
         assert!(histogram(&Due::default()).is_empty());
     }
 
