@@ -129,7 +129,9 @@ impl Night {
 
 /// The lasting words of an output: times, which may be one or a range, and the bars of a histogram differ between runs.
 fn same(output: &str) -> String {
-    let lasting = lasting(output).replace("0 to 0", "0");
+    let lasting = lasting(output)
+        .replace("0 ago to 0 ago", "0 ago")
+        .replace("0 to 0", "0");
     let lines = lasting.lines().filter(|line| !line.starts_with("due in "));
     lines.collect::<Vec<_>>().join("\n")
 }
