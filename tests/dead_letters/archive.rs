@@ -8,15 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use aws_sdk_sqs::types::QueueAttributeName as Q;
-use backstop_tests::aws::config;
-use backstop_tests::backstop::{command, text};
-use backstop_tests::emulator::{Emulator, MOTO, fauxqs, ministack, moto};
+use backstop_tests::backstop::command;
+use backstop_tests::emulator::{fauxqs, ministack};
 use backstop_tests::proxy::{Fault, Proxy};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::world::{Given, World, binary, failed, number, of_backstop, string, succeeded};
+use crate::world::{Given, World, binary, failed, number, of_backstop, string};
 
 /// What a letter consists of, without what a new message has anew.
 fn content(shown: &Value) -> Value {
@@ -55,22 +53,6 @@ impl World {
         let mut contents: Vec<_> = letters.map(|letter| content(&letter)).collect();
         contents.sort_by_key(ToString::to_string);
         contents
-    }
-
-    /// Runs `backstop dlq restore`.
-    async fn restore(&self, arguments: &[&str]) -> Value {
-        let restore = [
-            "dlq",
-            "restore",
-            "--json",
-            "--endpoint-url",
-            &self.queues.endpoint,
-        ];
-        let output = self
-            .plain(&[&restore[..], arguments].concat())
-            .output()
-            .await;
-        serde_json::from_str(&succeeded(&output.unwrap())).unwrap()
     }
 }
 
@@ -364,161 +346,4 @@ async fn requests_that_fail_are_sent_again_and_what_is_not_deleted_is_said() {
         (&json!(25), &json!(25))
     );
     assert_eq!(direct.take_dead().await.len(), 25);
-}
-
-async fn in_s3(emulator: &Emulator) {
-    let world = World::standard(&emulator.endpoint).await;
-    let sdk = config(&emulator.endpoint).await;
-    let sdk = aws_sdk_s3::config::Builder::from(&sdk)
-        .force_path_style(true)
-        .build();
-    let s3 = aws_sdk_s3::Client::from_conf(sdk);
-    let bucket = format!("letters-{}", std::process::id());
-    s3.create_bucket().bucket(&bucket).send().await.unwrap();
-    for number in 0..30 {
-        world
-            .put(Given {
-                body: &number.to_string(),
-                ..Given::default()
-            })
-            .await;
-    }
-    let url = format!("s3://{bucket}/dead/orders-");
-    let archived = world.json("archive", &["--to", &url, "--all"]).await;
-    assert_eq!(archived["queues"][0]["archived"], 30, "{archived}");
-    assert_eq!(world.queues.dead().await, 0);
-    let restored = world.restore(&[&url]).await;
-    assert_eq!(restored["restored"], 30, "{restored}");
-    assert_eq!(world.restore(&[&url]).await["restored"], 0);
-    assert_eq!(world.visible().await, 30);
-    // Without the bucket, nothing leaves the queue.
-    world
-        .put(Given {
-            body: "one more",
-            ..Given::default()
-        })
-        .await;
-    let output = world
-        .command("archive", &["--to", "s3://no-such-bucket/x", "--all"])
-        .output()
-        .await;
-    let (code, said) = failed(&output.unwrap());
-    assert_eq!(code, 5, "{said}");
-    assert_eq!(world.visible().await, 1);
-}
-
-#[tokio::test]
-async fn an_archive_in_s3_is_restored_from_there_on_ministack() {
-    in_s3(ministack()).await;
-}
-
-#[tokio::test]
-async fn an_archive_in_s3_is_restored_from_there_on_moto() {
-    let _one_client = MOTO.lock().await;
-    in_s3(moto()).await;
-}
-
-#[tokio::test]
-async fn letters_that_a_queue_refuses_are_named_and_the_others_restored() {
-    let world = World::standard(&ministack().endpoint).await;
-    for body in ["small", &"large".repeat(1_000)] {
-        world
-            .put(Given {
-                body,
-                ..Given::default()
-            })
-            .await;
-    }
-    world.json("archive", &["--to", "a.jsonl", "--all"]).await;
-    let target = world.queues.client.set_queue_attributes();
-    let target = target
-        .queue_url(&world.queues.url)
-        .attributes(Q::MaximumMessageSize, "1024");
-    target.send().await.unwrap();
-    let endpoint = ["--endpoint-url", &world.queues.endpoint];
-    let arguments = ["dlq", "restore", "a.jsonl", "--to", &world.queues.url];
-    let output = world
-        .plain(&[&arguments[..], &endpoint].concat())
-        .output()
-        .await
-        .unwrap();
-    let said = text(&output.stdout);
-    let (code, errors) = failed(&output);
-    assert_eq!(code, 5, "{errors}");
-    assert!(said.contains("1 letter put back"), "{said}");
-    assert!(errors.contains("1 letter refused"), "{errors}");
-    let back: Vec<_> = world.queues.take_left().await.into_keys().collect();
-    assert_eq!(back, ["small"]);
-    // The refused one is put back when the same command is run with a queue that takes it.
-    let restored = world.restore(&["a.jsonl"]).await;
-    assert_eq!(
-        (&restored["restored"], &restored["restored-before"]),
-        (&json!(1), &json!(1))
-    );
-    assert_eq!(world.visible().await, 1);
-}
-
-#[tokio::test]
-async fn a_restore_that_is_killed_goes_on_and_loses_nothing() {
-    let world = World::standard(&fauxqs().endpoint).await;
-    let all: BTreeSet<String> = (0..1_500).map(|number| number.to_string()).collect();
-    let line = |body: &String| {
-        let letter = json!({"version": 1, "id": format!("id-{body}"), "queue": "q", "archived": 1, "sent": 1, "body": body});
-        format!("{letter}\n")
-    };
-    let lines: String = all.iter().map(line).collect();
-    std::fs::write(world.path("a.jsonl"), lines).unwrap();
-    let endpoint = ["--endpoint-url", &world.queues.endpoint];
-    let arguments = [
-        "dlq",
-        "restore",
-        "a.jsonl",
-        "--json",
-        "--to",
-        &world.queues.dead_letters,
-    ];
-    let arguments = [&arguments[..], &endpoint].concat();
-    let mut killed = 0;
-    for milliseconds in [40, 80, 120, 200] {
-        let mut child = world.plain(&arguments).spawn().unwrap();
-        sleep(Duration::from_millis(milliseconds)).await;
-        killed += usize::from(child.try_wait().unwrap().is_none());
-        let _ = child.kill().await;
-    }
-    let output = world.plain(&arguments).output().await.unwrap();
-    succeeded(&output);
-    let held = world.queues.dead().await;
-    let back: BTreeSet<_> = world.queues.take_dead().await.into_keys().collect();
-    assert_eq!(back, all);
-    // Twice are at most the requests in flight at each kill: eight of ten letters.
-    assert!(held <= 1_500 + killed * 80, "{held}");
-}
-
-#[tokio::test]
-async fn a_queue_that_is_not_there_is_said() {
-    let mut world = World::standard(&ministack().endpoint).await;
-    world.queues.dead_letters += "-no-more";
-    for (name, flags) in [
-        ("list", &[][..]),
-        ("show", &["id"]),
-        ("triage", &["--policy", "linear"]),
-        ("archive", &["--to", "a.jsonl", "--all"]),
-    ] {
-        let output = world.command(name, flags).output().await.unwrap();
-        let (code, said) = failed(&output);
-        assert!(
-            code == 5 && said.contains("NonExistentQueue"),
-            "{code}: {said}"
-        );
-    }
-    let local = world
-        .plain(&["dlq", "list", "local:dead"])
-        .output()
-        .await
-        .unwrap();
-    let (code, said) = failed(&local);
-    assert!(
-        code == 2 && said.contains("in the memory of its host"),
-        "{said}"
-    );
 }

@@ -3,8 +3,10 @@
 mod archive;
 mod incident;
 mod listing;
+mod origins;
 mod redrive;
 mod redrive_again;
 mod redrive_killed;
+mod restore;
 mod triage;
 mod world;

@@ -155,6 +155,22 @@ impl World {
         serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{shown}"))
     }
 
+    /// Runs `backstop dlq restore`.
+    pub(crate) async fn restore(&self, arguments: &[&str]) -> Value {
+        let restore = [
+            "dlq",
+            "restore",
+            "--json",
+            "--endpoint-url",
+            &self.queues.endpoint,
+        ];
+        let output = self
+            .plain(&[&restore[..], arguments].concat())
+            .output()
+            .await;
+        serde_json::from_str(&succeeded(&output.unwrap())).unwrap()
+    }
+
     /// How many letters can be received now.
     pub(crate) async fn visible(&self) -> usize {
         let received = self.queues.take_dead().await;
@@ -173,4 +189,11 @@ pub(crate) fn succeeded(output: &Output) -> String {
 pub(crate) fn failed(output: &Output) -> (i32, String) {
     assert!(!output.status.success(), "{}", text(&output.stdout));
     (output.status.code().unwrap(), text(&output.stderr))
+}
+
+/// The groups as pairs of their key and their size.
+pub(crate) fn groups(listing: &Value) -> Vec<(Value, u64)> {
+    let groups = listing["queues"][0]["groups"].as_array().unwrap();
+    let pair = |group: &Value| (group["by"].clone(), group["count"].as_u64().unwrap());
+    groups.iter().map(pair).collect()
 }

@@ -37,6 +37,8 @@
 //! | `pointer` | values of a body by JSON pointer |
 //! | `filter`, `group` | choosing and counting letters |
 //! | `reader` | receiving letters, and making them visible again |
+//! | `seen` | what was read of about how much |
+//! | `requests` | requests that are tried again |
 //! | `triage` | the failure of a letter, for another policy |
 //! | `archive` | letters in files, and back |
 
@@ -49,6 +51,8 @@ mod origin;
 mod pointer;
 mod reader;
 pub mod redrive;
+mod requests;
+mod seen;
 mod triage;
 
 pub use archive::{

@@ -9,9 +9,11 @@ use backstop::internal::queue::{BATCH_ENTRIES, short_name};
 use backstop::queue::{Description, Queue, QueueError, ReceiptHandle, VisibilityTimeout};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::letter::Letter;
+use crate::requests::{each, with_retries};
+pub use crate::seen::{End, Seen};
 
 /// How long one receive waits for letters. SQS asks all of its servers only if it may wait.
 const POLL: Duration = Duration::from_secs(1);
@@ -24,9 +26,6 @@ const REQUESTS: usize = 8;
 
 /// The most memory for the letters of the requests under way, as far as letters are as large as those before them.
 const BYTES_AT_ONCE: usize = 32 << 20;
-
-/// How often a request is tried.
-const TRIES: u32 = 5;
 
 /// Letters that are read in one second at least, for the length of a reading.
 const LETTERS_A_SECOND: usize = 50;
@@ -61,21 +60,6 @@ impl Default for ReadOptions {
     }
 }
 
-/// Why a reading has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// No further letter could be received.
-    Empty,
-    /// It holds the most letters that it may.
-    Most,
-    /// The letters that were seen first become visible again.
-    Time,
-    /// It was stopped.
-    Stopped,
-    /// Another receive could move letters out of the queue, by its redrive policy.
-    Receives,
-}
-
 /// Why letters can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -96,25 +80,6 @@ pub enum ReadError {
         /// What to do.
         hint: &'static str,
     },
-}
-
-/// What a reading has seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// The number of different letters.
-    pub letters: usize,
-    /// How many the queue reported at the start, approximately.
-    pub about: Option<usize>,
-    /// How many others held at the start, so that they could not be seen.
-    pub held_by_others: usize,
-    /// Whether it is a FIFO queue. Of these, SQS shows at most the first letters of each group, while the ones that were received before are held.
-    pub fifo: bool,
-    /// Why it ended.
-    pub end: End,
-    /// Letters that could not be made visible at once: they are when their visibility timeout ends.
-    pub hidden: usize,
-    /// Until when these are invisible at most, from now.
-    pub hidden_for: Duration,
 }
 
 /// A letter that this reader holds.
@@ -397,57 +362,6 @@ pub async fn read(
         Some(error) => Err(error),
         None => Ok(seen),
     }
-}
-
-/// Tries a request again while it may still succeed.
-async fn with_retries<T, F>(request: impl Fn() -> F) -> Result<T, QueueError>
-where
-    F: Future<Output = Result<T, QueueError>>,
-{
-    let mut delay = Duration::from_millis(100);
-    for _ in 1..TRIES {
-        match request().await {
-            Err(error) if error.retryable => sleep(delay).await,
-            result => return result,
-        }
-        delay *= 3;
-    }
-    request().await
-}
-
-/// The result of each entry of a batch request, with retries of those that may still succeed.
-async fn each<'a, T, F>(entries: &'a [T], request: impl Fn(&'a [T]) -> F) -> Vec<Result<(), String>>
-where
-    F: Future<Output = backstop::queue::BatchResult>,
-{
-    let mut results = Vec::new();
-    let mut delay = Duration::from_millis(100);
-    for tried in 1..=TRIES {
-        let (all, can_retry) = match request(entries).await {
-            Ok(all) => {
-                let can_retry = all.iter().any(|it| matches!(it, Err(it) if it.retryable));
-                let all = all.into_iter().map(|it| it.map_err(|it| it.to_string()));
-                (all.collect(), can_retry)
-            }
-            Err(error) => (vec![Err(error.to_string()); entries.len()], error.retryable),
-        };
-        results = merge(results, all);
-        if !can_retry || tried == TRIES {
-            break;
-        }
-        sleep(delay).await;
-        delay *= 3;
-    }
-    results
-}
-
-/// An entry that has succeeded once is done: deleting or releasing it again may fail.
-fn merge(before: Vec<Result<(), String>>, now: Vec<Result<(), String>>) -> Vec<Result<(), String>> {
-    if before.len() != now.len() {
-        return now;
-    }
-    let pairs = before.into_iter().zip(now);
-    pairs.map(|(before, now)| before.or(now)).collect()
 }
 
 #[cfg(test)]

@@ -31,6 +31,9 @@ The usual way, for the queue `orders` of backstop.toml:
   What a corrected policy would do with them:
     backstop dlq triage orders --policy ./new.wasm --save ids.jsonl
 
+  These back to where they come from, in steps that stop if they fail again:
+    backstop dlq redrive orders --ids ids.jsonl --ramp 10,100,all --stop-at 5%
+
   What can't succeed any more, out of the queue and into a file:
     backstop dlq archive orders --class permanent --to invalid.jsonl
 
