@@ -35,7 +35,7 @@ lint: toolchain
 
 bench: toolchain services
 	cargo build --locked --release --workspace --bins
-	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 BACKSTOP_CACHE=off cargo bench --locked --workspace --bench decision --bench languages --bench consumer --bench throughput --bench deliver --bench retrier --bench idempotency --bench swaps --bench lambda
+	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 BACKSTOP_CACHE=off cargo bench --locked --workspace --bench decision --bench languages --bench consumer --bench waiting --bench throughput --bench deliver --bench retrier --bench idempotency --bench swaps --bench lambda
 
 lambda: build
 	host/lambda/package.sh

@@ -154,7 +154,7 @@ impl Waiting {
     }
 
     /// A message was made invisible at `since` for `timeout`. `decided` is the decision, unless the message is held because it could not be sent again.
-    pub(crate) fn hidden(
+    pub fn hidden(
         &self,
         message: &Message,
         since: Instant,

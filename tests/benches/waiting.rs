@@ -1,0 +1,283 @@
+//! What a host pays for remembering the messages that wait: memory, and time for each failure.
+//!
+//! `make bench` runs it. The queue is a stand-in that delivers messages with ids and receipt handles like those of SQS, each with a failure of its own, so that only the host takes memory and time. Each part runs in a process of its own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and fails when it can't be set up"
+)]
+
+use std::num::NonZeroU32;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use backstop::HoldMode;
+use backstop::decision::{Bounds, Reach};
+use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
+use backstop::handler::{Handler, function};
+use backstop::internal::consumer::{Consumer, Options, Ready};
+use backstop::internal::decider::Decider;
+use backstop::internal::hold::Journey;
+use backstop::internal::waiting::{Filter, Wake};
+use backstop::queue::{
+    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
+    VisibilityTimeout,
+};
+use backstop_core::clock;
+use backstop_engine::Payload;
+use backstop_tests::policies::builtin;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rand::RngExt as _;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+const MESSAGES: usize = 120_000;
+
+/// The bytes of a receipt handle: 412 characters of base64.
+const HANDLE: usize = 308;
+
+fn main() {
+    let part = std::env::args().nth(1);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    match part.as_deref() {
+        Some("host") => runtime.block_on(host()),
+        Some("remember") => runtime.block_on(remember()),
+        // `cargo bench` passes `--bench`.
+        _ => {
+            println!("{MESSAGES} waiting messages, ids and handles as SQS has them");
+            for part in ["host", "remember"] {
+                let itself = std::env::current_exe().unwrap();
+                assert!(Command::new(itself).arg(part).status().unwrap().success());
+            }
+        }
+    }
+}
+
+fn row(what: &str, figure: String, remark: &str) {
+    println!("  {what:<48} {figure:>10}   {remark}");
+}
+
+/// A message that no other one resembles: nothing in it can be compressed.
+fn message() -> Message {
+    let handle: [u8; HANDLE] = rand::random();
+    let now = clock::now();
+    Message {
+        id: Uuid::new_v4().to_string(),
+        receipt_handle: ReceiptHandle(BASE64.encode(handle)),
+        body: "{\"order\": 1}".into(),
+        attributes: Default::default(),
+        receive_count: NonZeroU32::MIN,
+        sent: now,
+        kept_since: now,
+        first_received: now,
+        received: tokio::time::Instant::now(),
+        sender: Some("AIDAEXAMPLE".to_owned()),
+        group: None,
+        deduplication_id: None,
+        trace_header: None,
+        dead_letter_source: None,
+        envelope: None,
+    }
+}
+
+/// An error with a text of its own.
+fn error() -> Error {
+    let request = Uuid::new_v4();
+    Error {
+        status: Some(503),
+        ..Error::new(
+            "HTTP 503",
+            format!("Service Unavailable (request {request})"),
+        )
+    }
+}
+
+/// Delivers a number of messages, and hides whatever it is told to.
+#[derive(Debug)]
+struct Endless {
+    left: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Queue for Endless {
+    fn url(&self) -> &str {
+        "bench:orders"
+    }
+
+    async fn describe(&self) -> Result<Description, QueueError> {
+        Ok(description())
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        wait: Duration,
+        _: VisibilityTimeout,
+    ) -> Result<Vec<Message>, QueueError> {
+        let take = |left: usize| Some(left - left.min(max));
+        let left = self.left.fetch_update(Relaxed, Relaxed, take).unwrap();
+        if left == 0 {
+            tokio::time::sleep(wait).await;
+        }
+        Ok((0..left.min(max)).map(|_| message()).collect())
+    }
+
+    fn receive_is_cancel_safe(&self) -> bool {
+        true
+    }
+
+    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
+        Ok(vec![Ok(()); handles.len()])
+    }
+
+    async fn change_visibility(
+        &self,
+        changes: &[(ReceiptHandle, VisibilityTimeout)],
+    ) -> BatchResult {
+        Ok(vec![Ok(()); changes.len()])
+    }
+
+    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        Ok(vec![Ok(()); messages.len()])
+    }
+}
+
+fn description() -> Description {
+    Description {
+        arn: "arn:aws:sqs:eu-west-1:123456789012:orders".to_owned(),
+        fifo: false,
+        visibility_timeout: VisibilityTimeout::from_seconds(30),
+        retention: Milliseconds(345_600_000),
+        max_message_bytes: 1 << 20,
+        in_flight: Some(0),
+        visible: Some(0),
+        redrive: None,
+    }
+}
+
+fn consumer(messages: usize) -> Consumer {
+    let ready = Ready {
+        queue: Arc::new(Endless {
+            left: AtomicUsize::new(messages),
+        }),
+        description: description(),
+        dead_letters: None,
+        class_dead_letters: Default::default(),
+    };
+    let handler: Arc<dyn Handler> = Arc::new(function(async |_| Err(error())));
+    let options = Options {
+        hold: HoldMode::Visibility,
+        grace: Duration::from_secs(1),
+        ..Options::default()
+    };
+    Consumer::new("orders", ready, handler, decider(), options)
+}
+
+fn decider() -> Decider {
+    let policy = builtin("full-jitter", [("base", "11h"), ("cap", "11h")]);
+    Decider::new("orders", policy, Bounds::default())
+}
+
+/// A whole host: resident memory at rest, and with all messages waiting.
+async fn host() {
+    let consumer = consumer(MESSAGES);
+    let waiting = consumer.waiting();
+    let rest = resident();
+    row("a host at rest", format!("{rest:.1} MiB"), "");
+    let stop = CancellationToken::new();
+    let run = tokio::spawn(consumer.run(stop.clone()));
+    let all = Filter::default();
+    // A few are due at once, and fail again.
+    while waiting.report(&all).await.waiting < MESSAGES as u64 - 100 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let full = resident();
+    row(
+        "the same host with all of them waiting",
+        format!("{full:.1} MiB"),
+        "",
+    );
+    let each = (full - rest) * 1_048_576.0 / f64::from(u32::try_from(MESSAGES).unwrap());
+    row("more for each message", format!("{each:.0} B"), "");
+    let started = clock::instant();
+    let wake = Wake {
+        spread: Milliseconds(300_000),
+        ..Wake::default()
+    };
+    let woken = waiting.wake(&wake).await;
+    assert!(woken.woken > MESSAGES as u64 / 10 * 9, "{woken:?}");
+    row(
+        "waking all of them, with a queue that answers at once",
+        format!("{:.2} s", started.elapsed().as_secs_f64()),
+        "",
+    );
+    stop.cancel();
+    run.await.unwrap();
+}
+
+/// What the failure path pays to remember a message, and the memory that this takes.
+async fn remember() {
+    let consumer = consumer(0);
+    let (waiting, decider) = (consumer.waiting(), decider());
+    let payload = Arc::new(Payload::new(""));
+    let reach = Reach::visibility(Milliseconds(u32::MAX), Milliseconds(0));
+    let rest = resident();
+    let mut took = Duration::ZERO;
+    let mut decided = Duration::ZERO;
+    for _ in 0..MESSAGES {
+        let message = message();
+        let failure = failure(&message);
+        let started = clock::instant();
+        let decision = decider.decide_now(&failure, &payload, Journey::direct(reach));
+        decided += started.elapsed();
+        let seconds = rand::rng().random_range(3_600..40_000);
+        let timeout = VisibilityTimeout::from_seconds(seconds);
+        let now = tokio::time::Instant::now();
+        let started = clock::instant();
+        waiting.hidden(&message, now, timeout, Some((&failure, &decision)));
+        took += started.elapsed();
+    }
+    let count = u32::try_from(MESSAGES).unwrap();
+    let each = (resident() - rest) * 1_048_576.0 / f64::from(count);
+    row(
+        "of these, for what waits",
+        format!("{each:.0} B"),
+        "the rest is the history of attempts",
+    );
+    let micros = |time: Duration| format!("{:.2} µs", time.as_secs_f64() * 1e6 / f64::from(count));
+    row(
+        "remembering a message",
+        micros(took),
+        "on the failure path alone",
+    );
+    row("for comparison: the decision", micros(decided), "");
+}
+
+fn failure(message: &Message) -> Failure {
+    Failure {
+        message_id: message.id.clone(),
+        source: description().arn,
+        attempt: NonZeroU32::MIN,
+        age: Milliseconds(5_000),
+        failed_at: Timestamp(clock::now().0),
+        previous_delay: None,
+        error: error(),
+        attributes: Vec::new(),
+        random: random(&message.id, NonZeroU32::MIN),
+    }
+}
+
+/// The resident memory of this process, in MiB.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    let kibibytes: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kibibytes / 1_024.0
+}
