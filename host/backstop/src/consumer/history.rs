@@ -2,7 +2,6 @@
 //!
 //! In memory and bounded. After a restart the previous delay is unknown, and on a FIFO queue the number of earlier attempts too.
 
-use std::borrow::Cow;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +11,7 @@ use lru::LruCache;
 use crate::failure::Milliseconds;
 use crate::queue::{Envelope, Message};
 
-/// The most messages that SQS has in flight, each with a key for itself and one for its copies.
+/// The most messages that SQS has in flight, each once for itself and once for its copies.
 const MESSAGES: NonZeroUsize = NonZeroUsize::new(240_000).expect("not zero");
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,13 +25,18 @@ struct Remembered {
     unattempted: u32,
     /// The attempts in the envelope with which this process last sent the message again.
     sent_again: u32,
+    /// A hash of the body and the attributes of a message without an envelope; zero if it is unknown.
+    content: u64,
 }
 
-/// What is remembered, by message id. The id in an envelope counts together with a hash of the message only: a sender can forge an envelope with the id of another message, and must not change what is remembered of that one.
+/// A hash that others can't foresee, of the id of a message; of a copy that was sent again, of its id and content.
+type Key = u64;
+
+/// What is remembered of each message. The id in an envelope counts together with the content of the message only: a sender can forge an envelope with the id of another message, and must not change what is remembered of that one.
 #[derive(Debug)]
 pub(super) struct History {
     fifo: bool,
-    messages: Mutex<LruCache<String, Remembered>>,
+    messages: Mutex<LruCache<Key, Remembered>>,
     hashes: RandomState,
 }
 
@@ -124,9 +128,15 @@ impl History {
     /// The message has left the queue.
     pub(super) fn forget(&self, message: &Message) {
         // Only a message that has failed is remembered.
-        let key = self.key(message);
-        if self.lock().pop(key.as_ref()).is_some() && message.envelope.is_none() {
-            self.lock().pop(&self.key_of_copies(message));
+        let mut messages = self.lock();
+        let forgotten = match message.envelope {
+            None => messages.pop(&self.key(&message.id)),
+            Some(_) => messages.pop(&self.key_of_copies(&message.id, self.content(message))),
+        };
+        if message.envelope.is_none()
+            && let Some(forgotten) = forgotten.filter(|it| it.content != 0)
+        {
+            messages.pop(&self.key_of_copies(&message.id, forgotten.content));
         }
     }
 
@@ -145,51 +155,85 @@ impl History {
     }
 
     fn remembered(&self, message: &Message) -> Remembered {
-        let key = self.key(message);
-        self.lock().peek(key.as_ref()).copied().unwrap_or_default()
+        let id = self.key(&message.id);
+        if message.envelope.is_none() {
+            return self.lock().peek(&id).copied().unwrap_or_default();
+        }
+        let content = self.content(message);
+        let copies = self.key_of_copies(&message.id, content);
+        let messages = self.lock();
+        let remembered = messages.peek(&copies).copied();
+        remembered.unwrap_or_else(|| first_copy(messages.peek(&id), content))
     }
 
     /// Changes what is remembered of this copy of a message.
     fn change(&self, message: &Message, change: impl Fn(&mut Remembered)) {
-        self.change_key(self.key(message).into_owned(), change);
-    }
-
-    /// Changes what is remembered of all copies of a message.
-    fn change_all(&self, message: &Message, change: impl Fn(&mut Remembered)) {
-        if message.envelope.is_none() {
-            self.change(message, &change);
-        }
-        self.change_key(self.key_of_copies(message), change);
-    }
-
-    fn change_key(&self, key: String, change: impl Fn(&mut Remembered)) {
+        let id = self.key(&message.id);
+        let content = message.envelope.as_ref().map(|_| self.content(message));
         let mut messages = self.lock();
-        change(messages.get_or_insert_mut(key, Remembered::default));
+        match content {
+            None => change(messages.get_or_insert_mut(id, Remembered::default)),
+            Some(content) => {
+                let first = first_copy(messages.peek(&id), content);
+                let copies = self.key_of_copies(&message.id, content);
+                change(messages.get_or_insert_mut(copies, || first));
+            }
+        }
         if messages.len() > MESSAGES.get() {
             messages.pop_lru();
         }
     }
 
-    fn key<'a>(&self, message: &'a Message) -> Cow<'a, str> {
-        match message.envelope {
-            None => Cow::Borrowed(&message.id),
-            Some(_) => Cow::Owned(self.key_of_copies(message)),
+    /// Changes what is remembered of all copies of a message.
+    fn change_all(&self, message: &Message, change: impl Fn(&mut Remembered)) {
+        if message.envelope.is_some() {
+            return self.change(message, change);
+        }
+        let content = match self.remembered(message).content {
+            0 => self.content(message),
+            known => known,
+        };
+        self.change(message, |remembered| {
+            remembered.content = content;
+            change(remembered);
+        });
+        let copies = self.key_of_copies(&message.id, content);
+        if let Some(remembered) = self.lock().get_mut(&copies) {
+            change(remembered);
         }
     }
 
+    fn key(&self, id: &str) -> Key {
+        self.hashes.hash_one((id, None::<u64>))
+    }
+
     /// The key of the copies of a message that are sent again.
-    fn key_of_copies(&self, message: &Message) -> String {
+    fn key_of_copies(&self, id: &str, content: u64) -> Key {
+        self.hashes.hash_one((id, Some(content)))
+    }
+
+    fn content(&self, message: &Message) -> u64 {
         let mut hasher = self.hashes.build_hasher();
         message.body.hash(&mut hasher);
         for (name, value) in &message.attributes {
             (name, value.to_text()).hash(&mut hasher);
         }
-        format!("{}/{:x}", message.id, hasher.finish())
+        hasher.finish().max(1)
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<String, Remembered>> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<Key, Remembered>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is remembered of the copies of a message that were not received yet: what is remembered of the message, if it has their content.
+fn first_copy(message: Option<&Remembered>, content: u64) -> Remembered {
+    let message = message.filter(|it| it.content == content);
+    message.map_or_else(Remembered::default, |it| Remembered {
+        unattempted: 0,
+        content: 0,
+        ..*it
+    })
 }
 
 /// The receives that were attempts or are one, as far as this process knows.

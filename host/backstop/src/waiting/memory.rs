@@ -2,9 +2,10 @@
 //!
 //! Times are milliseconds on a clock that only moves forward: a change of the system clock must not delay a message.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::size_of;
 
+use hashbrown::HashTable;
 use slab::Slab;
 
 use super::names::{Name, Names};
@@ -14,11 +15,14 @@ use crate::failure::Milliseconds;
 /// A minute in milliseconds: how exactly the times of messages that are not remembered are kept.
 const MINUTE: i64 = 60_000;
 
+/// A tenth of a second in milliseconds: how exactly messages are ordered.
+const TENTH: i64 = 100;
+
 /// The most messages that leave at one time while another one comes: the lock is held for a short time.
 const LEAVE_AT_ONCE: usize = 256;
 
 /// The bytes of a remembered message besides its own: its slot, and its entries in the order of time and in the index by key.
-const COST: usize = size_of::<Slot>() + 24 + 36 + 16;
+const COST: usize = size_of::<Slot>() + 12 + 10 + 16;
 
 /// How much is remembered of one queue.
 #[derive(Debug, Clone, Copy)]
@@ -86,8 +90,10 @@ pub(super) struct At {
 pub(super) struct Memory {
     limits: Limits,
     slots: Slab<Slot>,
-    by_key: HashMap<Key, u32>,
-    by_end: BTreeSet<(i64, u32)>,
+    /// The places, found by the keys in the slots.
+    by_key: HashTable<u32>,
+    /// The places in the order of [`tenth`].
+    by_end: BTreeSet<(u32, u32)>,
     names: Names,
     packed_bytes: usize,
     serial: u32,
@@ -100,7 +106,7 @@ impl Memory {
         Self {
             limits,
             slots: Slab::new(),
-            by_key: HashMap::new(),
+            by_key: HashTable::new(),
             by_end: BTreeSet::new(),
             names: Names::default(),
             packed_bytes: 0,
@@ -131,23 +137,23 @@ impl Memory {
             hold: new.hold,
         };
         let number = u32::try_from(self.slots.insert(slot)).unwrap_or(u32::MAX);
-        self.by_key.insert(new.key, number);
-        self.by_end.insert((new.ends, number));
+        let slots = &self.slots;
+        self.by_key
+            .insert_unique(new.key, number, |place| key(slots, *place));
+        self.by_end.insert((tenth(new.ends), number));
         while self.slots.len() > self.limits.messages || self.bytes() > self.limits.bytes {
-            let Some((ends, number)) = self.by_end.last().copied() else {
+            let Some((tenths, number)) = self.by_end.last().copied() else {
                 return;
             };
             self.remove(number);
-            *self
-                .not_remembered
-                .entry(ends.div_euclid(MINUTE))
-                .or_default() += 1;
+            let minute = i64::from(tenths) * TENTH / MINUTE;
+            *self.not_remembered.entry(minute).or_default() += 1;
         }
     }
 
     /// Forgets the message with this key, if it is remembered.
     pub(super) fn forget(&mut self, key: Key) {
-        if let Some(number) = self.by_key.get(&key).copied() {
+        if let Some(number) = self.place(key) {
             self.remove(number);
         }
     }
@@ -163,7 +169,7 @@ impl Memory {
     pub(super) fn expire(&mut self, now: i64, most: usize) {
         for _ in 0..most {
             match self.by_end.first().copied() {
-                Some((ends, number)) if ends <= now => self.remove(number),
+                Some((ends, number)) if ends <= tenth(now) => self.remove(number),
                 Some(_) | None => break,
             }
         }
@@ -199,8 +205,8 @@ impl Memory {
             return;
         };
         if slot.serial == at.serial {
-            self.by_end.remove(&(slot.ends, at.slot));
-            self.by_end.insert((ends, at.slot));
+            self.by_end.remove(&(tenth(slot.ends), at.slot));
+            self.by_end.insert((tenth(ends), at.slot));
             (slot.ends, slot.due) = (ends, ends);
         }
     }
@@ -243,13 +249,19 @@ impl Memory {
         self.packed_bytes + self.slots.len() * COST + self.names.bytes()
     }
 
+    fn place(&self, wanted: Key) -> Option<u32> {
+        let is_it = |place: &u32| key(&self.slots, *place) == wanted;
+        self.by_key.find(wanted, is_it).copied()
+    }
+
     fn remove(&mut self, number: u32) {
         let Some(slot) = self.slots.try_remove(number as usize) else {
             return;
         };
-        self.by_end.remove(&(slot.ends, number));
-        if self.by_key.get(&slot.key) == Some(&number) {
-            self.by_key.remove(&slot.key);
+        self.by_end.remove(&(tenth(slot.ends), number));
+        let found = self.by_key.find_entry(slot.key, |place| *place == number);
+        if let Ok(found) = found {
+            found.remove();
         }
         self.packed_bytes -= slot.packed.len();
         for name in [slot.code, slot.class, slot.policy] {
@@ -258,9 +270,18 @@ impl Memory {
         if self.slots.is_empty() {
             // A wave of failures is over: its memory is returned.
             self.slots.shrink_to_fit();
-            self.by_key.shrink_to_fit();
+            self.by_key = HashTable::new();
         }
     }
+}
+
+fn key(slots: &Slab<Slot>, place: u32) -> Key {
+    slots.get(place as usize).map_or(0, |slot| slot.key)
+}
+
+/// A time in tenths of a second, which takes less memory than milliseconds.
+fn tenth(milliseconds: i64) -> u32 {
+    u32::try_from(milliseconds.max(0) / TENTH).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -367,7 +388,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_order_the_index_and_the_bytes_agree_with_the_messages(
-            steps in proptest::collection::vec((0_u8..5, 0_u64..8, 0_i64..40), 0..80)
+            steps in proptest::collection::vec((0_u8..5, 0_u64..8, 0_i64..4_000), 0..80)
         ) {
             let mut memory = Memory::new(Limits { messages: 5, ..LARGE });
             let mut now = 0;
@@ -384,14 +405,14 @@ mod tests {
                     _ => {
                         now += ends / 4;
                         memory.expire(now, usize::MAX);
-                        prop_assert!(memory.iter().all(|(_, slot)| slot.ends > now));
+                        prop_assert!(memory.iter().all(|(_, slot)| slot.ends + TENTH > now));
                     }
                 }
                 prop_assert!(memory.len() <= 5);
                 prop_assert_eq!(memory.iter().count(), memory.len());
                 prop_assert_eq!(memory.by_end.len(), memory.len());
                 prop_assert_eq!(memory.by_key.len(), memory.len());
-                prop_assert!(memory.iter().map(|(_, slot)| slot.ends).is_sorted());
+                prop_assert!(memory.iter().map(|(_, slot)| tenth(slot.ends)).is_sorted());
                 prop_assert_eq!(memory.packed_bytes, 10 * memory.len());
             }
         }

@@ -13,6 +13,9 @@ use crate::failure::{Error, Failure, Milliseconds, Timestamp, random};
 /// The most bytes of a failure that are remembered. A policy can't decide again about a larger one.
 const FAILURE_BYTES: usize = 4 << 10;
 
+/// The bytes that are enough for most messages.
+const BUFFER: usize = 1 << 10;
+
 /// The payload that a policy read, by pointer.
 pub(crate) type PayloadParts = BTreeMap<String, Option<String>>;
 
@@ -102,10 +105,10 @@ pub(super) fn pack(
             .filter(|it| size(it) <= FAILURE_BYTES)
             .map(PackedFailure::of),
     };
-    // Serializing into memory can't fail.
-    postcard::to_allocvec(&packed)
-        .unwrap_or_default()
-        .into_boxed_slice()
+    // A copy in its exact size: cutting the grown buffer would leave holes in memory.
+    let buffer = Vec::with_capacity(BUFFER);
+    let buffer = postcard::to_extend(&packed, buffer).unwrap_or_default();
+    buffer.as_slice().into()
 }
 
 /// The texts whose length others choose.
