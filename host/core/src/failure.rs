@@ -141,7 +141,7 @@ impl Error {
     /// assert!(!Error::new(IN_PROGRESS, "").is_in_progress());
     /// ```
     pub fn is_in_progress(&self) -> bool {
-        self.code == IN_PROGRESS && self.retry_after.is_some()
+        self.code == IN_PROGRESS && self.retry_after.is_some_and(|left| left > Milliseconds(0))
     }
 
     /// The same error within the limits of the contract: code and text cut, the largest details left out.

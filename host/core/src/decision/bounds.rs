@@ -248,6 +248,8 @@ mod tests {
             (Some(20_000), 0, None),
             (Some(20_000), 45_000, Some("max-age")),
             (None, 0, Some("max-attempts")),
+            // A lease that is over keeps nobody waiting.
+            (Some(0), 0, Some("max-attempts")),
         ] {
             let error = Error {
                 retry_after: retry_after.map(Milliseconds),
