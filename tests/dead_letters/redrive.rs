@@ -391,6 +391,28 @@ async fn letters_that_others_take_are_missing_and_later_ones_are_left_alone() {
 }
 
 #[tokio::test]
+async fn a_run_moves_no_more_than_its_steps() {
+    let world = World::standard(&fauxqs().endpoint).await;
+    for number in 0..12 {
+        world.put(letter(&format!("{number:02}"))).await;
+    }
+    let arguments = ["--to", &world.queues.url, "--ramp", "2,3", "--watch", "0s"];
+    let (code, result) = redrive(&world, &arguments).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(5)), "{result}");
+    assert_eq!(
+        (result["letters"].as_u64(), &result["missing"]),
+        (Some(12), &json!(null))
+    );
+    // Of more letters than it may read, it says so.
+    let (code, result) = redrive(&world, &["--to", &world.queues.url, "--limit", "3"]).await;
+    assert_eq!((code, &result["partial"]), (0, &json!(true)), "{result}");
+    assert!(
+        (3..7).contains(&result["moved"].as_u64().unwrap()),
+        "{result}"
+    );
+}
+
+#[tokio::test]
 async fn a_rate_is_kept_and_ctrl_c_loses_nothing() {
     let world = World::standard(&fauxqs().endpoint).await;
     for number in 0..40 {

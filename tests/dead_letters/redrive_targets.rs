@@ -163,14 +163,14 @@ async fn no_fault_of_the_network_loses_a_letter_or_sends_one_twice_unreported() 
             let body = format!("{number:02}");
             ids.insert(world.put(letter(&body)).await, body);
         }
-        // Deletions suffer from what is carried out, too.
-        let proxy = Proxy::start(
-            &world.queues.endpoint,
-            move |operation, number| match operation {
-                "SendMessageBatch" | "DeleteMessageBatch" if number.is_multiple_of(2) => fault,
+        let proxy = Proxy::start(&world.queues.endpoint, move |operation, number| {
+            // Every fourth request, so that no batch meets the fault again and again.
+            let is_hit = (number.wrapping_mul(2_654_435_761) >> 7).is_multiple_of(4);
+            match operation {
+                "SendMessageBatch" | "DeleteMessageBatch" if is_hit => fault,
                 _ => Fault::None,
-            },
-        )
+            }
+        })
         .await;
         let world = World {
             queues: world.queues.behind(&proxy.endpoint),

@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::run::{Setup, finish, interrupted, routes};
 use super::survey::survey;
 use super::work::Set;
-use crate::reader::{End, ReadOptions};
+use crate::reader::{End, ReadOptions, Seen};
 
 /// Letters that are read in one second at least while the set is fixed.
 const LETTERS_A_SECOND: usize = 500;
@@ -69,6 +69,7 @@ pub(super) async fn fix_set(
         at: setup.queue.now(),
         members: Some(count(found.members.len())),
         others: count(found.others.len()),
+        is_complete: is_complete(&found.seen),
     };
     journal.add(std::slice::from_ref(&surveyed)).await?;
     ledger.add(&surveyed);
@@ -104,4 +105,10 @@ async fn wait_for_hidden(
         sleep(Duration::from_millis(500)).await;
     }
     Ok(())
+}
+
+/// Whether the whole queue was read.
+fn is_complete(seen: &Seen) -> bool {
+    let all = seen.about.is_some_and(|about| seen.letters >= about);
+    seen.end == End::Empty || (seen.end == End::Most && all)
 }

@@ -55,19 +55,14 @@ impl Hold {
         self.visibility
     }
 
-    /// Holds a letter, or replaces the handle of one that it holds.
-    pub(super) fn add(&self, id: &str, handle: ReceiptHandle) {
-        lock(&self.handles).insert(id.to_owned(), handle);
+    /// Holds a letter, or replaces the handle of one that it holds. Returns whether it held the letter before.
+    pub(super) fn add(&self, id: &str, handle: ReceiptHandle) -> bool {
+        lock(&self.handles).insert(id.to_owned(), handle).is_some()
     }
 
     /// Holds a letter no longer, without making it visible. Returns its handle.
     pub(super) fn take(&self, id: &str) -> Option<ReceiptHandle> {
         lock(&self.handles).remove(id)
-    }
-
-    /// The handle of a letter that it holds.
-    pub(super) fn handle(&self, id: &str) -> Option<ReceiptHandle> {
-        lock(&self.handles).get(id).cloned()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -67,6 +67,8 @@ pub enum Entry {
         members: Option<u64>,
         /// How many others there were.
         others: u64,
+        /// Whether the whole queue was read.
+        is_complete: bool,
     },
     /// These are about to be sent.
     Sending {

@@ -33,6 +33,8 @@ pub struct Ledger {
     pub(super) came_back: BTreeMap<String, String>,
     /// The steps after which letters that came back were looked for.
     pub(super) watched: HashSet<usize>,
+    /// How many letters were taken and how many had failed when letters that came back were looked for last.
+    pub(super) last_watch: (u64, u64),
     /// How many letters are in each state.
     sending: u64,
     sent: u64,
@@ -43,8 +45,8 @@ pub struct Ledger {
     edited: u64,
     /// The letters in the set, if it is fixed and counted.
     pub(super) members: Option<u64>,
-    /// Whether the set is fixed.
-    pub(super) is_surveyed: bool,
+    /// Whether a part of the queue was not read when the set was fixed.
+    is_partial: bool,
     starts: u64,
     last: Option<Timestamp>,
     ended: Option<Ended>,
@@ -103,9 +105,14 @@ impl Ledger {
                 self.last = Some(*at);
                 self.ended = None;
             }
-            Entry::Surveyed { at, members, .. } => {
+            Entry::Surveyed {
+                at,
+                members,
+                is_complete,
+                ..
+            } => {
                 self.members = *members;
-                self.is_surveyed = true;
+                self.is_partial = !*is_complete;
                 self.last = Some(*at);
             }
             Entry::Sending { ids } => {
@@ -147,6 +154,7 @@ impl Ledger {
             Entry::Watched { at, step, .. } => {
                 self.last = Some(*at);
                 self.watched.insert(*step);
+                self.last_watch = (self.taken(), self.failed_again() + self.refusals());
             }
             Entry::Native { moved } => self.moved = *moved,
             Entry::Ended {
@@ -288,6 +296,11 @@ impl Ledger {
     /// How the run has ended last; `None` if it runs or was killed.
     pub fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
+    }
+
+    /// Whether a part of the queue was not read when the set was fixed, so that there may be more letters to move.
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// How often it was started.

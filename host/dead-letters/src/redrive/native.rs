@@ -108,6 +108,7 @@ async fn ended(
             ..Counts::default()
         },
         missing: None,
+        is_partial: false,
         later: 0,
     })
 }

@@ -177,15 +177,12 @@ impl Pass {
         let mut is_new = false;
         for message in received {
             let id = message.id.clone();
-            let handle = message.receipt_handle.clone();
             // It came again although it is held: the latest handle counts.
-            if self.hold.handle(&id).is_some() {
-                self.hold.add(&id, handle);
+            if self.hold.add(&id, message.receipt_handle.clone()) {
                 continue;
             }
             is_new |= lock(&self.seen).insert(id.clone());
             let letter = Letter::of(message);
-            self.hold.add(&id, handle);
             match self.work.judge(&letter) {
                 Judgement::Move if self.is_blocked(&letter) => {}
                 Judgement::Move => to_move.push(letter),

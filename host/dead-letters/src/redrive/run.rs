@@ -58,6 +58,8 @@ pub struct Summary {
     pub counts: Counts,
     /// Letters of the set that could not be received: others have deleted or moved them, or hold them. `None` if nobody knows how many there are.
     pub missing: Option<u64>,
+    /// Whether a part of the queue was not read when the set was fixed: there may be more letters to move.
+    pub is_partial: bool,
     /// Letters that arrived after the start, as far as they were seen.
     pub later: u64,
 }
@@ -85,7 +87,7 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         who: setup.who.clone(),
     }];
     let doubtful = ledger.in_doubt();
-    if !doubtful.is_empty() && !description.fifo {
+    if !doubtful.is_empty() {
         first.push(Entry::Uncertain { ids: doubtful });
     }
     journal.add(&first).await?;
@@ -126,7 +128,11 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         false => Duration::ZERO,
     };
     let ended = steps(&setup, &work, patience).await;
-    let (outcome, text) = match ended {
+    let StepsEnd {
+        outcome,
+        text,
+        is_exhausted,
+    } = match ended {
         Ok(ended) => ended,
         Err(error) => {
             let text = Some(backstop_core::text::chain(&error));
@@ -135,15 +141,14 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
             return Err(error);
         }
     };
-    let is_complete = outcome == Outcome::Done;
-    if is_complete {
+    if is_exhausted {
         // What was sent and can't be received any more is gone: the deletion had succeeded.
         let ids = work.ledger(Ledger::not_deleted);
         if !ids.is_empty() {
             work.record(&[Entry::Deleted { ids }]).await?;
         }
     }
-    let summary = summary(&work, outcome, text, is_complete);
+    let summary = summary(&work, outcome, text, is_exhausted);
     finish(&journal, &setup, summary).await
 }
 
@@ -161,16 +166,18 @@ pub(super) fn interrupted(counts: Counts) -> Summary {
         text: None,
         counts,
         missing: None,
+        is_partial: false,
         later: 0,
     }
 }
 
-fn summary(work: &Work, outcome: Outcome, text: Option<String>, is_complete: bool) -> Summary {
+fn summary(work: &Work, outcome: Outcome, text: Option<String>, is_exhausted: bool) -> Summary {
     Summary {
         outcome,
         text,
         counts: work.ledger(Ledger::counts),
-        missing: work.left().filter(|_| is_complete),
+        missing: work.left().filter(|_| is_exhausted),
+        is_partial: work.ledger(Ledger::is_partial),
         later: work.later(),
     }
 }
@@ -191,15 +198,33 @@ pub(super) async fn finish(
     Ok(summary)
 }
 
-/// All steps. Returns how the run has ended, and why.
+/// How the steps have ended.
+struct StepsEnd {
+    outcome: Outcome,
+    text: Option<String>,
+    /// Whether every letter of the set was received that could be.
+    is_exhausted: bool,
+}
+
+impl StepsEnd {
+    fn new(outcome: Outcome, text: Option<String>) -> Self {
+        Self {
+            outcome,
+            text,
+            is_exhausted: false,
+        }
+    }
+}
+
+/// All steps.
 async fn steps(
     setup: &Setup,
     work: &Arc<Work>,
     patience: Duration,
-) -> Result<(Outcome, Option<String>), RedriveError> {
+) -> Result<StepsEnd, RedriveError> {
     let ends = work.plan.ramp.ends();
-    // A resumed run starts to count failures again: what failed before was a reason to look, and somebody has.
-    let mut before = Failures::of(work);
+    // A resumed run counts from the last look: what failed before was a reason to stop, and somebody has resumed it.
+    let mut before = Failures::at_last_watch(work);
     for (step, end) in ends.iter().copied().enumerate() {
         let mut last = PassEnd::Quota;
         loop {
@@ -212,19 +237,26 @@ async fn steps(
             last = pass::run(work, left.max(doubtful), patience).await?;
         }
         match last {
-            PassEnd::Stopped => return Ok((Outcome::Interrupted, None)),
+            PassEnd::Stopped => return Ok(StepsEnd::new(Outcome::Interrupted, None)),
             PassEnd::Full => {
                 let text = "the queue has more than 100,000 letters that are not in the set: SQS lets nobody receive more at the same time".to_owned();
-                return Ok((Outcome::Failed, Some(text)));
+                return Ok(StepsEnd::new(Outcome::Failed, Some(text)));
             }
             PassEnd::Quota | PassEnd::Empty => {}
         }
         let is_watched = work.ledger(|it| it.watched.contains(&step));
         if !work.plan.watch.is_zero() && !is_watched {
             if !wait(setup, work, step).await {
-                return Ok((Outcome::Interrupted, None));
+                return Ok(StepsEnd::new(Outcome::Interrupted, None));
             }
-            let now = look(setup, work).await?;
+            let (now, is_complete) = look(setup, work).await?;
+            if setup.stop.is_cancelled() {
+                return Ok(StepsEnd::new(Outcome::Interrupted, None));
+            }
+            if !is_complete && work.plan.stop_at.is_some() {
+                let text = "the dead-letter queues could not be read to their ends, so nobody knows how many letters failed again".to_owned();
+                return Ok(StepsEnd::new(Outcome::Stopped, Some(text)));
+            }
             let (taken, failed) = now.since(&before);
             let watched = Entry::Watched {
                 at: work.queue.now(),
@@ -239,13 +271,16 @@ async fn steps(
                 let text = format!(
                     "{failed} of {taken} letters failed again or were refused, which is more than {share}"
                 );
-                return Ok((Outcome::Stopped, Some(text)));
+                return Ok(StepsEnd::new(Outcome::Stopped, Some(text)));
             }
             before = now;
         }
         if last == PassEnd::Empty {
-            break;
+            return Ok(StepsEnd {
+                is_exhausted: true,
+                ..StepsEnd::new(Outcome::Done, None)
+            });
         }
     }
-    Ok((Outcome::Done, None))
+    Ok(StepsEnd::new(Outcome::Done, None))
 }

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use tokio::time::sleep;
 
 /// How often a request is tried.
-const TRIES: u32 = 6;
+const TRIES: u32 = 8;
 
 /// The wait before the second try. Each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(200);

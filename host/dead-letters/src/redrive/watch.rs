@@ -14,7 +14,10 @@ use super::progress::Phase;
 use super::run::{Setup, routes};
 use super::target::Router;
 use super::work::{Parts, Set, Work};
-use crate::reader::read;
+use crate::reader::{End, read};
+
+/// The most letters that are read: SQS allows 120,000 in flight.
+const MOST: usize = 100_000;
 
 /// What has failed up to now.
 pub(super) struct Failures {
@@ -23,6 +26,17 @@ pub(super) struct Failures {
 }
 
 impl Failures {
+    /// What had failed when letters that came back were looked for last. What is refused is tried again by a resumed run.
+    pub(super) fn at_last_watch(work: &Work) -> Self {
+        work.ledger(|ledger| Self {
+            taken: ledger.last_watch.0.min(ledger.taken()),
+            failed: ledger
+                .last_watch
+                .1
+                .min(ledger.failed_again() + ledger.refusals()),
+        })
+    }
+
     pub(super) fn of(work: &Work) -> Self {
         work.ledger(|ledger| Self {
             taken: ledger.taken(),
@@ -53,29 +67,33 @@ pub(super) async fn wait(setup: &Setup, work: &Work, step: usize) -> bool {
     true
 }
 
-/// Looks for letters that came back, in the dead-letter queue and in the others that are watched.
-pub(super) async fn look(setup: &Setup, work: &Work) -> Result<Failures, RedriveError> {
+/// Looks for letters that came back, in the dead-letter queue and in the others that are watched. Returns what has failed up to now, and whether all of the queues were read.
+pub(super) async fn look(setup: &Setup, work: &Work) -> Result<(Failures, bool), RedriveError> {
     setup.progress.change(|it| it.phase = Phase::Looking);
     let mut queues = vec![Arc::clone(&work.queue)];
     for url in &work.plan.watched {
         queues.push(setup.connections.by_url(url).await);
     }
+    let mut is_complete = true;
     for queue in queues {
         let mut came_back = Vec::new();
-        let options = read_options(&work.plan, &queue.describe().await?);
-        read(queue, options, &setup.stop, |letter| {
+        let mut options = read_options(&work.plan, &queue.describe().await?);
+        // Those that came back may be the last ones.
+        options.most = MOST;
+        let seen = read(queue, options, &setup.stop, |letter| {
             if let Some(moved) = work.failed_again(&letter) {
                 came_back.push((letter.message.id, moved));
             }
         })
         .await?;
+        is_complete &= seen.end == End::Empty;
         let letters = work.unknown(came_back);
         if !letters.is_empty() {
             let at = work.queue.now();
             work.record(&[Entry::CameBack { at, letters }]).await?;
         }
     }
-    Ok(Failures::of(work))
+    Ok((Failures::of(work), is_complete))
 }
 
 /// Looks for letters of an ended run that came back since, and notes them.

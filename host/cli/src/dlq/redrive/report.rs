@@ -17,6 +17,7 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
             "outcome": summary.outcome,
             "why": summary.text,
             "missing": summary.missing,
+            "partial": summary.is_partial,
             "later": summary.later,
         });
         add(&mut object, &summary.counts);
@@ -28,6 +29,11 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
         line(
             missing,
             "could not be received: others have taken them, or hold them now",
+        );
+    }
+    if summary.is_partial {
+        println!(
+            "         not all of the queue was read when the set was fixed (--limit, --visibility-timeout): there may be more"
         );
     }
     if summary.later > 0 {
