@@ -53,10 +53,14 @@ impl Origin {
     /// The attributes `RequestID`, `ErrorCode` and `ErrorMessage` are written by Lambda, with the event as the body, and by SNS, with the notification as the body. A subscription with raw delivery has the published text as its body: its letters can't be told from those of Lambda, except that Lambda's error codes are HTTP statuses.
     pub fn of(message: &Message) -> Self {
         let has = |name: &str| message.attributes.contains_key(name);
+        // Only SQS itself can say this. Attributes of Backstop are of an earlier death then, or forged by the sender.
+        if message.dead_letter_source.is_some() {
+            return Self::Sqs;
+        }
         if has("BackstopReason") {
             return Self::Backstop;
         }
-        if message.dead_letter_source.is_some() || has("BackstopSource") {
+        if has("BackstopSource") {
             return Self::Sqs;
         }
         let fields = fields(&message.body);

@@ -174,8 +174,8 @@ mod tests {
         assert_eq!(filters.origins, [Origin::Sns]);
         // A plan has them as flags again.
         let again = [
-            "--where=/a/b=c=*",
             "--origin=sns",
+            "--where=/a/b=c=*",
             "--since=2026-11-22T03:00:00.123Z",
             "--id=x",
         ];

@@ -11,6 +11,9 @@ use serde_json::{Map, Value, json};
 
 use crate::output::println;
 
+/// The deepest level of a JSON document that is laid out.
+const DEEPEST: usize = 40;
+
 /// Prints a JSON value. Control characters that JSON allows in strings are escaped, so that they reach no terminal.
 pub(crate) fn print_json(value: &Value) {
     println!("{}", json_text(value));
@@ -54,10 +57,12 @@ fn laid_out(json: &str) -> String {
     let mut text = String::with_capacity(json.len() * 2);
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
     let mut characters = json.chars().peekable();
+    // Deeper levels stay on one line: their indentation could be larger than the document by far.
     let indent = |text: &mut String, depth: usize| {
-        text.push('\n');
-        // Deeper levels are not indented further: their indentation could be larger than any screen.
-        (0..depth.min(40)).for_each(|_| text.push_str("  "));
+        if depth <= DEEPEST {
+            text.push('\n');
+            (0..depth).for_each(|_| text.push_str("  "));
+        }
     };
     while let Some(c) = characters.next() {
         if in_string {
@@ -164,6 +169,8 @@ mod tests {
         assert_eq!(text, expected);
         assert_eq!(body("no \u{1b}[2J JSON\n{"), "no \\u{1b}[2J JSON\n{");
         assert_eq!(body("7"), "7");
+        let deep = format!("{}{}", "[".repeat(1 << 19), "]".repeat(1 << 19));
+        assert!(body(&deep).len() < deep.len() + 10_000);
     }
 
     #[test]

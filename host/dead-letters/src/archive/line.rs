@@ -181,6 +181,8 @@ impl ArchivedLetter {
             data_type: "String.arn".to_owned(),
             value: source.arn().to_owned(),
         });
+        // A sender may have forged one.
+        outgoing.attributes.remove("BackstopSource");
         let first_sent = letter.first_sent.map(|time| Attribute::number(time.0));
         for (name, value) in [
             ("BackstopSource", source),
