@@ -169,6 +169,25 @@ async fn a_wake_never_delays_a_message_and_keeps_attempts_and_the_previous_delay
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_wakes_at_one_time_bring_each_message_at_the_earlier_time() {
+    let world = World::new(&[("base", "4h"), ("cap", "4h")], HoldMode::Visibility);
+    world.send(numbered(2_000)).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 2_000).await;
+    let (late, at_once) = (wake("HTTP 503", 3_600_000), Wake::default());
+    tokio::join!(
+        host.waiting.wake(&late),
+        host.waiting.wake(&at_once),
+        host.waiting.wake(&late)
+    );
+    let asked = world.started.elapsed();
+    world.queue.emptied().await;
+    let took = world.started.elapsed().saturating_sub(asked);
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_filter_by_attempt_id_class_or_due_time_wakes_those_alone() {
     let world = World::new(&[("base", "1h"), ("cap", "9h")], HoldMode::Visibility);
     world.send(numbered(3)).await;
@@ -243,7 +262,7 @@ async fn a_message_that_is_sent_again_is_woken_at_its_hop_by_any_host_that_was_a
     let attempts: BTreeSet<_> = world
         .seen()
         .iter()
-        .filter(|it| number(it) % 4 == 0)
+        .filter(|it| number(it).is_multiple_of(4))
         .map(|it| it.receive_count.get())
         .collect();
     assert_eq!(attempts, [1, 2].into());
@@ -525,10 +544,8 @@ async fn a_version_that_dead_letters_discards_breaks_or_reads_other_parts_change
     assert!(
         matches!(today, Today::Decision(decision) if decision.class.to_string() == "permanent")
     );
-    let breaks = format!(
-        "(if (i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.const 112)) (then (unreachable))) (i32.const 1)"
-    );
-    swap(&policy, &folder, &text(&breaks, None));
+    let breaks = "(if (i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.const 112)) (then (unreachable))) (i32.const 1)";
+    swap(&policy, &folder, &text(breaks, None));
     assert_eq!(run().await.broken, 10);
     let later = host.waiting.message(&id)[0].due;
     assert!(

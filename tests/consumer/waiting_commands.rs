@@ -282,7 +282,7 @@ async fn messages_that_are_sent_again_are_announced_and_woken_at_their_hop_by_an
         );
     }
     let counts = machine.worker.attempts();
-    let counts = counts.iter().filter(|it| number(it) % 4 == 0);
+    let counts = counts.iter().filter(|it| number(it).is_multiple_of(4));
     let counts: Vec<_> = counts.map(|it| it.receive_count).collect();
     assert_eq!(counts, [1, 1, 2, 2]);
     second.kill().await;

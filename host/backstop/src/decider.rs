@@ -13,7 +13,7 @@ use crate::record::Observer;
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
 use crate::waiting::{PayloadParts, RememberedFailure};
 
-/// A policy that has read no more than this from the message is blamed for an error without another evaluation, in bytes.
+/// A policy that has read no more than this from the message is blamed for an error without another evaluation, and what it has read is remembered while the message waits, in bytes.
 const SMALL_READ: usize = 4 << 10;
 
 /// Decides for one queue.
@@ -144,7 +144,8 @@ impl Decider {
         let decided = Decided {
             decision: decision.clone(),
             policy: digests(&policy),
-            payload: (reads.left_out == 0).then(|| reads.parts.clone()),
+            payload: (reads.left_out == 0 && reads.bytes_read <= SMALL_READ)
+                .then(|| reads.parts.clone()),
         };
         self.observers.decided(Observed {
             policy: &policy,

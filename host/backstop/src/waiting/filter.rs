@@ -1,6 +1,7 @@
 //! Which of the waiting messages are meant.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -50,27 +51,55 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// A filter that is quick however many codes and ids it has.
+#[derive(Debug, Clone)]
+pub(super) struct Matcher {
+    /// Each code as it is, as it is remembered, and as an envelope carries it.
+    codes: HashSet<String>,
+    /// Each class, likewise.
+    classes: HashSet<String>,
+    ids: HashSet<String>,
+    attempts: HashSet<u32>,
+    due_after: Option<Timestamp>,
+}
+
+impl Matcher {
+    pub(super) fn of(filter: &Filter) -> Self {
+        let forms = |wanted: &Vec<String>| {
+            let forms = wanted.iter().flat_map(|it| {
+                [
+                    it.clone(),
+                    remembered(it).into_owned(),
+                    carried(it).into_owned(),
+                ]
+            });
+            forms.collect()
+        };
+        Self {
+            codes: forms(&filter.code),
+            classes: forms(&filter.class),
+            ids: filter.id.iter().cloned().collect(),
+            attempts: filter.attempt.iter().map(|it| it.get()).collect(),
+            due_after: filter.due_after,
+        }
+    }
 
     /// Whether a message matches, apart from its id.
     pub(super) fn matches(&self, seen: Seen<'_>) -> bool {
-        let has = |wanted: &[String], value: &str| {
-            wanted.is_empty() || wanted.iter().any(|it| is_same(it, value))
-        };
-        has(&self.code, seen.code)
-            && has(&self.class, seen.class)
-            && (self.attempt.is_empty() || self.attempt.iter().any(|it| it.get() == seen.attempt))
+        let has =
+            |wanted: &HashSet<String>, value| wanted.is_empty() || wanted.contains::<str>(value);
+        has(&self.codes, seen.code)
+            && has(&self.classes, seen.class)
+            && (self.attempts.is_empty() || self.attempts.contains(&seen.attempt))
             && self.due_after.is_none_or(|after| seen.due > after)
     }
 
     /// Whether the message with this id matches.
     pub(super) fn names(&self, id: impl FnOnce() -> String) -> bool {
-        self.id.is_empty() || self.id.contains(&id())
+        self.ids.is_empty() || self.ids.contains(&id())
     }
-}
-
-/// Whether the code or class of a message is the wanted one. The message may have it as it is, cut, or as an envelope carries it.
-fn is_same(wanted: &str, value: &str) -> bool {
-    wanted == value || remembered(wanted) == value || carried(wanted) == value
 }
 
 /// A code as it is remembered.
@@ -162,12 +191,13 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(filter.matches(SEEN), matches, "{filter:?}");
+            assert_eq!(Matcher::of(&filter).matches(SEEN), matches, "{filter:?}");
         }
         let named = Filter {
             id: texts(&["m-1"]),
             ..Filter::default()
         };
+        let named = Matcher::of(&named);
         assert!(named.names(|| "m-1".to_owned()) && !named.names(|| "m-2".to_owned()));
     }
 
@@ -181,7 +211,10 @@ mod tests {
             let (cut, carried) = (remembered(&code), carried(&code));
             assert!(carried.len() <= CARRIED_BYTES && cut.len() <= CODE_BYTES);
             for code in [&*cut, &*carried] {
-                assert!(filter.matches(Seen { code, ..SEEN }), "{code}");
+                assert!(
+                    Matcher::of(&filter).matches(Seen { code, ..SEEN }),
+                    "{code}"
+                );
             }
         }
     }

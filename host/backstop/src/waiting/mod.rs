@@ -58,6 +58,8 @@ pub struct Waiting {
     memory: Mutex<Memory>,
     rules: Mutex<Rules>,
     versions: Mutex<Versions>,
+    /// Held while visibilities are changed.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl fmt::Debug for Waiting {
@@ -150,6 +152,7 @@ impl Waiting {
             memory: Mutex::new(Memory::new(limits)),
             rules: Mutex::default(),
             versions: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
         })
     }
 

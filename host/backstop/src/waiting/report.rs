@@ -1,5 +1,6 @@
 //! What waits, for people and programs.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::Waiting;
-use super::filter::Filter;
+use super::filter::{Filter, Matcher};
 use super::memory::{Memory, Slot};
 use super::packed::Packed;
 use super::reconsider::Today;
@@ -165,17 +166,19 @@ impl Waiting {
         let wakes = self.rules().len(self.queue.now()) as u64;
         let mut memory = self.memory();
         memory.expire(now, usize::MAX);
+        let matcher = Matcher::of(filter);
         let mut tally = Tally::default();
         let matching = memory.iter().map(|(_, slot)| slot);
         let matching = matching.filter(|slot| {
-            filter.matches(self.seen(&memory, slot, now)) && filter.names(|| super::wake::id(slot))
+            matcher.matches(self.seen(&memory, slot, now))
+                && matcher.names(|| super::wake::id(slot))
         });
         for slot in matching {
             tally.add(&memory, slot);
         }
         let time = |at| self.timestamp(at, now);
         let mut groups: Vec<_> = tally.groups.into_iter().collect();
-        groups.sort_by(|(_, one), (_, other)| other.count.cmp(&one.count));
+        groups.sort_by_key(|(_, sum)| Reverse(sum.count));
         let groups = groups.into_iter().map(|((code, class), sum)| Group {
             code: code.to_owned(),
             class: class.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::filter::{Filter, Seen};
+use super::filter::{Matcher, Seen};
 use crate::failure::{Milliseconds, Timestamp, random};
 use crate::queue::Envelope;
 
@@ -15,7 +15,7 @@ const LATE: Duration = Duration::from_secs(15 * 60);
 /// One wake.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
-    pub(super) filter: Filter,
+    pub(super) matcher: Matcher,
     /// When it was requested. Messages that failed later do not match.
     pub(super) at: Timestamp,
     pub(super) spread: Milliseconds,
@@ -58,8 +58,8 @@ impl Rule {
             due: envelope.due,
         };
         let matches = envelope.failed_at() < self.at
-            && self.filter.matches(seen)
-            && self.filter.names(|| envelope.id.clone());
+            && self.matcher.matches(seen)
+            && self.matcher.names(|| envelope.id.clone());
         matches.then(|| self.time(&envelope.id))
     }
 
@@ -72,6 +72,7 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
+    use super::super::filter::Filter;
     use super::*;
 
     const HOP: Duration = Duration::from_secs(900);
@@ -95,10 +96,10 @@ mod tests {
 
     fn rule(at: u64, spread: u32) -> Rule {
         Rule {
-            filter: Filter {
+            matcher: Matcher::of(&Filter {
                 code: vec!["HTTP 503".to_owned()],
                 ..Filter::default()
-            },
+            }),
             at: Timestamp(at),
             spread: Milliseconds(spread),
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::Waiting;
-use super::filter::{Filter, Seen};
+use super::filter::{Filter, Matcher, Seen};
 use super::memory::{At, Slot};
 use super::packed::Packed;
 use super::rules::Rule;
@@ -103,7 +103,7 @@ impl Waiting {
     fn plan(&self, wake: &Wake) -> (Changes, Woken) {
         let (now, at) = (self.now(), self.queue.now());
         let rule = Rule {
-            filter: wake.filter.clone(),
+            matcher: Matcher::of(&wake.filter),
             at,
             spread: wake.spread,
         };
@@ -119,7 +119,7 @@ impl Waiting {
         let (mut changed, mut resent) = (Vec::new(), Vec::new());
         for (place, slot) in memory.iter() {
             let seen = self.seen(&memory, slot, now);
-            if !wake.filter.matches(seen) || !wake.filter.names(|| id(slot)) {
+            if !rule.matcher.matches(seen) || !rule.matcher.names(|| id(slot)) {
                 continue;
             }
             woken.matched += 1;
@@ -177,6 +177,8 @@ impl Waiting {
         if changes.is_empty() {
             return;
         }
+        // A request that is late must not undo an earlier time of another wake.
+        let _turn = self.turn.lock().await;
         let wakes = BatchedWakes::start(&self.queue, &self.requests);
         let until = Instant::now() + WAKE_TIMEOUT;
         let wakes = &wakes;

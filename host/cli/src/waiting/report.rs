@@ -1,5 +1,6 @@
 //! The report of what waits, for a terminal.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use anstyle::{AnsiColor, Style};
@@ -75,7 +76,7 @@ fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
         }
     }
     sum.groups = groups.into_values().collect();
-    sum.groups.sort_by(|one, other| other.count.cmp(&one.count));
+    sum.groups.sort_by_key(|group| Reverse(group.count));
     sum.attempts = counts(attempts);
     sum.policies = counts(policies);
     sum
