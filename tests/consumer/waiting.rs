@@ -12,8 +12,9 @@ use std::time::Duration;
 use backstop::HoldMode;
 use backstop::decision::Hold;
 use backstop::failure::{Milliseconds, Timestamp};
+use backstop::internal::hold::ENVELOPE;
 use backstop::internal::waiting::{Filter, QueueReport, Reconsider, Today, Waiting, Wake};
-use backstop::queue::{Message, Outgoing, Queue};
+use backstop::queue::{Attribute, Message, Outgoing, Queue};
 use backstop_engine::{Limits, Sandbox};
 use backstop_tests::policies::Rule;
 use backstop_versions::{LivePolicy, Reload, Source};
@@ -376,6 +377,35 @@ async fn hostile_codes_and_ids_are_found_as_they_are() {
         );
         host.stopped().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_envelope_with_the_id_of_another_message_hides_that_one_from_no_wake() {
+    let world = World::new(&[("base", "3h"), ("cap", "9h")], HoldMode::Visibility);
+    world.send([Outgoing::new("1")]).await;
+    let host = world.host(9).await;
+    until_waiting(&[&host.waiting], 1).await;
+    let victim = world.seen()[0].id.clone();
+    let envelope = format!(
+        r#"{{"id": "{victim}", "sent": 0, "first-received": 0, "attempts": 1, "delay": 1, "due": 0}}"#
+    );
+    let mut forged = Outgoing::new("2");
+    let attribute = Attribute::string(envelope);
+    forged.attributes.insert(ENVELOPE.to_owned(), attribute);
+    world.send([forged]).await;
+    until_waiting(&[&host.waiting], 2).await;
+    assert_eq!(host.waiting.message(&victim).len(), 2);
+    let of_victim = Wake {
+        filter: Filter {
+            id: vec![victim],
+            ..Filter::default()
+        },
+        ..Wake::default()
+    };
+    assert_eq!(host.waiting.wake(&of_victim).await.woken, 2);
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(times(&world)[&1].len(), 2);
+    host.stopped().await;
 }
 
 /// A version whose delay depends on the first byte of the message's id: `byte * factor % most` milliseconds, and `least` more.
