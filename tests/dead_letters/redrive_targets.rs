@@ -62,7 +62,7 @@ async fn a_function_gets_its_events_again_as_they_were() {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     };
-    assert_eq!(events(), [event.clone()]);
+    assert_eq!(events(), std::slice::from_ref(&event));
     let dry = world.json("redrive", &["--dry-run"]).await;
     let targets: Vec<_> = dry["targets"]
         .as_object()

@@ -41,6 +41,7 @@
 //! | `requests` | requests that are tried again |
 //! | `triage` | the failure of a letter, for another policy |
 //! | `archive` | letters in files, and back |
+//! | [`redrive`] | letters back to where they come from |
 
 mod archive;
 mod filter;

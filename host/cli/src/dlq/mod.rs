@@ -39,7 +39,7 @@ The usual way, for the queue `orders` of backstop.toml:
 
 There is no command that deletes letters without keeping them.";
 
-/// List, show, judge and keep dead letters
+/// List, show, judge, move back and keep dead letters
 ///
 /// The letters of Backstop, of SQS's own redrive policies, of Lambda's destinations and DeadLetterConfig, and of SNS. Reading a queue is receiving from it: letters are invisible to others while a command reads, and visible again when it ends, also after Ctrl-C. A queue whose own redrive policy could move letters because they are read is refused. host/docs/dead-letters.md explains more.
 #[derive(Debug, Parser)]

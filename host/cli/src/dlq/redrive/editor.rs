@@ -222,7 +222,9 @@ mod tests {
         ] {
             match edited(script, text) {
                 Edited::Skipped(why) => assert!(why.contains(expected), "{why}"),
-                other => panic!("{other:?}"),
+                other @ (Edited::Unchanged | Edited::Changed(_) | Edited::Stop) => {
+                    panic!("{other:?}")
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::error::{CommandError, Result};
 
 /// Where runs are kept.
 #[derive(Debug, Clone, Parser)]
+#[command(next_help_heading = "The log of runs")]
 pub(in crate::dlq) struct StateArgs {
     /// The folder of the runs [default: backstop/redrives in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "FOLDER")]
