@@ -12,17 +12,13 @@ use std::time::Duration;
 use backstop::HoldMode;
 use backstop::decision::Hold;
 use backstop::failure::{Milliseconds, Timestamp};
-use backstop::internal::hold::ENVELOPE;
-use backstop::internal::waiting::{Filter, QueueReport, Reconsider, Today, Waiting, Wake};
-use backstop::queue::{Attribute, Message, Outgoing, Queue};
-use backstop_engine::{Limits, Sandbox};
-use backstop_tests::policies::Rule;
-use backstop_versions::{LivePolicy, Reload, Source};
+use backstop::internal::waiting::{Filter, QueueReport, Waiting, Wake};
+use backstop::queue::{Message, Queue};
 use tokio::time::sleep;
 
 use crate::hold_world::{HOUR, World, numbered};
 
-fn number(message: &Message) -> usize {
+pub(crate) fn number(message: &Message) -> usize {
     message.body.parse().unwrap()
 }
 
@@ -42,7 +38,7 @@ fn codes(codes: &[&str]) -> Filter {
     }
 }
 
-fn wake(code: &str, spread: u32) -> Wake {
+pub(crate) fn wake(code: &str, spread: u32) -> Wake {
     Wake {
         filter: codes(&[code]),
         spread: Milliseconds(spread),
@@ -50,7 +46,7 @@ fn wake(code: &str, spread: u32) -> Wake {
     }
 }
 
-async fn until_waiting(waiting: &[&Arc<Waiting>], count: u64) {
+pub(crate) async fn until_waiting(waiting: &[&Arc<Waiting>], count: u64) {
     loop {
         let mut all = 0;
         for waiting in waiting {
@@ -71,7 +67,7 @@ fn groups(report: &QueueReport) -> Vec<(&str, u64)> {
 }
 
 /// The seconds of each message's attempts, by its body.
-fn times(world: &World) -> BTreeMap<usize, Vec<f64>> {
+pub(crate) fn times(world: &World) -> BTreeMap<usize, Vec<f64>> {
     let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (when, message) in world.attempts.lock().unwrap().iter() {
         let made = times.entry(number(message)).or_default();
@@ -342,244 +338,5 @@ async fn a_message_that_was_deleted_meanwhile_is_named_and_forgotten() {
     assert_eq!(woken.refusals[0].id, gone.id);
     assert_eq!(host.waiting.message(&gone.id), []);
     world.queue.emptied().await;
-    host.stopped().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn hostile_codes_and_ids_are_found_as_they_are() {
-    fn code(message: &Message) -> String {
-        match number(message) {
-            0 => "x".repeat(100_000),
-            1 => "\u{1b}[2J\"},{\\ é\n".to_owned(),
-            2 => String::new(),
-            _ => format!("{:>200}", number(message)),
-        }
-    }
-    for hold in [HoldMode::Visibility, HoldMode::Resend] {
-        let mut world = World::new(&[("base", "3h"), ("cap", "9h")], hold);
-        world.code = code;
-        world.send(numbered(1_000)).await;
-        let host = world.host(1).await;
-        until_waiting(&[&host.waiting], 1_000).await;
-        let report = host.waiting.report(&Filter::default()).await;
-        assert!(report.groups.len() == 200 && report.unlisted == 800);
-        let json = serde_json::to_string(&report).unwrap();
-        assert!(json.len() < 200_000, "{}", json.len());
-        for hostile in [&"x".repeat(4_096), "\u{1b}[2J\"},{\\ é\n", ""] {
-            let woken = host.waiting.wake(&wake(hostile, 0)).await;
-            assert_eq!(woken.matched, 1, "{hostile:?}");
-        }
-        sleep(Duration::from_secs(1_000)).await;
-        assert_eq!(
-            host.waiting.report(&Filter::default()).await.waiting,
-            997,
-            "{hold:?}"
-        );
-        host.stopped().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_forged_envelope_with_the_id_of_another_message_hides_that_one_from_no_wake() {
-    let world = World::new(&[("base", "3h"), ("cap", "9h")], HoldMode::Visibility);
-    world.send([Outgoing::new("1")]).await;
-    let host = world.host(9).await;
-    until_waiting(&[&host.waiting], 1).await;
-    let victim = world.seen()[0].id.clone();
-    let envelope = format!(
-        r#"{{"id": "{victim}", "sent": 0, "first-received": 0, "attempts": 1, "delay": 1, "due": 0}}"#
-    );
-    let mut forged = Outgoing::new("2");
-    let attribute = Attribute::string(envelope);
-    forged.attributes.insert(ENVELOPE.to_owned(), attribute);
-    world.send([forged]).await;
-    until_waiting(&[&host.waiting], 2).await;
-    assert_eq!(host.waiting.message(&victim).len(), 2);
-    let of_victim = Wake {
-        filter: Filter {
-            id: vec![victim],
-            ..Filter::default()
-        },
-        ..Wake::default()
-    };
-    assert_eq!(host.waiting.wake(&of_victim).await.woken, 2);
-    sleep(Duration::from_secs(3)).await;
-    assert_eq!(times(&world)[&1].len(), 2);
-    host.stopped().await;
-}
-
-/// A version whose delay depends on the first byte of the message's id: `byte * factor % most` milliseconds, and `least` more.
-fn version(factor: u32, most: u32, least: u32) -> String {
-    let byte = "(i32.load8_u (i32.load (local.get 0)))";
-    let delay = format!(
-        "(i32.add (i32.const {least}) (i32.rem_u (i32.mul {byte} (i32.const {factor})) (i32.const {most})))"
-    );
-    Rule {
-        delay: Some(&delay),
-        ..Rule::default()
-    }
-    .text()
-}
-
-/// A world whose policy is a file.
-fn world_of(text: &str) -> (World, Arc<LivePolicy>, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("policy.wat");
-    std::fs::write(&path, text).unwrap();
-    let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let policy = LivePolicy::load(&sandbox, Source::path(path).into()).unwrap();
-    let mut world = World::new(&[], HoldMode::Visibility);
-    world.live = Some(Arc::clone(&policy));
-    (world, policy, folder)
-}
-
-fn swap(policy: &LivePolicy, folder: &tempfile::TempDir, text: &str) {
-    std::fs::write(folder.path().join("policy.wat"), text).unwrap();
-    let reload = policy.reload();
-    assert!(matches!(reload, Reload::Swapped { .. }), "{reload:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn after_a_swap_waiting_messages_are_hurried_where_the_new_version_says_so_and_never_delayed()
-{
-    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000));
-    world
-        .send((0..300).map(|number| Outgoing::new(number.to_string())))
-        .await;
-    let host = world.host(1).await;
-    until_waiting(&[&host.waiting], 300).await;
-    let ids: Vec<_> = world.seen().into_iter().map(|it| it.id).collect();
-    let due = |id: &String| host.waiting.message(id).first().map(|it| it.due);
-    let mut before: BTreeMap<_, _> = ids
-        .iter()
-        .map(|id| (id.clone(), due(id).unwrap()))
-        .collect();
-
-    for (factor, most, least) in [
-        (7_919, 9_000_000, 500_000),
-        (104_729, 12_000_000, 400_000),
-        (65_537, 2_000_000, 9_000_000),
-        (31_337, 3_000_000, 300_000),
-        (1, 1, 13_000_000),
-    ] {
-        swap(&policy, &folder, &version(factor, most, least));
-        let dry = Reconsider {
-            dry_run: true,
-            ..Reconsider::default()
-        };
-        let counted = host.waiting.reconsider(&dry).await;
-        let result = host.waiting.reconsider(&Reconsider::default()).await;
-        assert_eq!(
-            (counted.hurried, counted.later),
-            (result.hurried, result.later)
-        );
-        assert_eq!(
-            result.hurried + result.same + result.later,
-            300,
-            "{result:?}"
-        );
-        let mut hurried = 0;
-        for id in &ids {
-            let wanted = u32::from(id.as_bytes()[0]).wrapping_mul(factor) % most + least;
-            let after = due(id).unwrap();
-            let old = before[id];
-            assert!(after <= old.plus(Duration::from_millis(1)), "{id}");
-            let failed = host.waiting.message(id)[0].failed_at;
-            let wanted = failed.plus(Milliseconds(wanted).as_duration());
-            let sooner = after.0 + 900 < old.0;
-            hurried += u64::from(sooner);
-            // To the second, and not before.
-            if sooner {
-                assert!(
-                    (0..2_000).contains(&(after.0 - wanted.0)),
-                    "{id}: {after:?} {wanted:?}"
-                );
-            } else {
-                assert!(wanted.0 + 2_000 > old.0, "{id}: {old:?} {wanted:?}");
-            }
-            before.insert(id.clone(), after);
-        }
-        assert_eq!(result.hurried, hurried);
-        // The same version has nothing more to say.
-        let again = host.waiting.reconsider(&Reconsider::default()).await;
-        assert_eq!((again.before, again.hurried), (300, 0));
-    }
-    world.queue.emptied().await;
-    host.stopped().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn messages_that_are_overdue_by_the_new_version_come_spread() {
-    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000));
-    world.send(numbered(100)).await;
-    let host = world.host(1).await;
-    until_waiting(&[&host.waiting], 100).await;
-    sleep(Duration::from_secs(600)).await;
-    swap(&policy, &folder, &version(1, 1, 60_000));
-    let asked = world.started.elapsed().as_secs_f64();
-    let reconsider = Reconsider {
-        spread: Milliseconds(100_000),
-        dry_run: false,
-    };
-    assert_eq!(host.waiting.reconsider(&reconsider).await.hurried, 100);
-    world.queue.emptied().await;
-    host.stopped().await;
-    let mut after: Vec<_> = times(&world).values().map(|it| it[1] - asked).collect();
-    after.sort_by(f64::total_cmp);
-    for (expected, after) in (0..100).map(f64::from).zip(after) {
-        assert!(
-            (expected - 1.5..expected + 1.5).contains(&after),
-            "{expected}: {after}"
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_version_that_dead_letters_discards_breaks_or_reads_other_parts_changes_nothing() {
-    let reads = |pointer: u8| {
-        // `payload.get` of the text at 200, which is one byte long; the answer goes to 300.
-        format!(
-            "(i32.store8 (i32.const 200) (i32.const {pointer})) (i32.store8 (i32.const 201) (i32.const 97)) (call $get (i32.const 200) (i32.const 2) (i32.const 300)) (i32.const 7200000)"
-        )
-    };
-    let text = |delay: &str, classify: Option<&'static str>| {
-        Rule {
-            delay: Some(delay),
-            classify,
-            ..Rule::default()
-        }
-        .text()
-    };
-    let slash = u8::try_from('/').unwrap();
-    let (world, policy, folder) = world_of(&text("(i32.const 7200000)", None));
-    world
-        .send((0..10).map(|number| Outgoing::new(number.to_string())))
-        .await;
-    let host = world.host(1).await;
-    until_waiting(&[&host.waiting], 10).await;
-    let id = world.seen()[0].id.clone();
-    let due = host.waiting.message(&id)[0].due;
-    let run = async || host.waiting.reconsider(&Reconsider::default()).await;
-
-    swap(&policy, &folder, &text(&reads(slash), None));
-    assert_eq!(run().await.not_comparable, 10);
-    assert_eq!(host.waiting.message(&id)[0].today, Today::NotComparable);
-    swap(
-        &policy,
-        &folder,
-        &text("(i32.const 1000)", Some(Rule::PERMANENT)),
-    );
-    assert_eq!(run().await.dead_letter, 10);
-    let today = host.waiting.message(&id)[0].today.clone();
-    assert!(
-        matches!(today, Today::Decision(decision) if decision.class.to_string() == "permanent")
-    );
-    let breaks = "(if (i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.const 112)) (then (unreachable))) (i32.const 1)";
-    swap(&policy, &folder, &text(breaks, None));
-    assert_eq!(run().await.broken, 10);
-    let later = host.waiting.message(&id)[0].due;
-    assert!(
-        later <= due.plus(Duration::from_millis(1)) && due <= later.plus(Duration::from_millis(1))
-    );
     host.stopped().await;
 }

@@ -2,6 +2,7 @@
 //!
 //! No API of SQS lists invisible messages. The host that hid a message remembers it here until it becomes visible, in memory and bounded ([`memory`]): so it can report what waits ([`report`]), wake it ([`wake`]) and decide about it again after a swap ([`reconsider`]). A restart forgets everything; the messages come by themselves when they are due.
 
+mod due;
 mod filter;
 mod memory;
 mod names;
@@ -29,11 +30,12 @@ use packed::Decidable;
 use reconsider::Versions;
 use rules::Rules;
 
+pub use due::Due;
 pub use filter::Filter;
 pub(crate) use filter::{CARRIED_BYTES, carried};
 pub(crate) use packed::{PayloadParts, RememberedFailure};
 pub use reconsider::{Reconsider, Reconsidered, Today};
-pub use report::{Count, Due, Group, MessageReport, QueueReport};
+pub use report::{Count, Group, MessageReport, QueueReport};
 pub use wake::{Refusal, Wake, Woken};
 
 /// What is remembered of one queue: as many messages as SQS holds invisible.

@@ -1,0 +1,133 @@
+//! The memory of waiting messages: order, bounds, and its parts in agreement.
+
+use super::*;
+use proptest::prelude::*;
+
+const LARGE: Limits = Limits {
+    messages: 1_000,
+    bytes: 1 << 20,
+};
+
+fn new(key: Key, ends: i64) -> New<'static> {
+    New {
+        packed: vec![0; 10].into(),
+        key,
+        ends,
+        due: ends,
+        failed: 0,
+        delay: Milliseconds(0),
+        attempt: 1,
+        code: "HTTP 503",
+        class: "transient",
+        policy: "sha256:00",
+        hold: Hold::Visibility,
+    }
+}
+
+fn keys(memory: &Memory) -> Vec<Key> {
+    memory.iter().map(|(_, slot)| slot.key).collect()
+}
+
+#[test]
+fn messages_leave_when_they_become_visible() {
+    let mut memory = Memory::new(LARGE);
+    for (key, ends) in [(1, 300), (2, 100), (3, 200)] {
+        memory.add(new(key, ends), 0);
+    }
+    assert_eq!(keys(&memory), [2, 3, 1]);
+    memory.expire(200, usize::MAX);
+    assert_eq!(keys(&memory), [1]);
+    let at = memory.iter().next().unwrap().0;
+    memory.forget(1);
+    assert!(memory.get(at).is_none());
+    // The same place, another message.
+    memory.add(new(4, 500), 200);
+    assert!(memory.get(at).is_none());
+    memory.set_end(at, 900);
+    memory.forget_at(at);
+    assert_eq!(memory.iter().next().unwrap().1.ends, 500);
+    memory.expire(500, usize::MAX);
+    assert_eq!((memory.len(), memory.bytes()), (0, 0));
+}
+
+#[test]
+fn a_message_that_is_remembered_again_replaces_itself() {
+    let mut memory = Memory::new(LARGE);
+    memory.add(new(1, 100), 0);
+    memory.add(new(1, 50), 0);
+    assert_eq!((memory.len(), memory.by_end.len()), (1, 1));
+    assert_eq!(memory.iter().next().unwrap().1.ends, 50);
+}
+
+#[test]
+fn beyond_the_limits_the_messages_that_come_last_are_counted_instead() {
+    let mut memory = Memory::new(Limits {
+        messages: 2,
+        ..LARGE
+    });
+    for (key, ends) in [
+        (1, 3 * MINUTE),
+        (2, MINUTE),
+        (3, 2 * MINUTE),
+        (4, 9 * MINUTE),
+    ] {
+        memory.add(new(key, ends), 0);
+    }
+    assert_eq!((keys(&memory), memory.not_remembered()), (vec![2, 3], 2));
+    // They are no longer counted once they have become visible.
+    memory.expire(5 * MINUTE, usize::MAX);
+    assert_eq!((memory.len(), memory.not_remembered()), (0, 1));
+    memory.expire(10 * MINUTE, usize::MAX);
+    assert_eq!(memory.not_remembered(), 0);
+
+    let mut memory = Memory::new(Limits {
+        bytes: 10_000,
+        ..LARGE
+    });
+    for key in 0..100 {
+        // Each with a code of its own: those count too.
+        let code = format!("{key:>250}");
+        let new = New {
+            code: &code,
+            ..new(key, 1_000)
+        };
+        memory.add(new, 0);
+        assert!(memory.bytes() <= 10_000);
+    }
+    let (kept, left_out) = (memory.len() as u64, memory.not_remembered());
+    assert!((5..50).contains(&kept), "{kept}");
+    assert_eq!(kept + left_out, 100);
+}
+
+proptest! {
+    #[test]
+    fn the_order_the_index_and_the_bytes_agree_with_the_messages(
+        steps in proptest::collection::vec((0_u8..5, 0_u64..8, 0_i64..4_000), 0..80)
+    ) {
+        let mut memory = Memory::new(Limits { messages: 5, ..LARGE });
+        let mut now = 0;
+        for (step, key, ends) in steps {
+            match step {
+                0 | 1 => memory.add(new(key, now + ends), now),
+                2 => memory.forget(key),
+                3 => {
+                    let first = memory.iter().next().map(|(at, _)| at);
+                    if let Some(at) = first {
+                        memory.set_end(at, now + ends);
+                    }
+                }
+                _ => {
+                    now += ends / 4;
+                    memory.expire(now, usize::MAX);
+                    prop_assert!(memory.iter().all(|(_, slot)| slot.ends + TENTH > now));
+                }
+            }
+            prop_assert!(memory.len() <= 5);
+            prop_assert_eq!(memory.iter().count(), memory.len());
+            prop_assert_eq!(memory.by_end.len(), memory.len());
+            prop_assert_eq!(memory.by_key.len(), memory.len());
+            prop_assert!(memory.iter().map(|(_, slot)| tenth(slot.ends)).is_sorted());
+            prop_assert_eq!(memory.packed_bytes, 10 * memory.len());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Waiting messages whose texts were chosen by somebody who means harm: on a local queue with the clock paused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::time::Duration;
+
+use backstop::HoldMode;
+use backstop::internal::hold::ENVELOPE;
+use backstop::internal::waiting::{Filter, Wake};
+use backstop::queue::{Attribute, Message, Outgoing};
+use tokio::time::sleep;
+
+use crate::hold_world::{World, numbered};
+use crate::waiting::{number, times, until_waiting, wake};
+
+#[tokio::test(start_paused = true)]
+async fn hostile_codes_and_ids_are_found_as_they_are() {
+    fn code(message: &Message) -> String {
+        match number(message) {
+            0 => "x".repeat(100_000),
+            1 => "\u{1b}[2J\"},{\\ é\n".to_owned(),
+            2 => String::new(),
+            _ => format!("{:>200}", number(message)),
+        }
+    }
+    for hold in [HoldMode::Visibility, HoldMode::Resend] {
+        let mut world = World::new(&[("base", "3h"), ("cap", "9h")], hold);
+        world.code = code;
+        world.send(numbered(1_000)).await;
+        let host = world.host(1).await;
+        until_waiting(&[&host.waiting], 1_000).await;
+        let report = host.waiting.report(&Filter::default()).await;
+        assert!(report.groups.len() == 200 && report.unlisted == 800);
+        let json = serde_json::to_string(&report).unwrap();
+        assert!(json.len() < 200_000, "{}", json.len());
+        for hostile in [&"x".repeat(4_096), "\u{1b}[2J\"},{\\ é\n", ""] {
+            let woken = host.waiting.wake(&wake(hostile, 0)).await;
+            assert_eq!(woken.matched, 1, "{hostile:?}");
+        }
+        sleep(Duration::from_secs(1_000)).await;
+        assert_eq!(
+            host.waiting.report(&Filter::default()).await.waiting,
+            997,
+            "{hold:?}"
+        );
+        host.stopped().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_envelope_with_the_id_of_another_message_hides_that_one_from_no_wake() {
+    let world = World::new(&[("base", "3h"), ("cap", "9h")], HoldMode::Visibility);
+    world.send([Outgoing::new("1")]).await;
+    let host = world.host(9).await;
+    until_waiting(&[&host.waiting], 1).await;
+    let victim = world.seen()[0].id.clone();
+    let envelope = format!(
+        r#"{{"id": "{victim}", "sent": 0, "first-received": 0, "attempts": 1, "delay": 1, "due": 0}}"#
+    );
+    let mut forged = Outgoing::new("2");
+    let attribute = Attribute::string(envelope);
+    forged.attributes.insert(ENVELOPE.to_owned(), attribute);
+    world.send([forged]).await;
+    until_waiting(&[&host.waiting], 2).await;
+    assert_eq!(host.waiting.message(&victim).len(), 2);
+    let of_victim = Wake {
+        filter: Filter {
+            id: vec![victim],
+            ..Filter::default()
+        },
+        ..Wake::default()
+    };
+    assert_eq!(host.waiting.wake(&of_victim).await.woken, 2);
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(times(&world)[&1].len(), 2);
+    host.stopped().await;
+}
