@@ -13,16 +13,21 @@
 //! assert_eq!(busy.code, "HTTP 429");
 //! ```
 
+mod error;
+mod time;
+
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::text::cut;
+use error::{fits, leave_out_largest};
+
+pub use error::{Error, IN_PROGRESS};
+pub use time::{Milliseconds, Timestamp};
 
 /// The longest error text and the longest error code that a policy receives, in bytes.
 pub const MESSAGE_BYTES: usize = 4 * 1024;
@@ -41,165 +46,6 @@ pub const ID_BYTES: usize = 128;
 
 /// The longest source that a policy receives, in bytes. No ARN of a queue, or of a function with its alias, is longer.
 pub const SOURCE_BYTES: usize = 256;
-
-/// The code of an error that says that another owner does the same work now. With a `retry-after`, the end of the owner's lease, it [is no attempt](Error::is_in_progress).
-pub const IN_PROGRESS: &str = "InProgress";
-
-/// A duration in whole milliseconds, the unit of the contract; saturates at 49 days.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Milliseconds(pub u32);
-
-impl Milliseconds {
-    /// Rounds up, so that no wait is shorter than requested.
-    pub fn from_duration(duration: Duration) -> Self {
-        let milliseconds = duration.as_nanos().div_ceil(1_000_000);
-        Self(u32::try_from(milliseconds).unwrap_or(u32::MAX))
-    }
-
-    /// The same duration as a [`Duration`].
-    pub fn as_duration(self) -> Duration {
-        Duration::from_millis(self.0.into())
-    }
-}
-
-impl std::fmt::Display for Milliseconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&backstop_backoff::format_duration(self.0.into()))
-    }
-}
-
-/// Milliseconds since 1970-01-01T00:00:00Z.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Timestamp(pub u64);
-
-impl Timestamp {
-    /// The duration from `earlier` to this; zero if `earlier` is later, which happens with the clocks of two machines.
-    pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_millis(self.0.saturating_sub(earlier.0))
-    }
-
-    /// In the format of RFC 3339, to the second.
-    pub fn rfc3339(self) -> String {
-        let milliseconds = i64::try_from(self.0).unwrap_or(i64::MAX);
-        jiff::Timestamp::from_millisecond(milliseconds / 1_000 * 1_000)
-            .unwrap_or(jiff::Timestamp::MAX)
-            .to_string()
-    }
-
-    /// The point in time that is `duration` later; saturates.
-    pub fn plus(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
-        )
-    }
-}
-
-/// Why an attempt failed, as its source reports it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Error {
-    /// The type or code: `ThrottlingException`, `ECONNRESET`, `HTTP 503`, `exit 3`; at most [`MESSAGE_BYTES`].
-    pub code: String,
-    /// The text, at most [`MESSAGE_BYTES`].
-    #[serde(default)]
-    pub message: String,
-    /// The HTTP status, if the source has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// How long the failing service asked to wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_after: Option<Milliseconds>,
-    /// Further details from the source, by name; at most [`DETAIL_BYTES`] in total, and [`PAIRS`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub details: Vec<(String, String)>,
-}
-
-impl Error {
-    /// An error with this code and text, without a status.
-    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            code: code.into(),
-            message: message.into(),
-            ..Self::default()
-        }
-    }
-
-    /// Whether another owner does the same work now, for as long as the `retry-after` says. Such an error is no attempt: no limit on attempts counts it.
-    ///
-    /// ```
-    /// use backstop_core::failure::{Error, IN_PROGRESS, Milliseconds};
-    ///
-    /// let elsewhere = Error {
-    ///     retry_after: Some(Milliseconds(5_000)),
-    ///     ..Error::new(IN_PROGRESS, "the same work is in progress elsewhere")
-    /// };
-    /// assert!(elsewhere.is_in_progress());
-    /// // Without the end of a lease, nobody knows that it has one.
-    /// assert!(!Error::new(IN_PROGRESS, "").is_in_progress());
-    /// ```
-    pub fn is_in_progress(&self) -> bool {
-        self.code == IN_PROGRESS && self.retry_after.is_some_and(|left| left > Milliseconds(0))
-    }
-
-    /// The same error within the limits of the contract: code and text cut, the largest details left out.
-    pub fn within_bounds(mut self) -> Self {
-        cut(&mut self.code, MESSAGE_BYTES);
-        cut(&mut self.message, MESSAGE_BYTES);
-        leave_out_largest(&mut self.details, DETAIL_BYTES);
-        self
-    }
-
-    fn is_within_bounds(&self) -> bool {
-        self.code.len() <= MESSAGE_BYTES
-            && self.message.len() <= MESSAGE_BYTES
-            && fits(&self.details, DETAIL_BYTES)
-    }
-}
-
-/// Whether names and values have at most `bytes` bytes in total, in at most [`PAIRS`] pairs.
-fn fits(pairs: &[(String, String)], bytes: usize) -> bool {
-    pairs.len() <= PAIRS && pairs.iter().map(size).sum::<usize>() <= bytes
-}
-
-fn size((name, value): &(String, String)) -> usize {
-    name.len() + value.len()
-}
-
-/// Removes pairs until the others [fit](fits): the largest first, and among equally large ones the last by name. A long pair never displaces a short one, whatever their order.
-fn leave_out_largest(pairs: &mut Vec<(String, String)>, bytes: usize) {
-    if fits(pairs, bytes) {
-        return;
-    }
-    let mut smallest_first: Vec<_> = pairs.iter().enumerate().collect();
-    smallest_first.sort_by_key(|(_, pair)| (size(pair), *pair));
-    let mut total = 0;
-    let kept: BTreeSet<usize> = smallest_first
-        .into_iter()
-        .take(PAIRS)
-        .take_while(|(_, pair)| {
-            total += size(pair);
-            total <= bytes
-        })
-        .map(|(index, _)| index)
-        .collect();
-    let mut index = 0;
-    pairs.retain(|_| {
-        index += 1;
-        kept.contains(&(index - 1))
-    });
-}
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.message.as_str() {
-            "" => f.write_str(&self.code),
-            message => write!(f, "{}: {message}", self.code),
-        }
-    }
-}
 
 /// One failed attempt of one message: all that a policy receives. The fields are those of `failure` in `wit/policy.wit`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -342,19 +188,6 @@ mod tests {
             tenths.iter().all(|count| (880..1_120).contains(count)),
             "{tenths:?}"
         );
-    }
-
-    #[test]
-    fn an_error_is_cut_to_the_limits_of_the_contract() {
-        let detail = |size: usize| ("x".to_owned(), "y".repeat(size - 1));
-        let error = Error {
-            message: "é".repeat(MESSAGE_BYTES),
-            details: vec![detail(4_000), detail(200), detail(96)],
-            ..Error::new("HTTP 500", "")
-        };
-        let error = error.within_bounds();
-        assert_eq!(error.message.len(), MESSAGE_BYTES);
-        assert_eq!(error.details, [detail(200), detail(96)]);
     }
 
     fn failure(attributes: Vec<(String, String)>) -> Failure {

@@ -1,0 +1,133 @@
+//! Why an attempt failed: a code, a text and details, within the limits of the contract.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{DETAIL_BYTES, MESSAGE_BYTES, Milliseconds, PAIRS};
+use crate::text::cut;
+
+/// The code of an error that says that another owner does the same work now. With a `retry-after`, the end of the owner's lease, it [is no attempt](Error::is_in_progress).
+pub const IN_PROGRESS: &str = "InProgress";
+
+/// Why an attempt failed, as its source reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Error {
+    /// The type or code: `ThrottlingException`, `ECONNRESET`, `HTTP 503`, `exit 3`; at most [`MESSAGE_BYTES`].
+    pub code: String,
+    /// The text, at most [`MESSAGE_BYTES`].
+    #[serde(default)]
+    pub message: String,
+    /// The HTTP status, if the source has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// How long the failing service asked to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Milliseconds>,
+    /// Further details from the source, by name; at most [`DETAIL_BYTES`] in total, and [`PAIRS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<(String, String)>,
+}
+
+impl Error {
+    /// An error with this code and text, without a status.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether another owner does the same work now, for as long as the `retry-after` says. Such an error is no attempt: no limit on attempts counts it.
+    ///
+    /// ```
+    /// use backstop_core::failure::{Error, IN_PROGRESS, Milliseconds};
+    ///
+    /// let elsewhere = Error {
+    ///     retry_after: Some(Milliseconds(5_000)),
+    ///     ..Error::new(IN_PROGRESS, "the same work is in progress elsewhere")
+    /// };
+    /// assert!(elsewhere.is_in_progress());
+    /// // Without the end of a lease, nobody knows that it has one.
+    /// assert!(!Error::new(IN_PROGRESS, "").is_in_progress());
+    /// ```
+    pub fn is_in_progress(&self) -> bool {
+        self.code == IN_PROGRESS && self.retry_after.is_some_and(|left| left > Milliseconds(0))
+    }
+
+    /// The same error within the limits of the contract: code and text cut, the largest details left out.
+    pub fn within_bounds(mut self) -> Self {
+        cut(&mut self.code, MESSAGE_BYTES);
+        cut(&mut self.message, MESSAGE_BYTES);
+        leave_out_largest(&mut self.details, DETAIL_BYTES);
+        self
+    }
+
+    pub(super) fn is_within_bounds(&self) -> bool {
+        self.code.len() <= MESSAGE_BYTES
+            && self.message.len() <= MESSAGE_BYTES
+            && fits(&self.details, DETAIL_BYTES)
+    }
+}
+
+/// Whether names and values have at most `bytes` bytes in total, in at most [`PAIRS`] pairs.
+pub(super) fn fits(pairs: &[(String, String)], bytes: usize) -> bool {
+    pairs.len() <= PAIRS && pairs.iter().map(size).sum::<usize>() <= bytes
+}
+
+fn size((name, value): &(String, String)) -> usize {
+    name.len() + value.len()
+}
+
+/// Removes pairs until the others [fit](fits): the largest first, and among equally large ones the last by name. A long pair never displaces a short one, whatever their order.
+pub(super) fn leave_out_largest(pairs: &mut Vec<(String, String)>, bytes: usize) {
+    if fits(pairs, bytes) {
+        return;
+    }
+    let mut smallest_first: Vec<_> = pairs.iter().enumerate().collect();
+    smallest_first.sort_by_key(|(_, pair)| (size(pair), *pair));
+    let mut total = 0;
+    let kept: BTreeSet<usize> = smallest_first
+        .into_iter()
+        .take(PAIRS)
+        .take_while(|(_, pair)| {
+            total += size(pair);
+            total <= bytes
+        })
+        .map(|(index, _)| index)
+        .collect();
+    let mut index = 0;
+    pairs.retain(|_| {
+        index += 1;
+        kept.contains(&(index - 1))
+    });
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.message.as_str() {
+            "" => f.write_str(&self.code),
+            message => write!(f, "{}: {message}", self.code),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_cut_to_the_limits_of_the_contract() {
+        let detail = |size: usize| ("x".to_owned(), "y".repeat(size - 1));
+        let error = Error {
+            message: "é".repeat(MESSAGE_BYTES),
+            details: vec![detail(4_000), detail(200), detail(96)],
+            ..Error::new("HTTP 500", "")
+        };
+        let error = error.within_bounds();
+        assert_eq!(error.message.len(), MESSAGE_BYTES);
+        assert_eq!(error.details, [detail(200), detail(96)]);
+    }
+}
