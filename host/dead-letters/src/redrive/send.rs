@@ -262,6 +262,10 @@ where
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "a list of one batch is meant"
+)]
 mod tests {
     use super::*;
 
