@@ -95,7 +95,7 @@ fn error() -> Error {
     }
 }
 
-/// Delivers a number of messages, and hides whatever it is told to.
+/// Delivers a number of messages, and accepts every change of their visibility.
 #[derive(Debug)]
 struct Endless {
     left: AtomicUsize,

@@ -41,17 +41,17 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
     let mut by_target = BTreeMap::<To, Vec<Ready>>::new();
     let mut refused = Vec::new();
     for letter in letters {
-        if pass.work.stop.is_cancelled() {
+        if pass.work.parts.stop.is_cancelled() {
             break;
         }
-        let Some(to) = pass.work.router.route(&letter) else {
+        let Some(to) = pass.work.parts.router.route(&letter) else {
             let why = "it does not say where it comes from: name a target with --to";
             refused.push((letter, why.to_owned()));
             continue;
         };
-        let target = match pass.work.router.open(&to).await {
+        let target = match pass.work.parts.router.open(&to).await {
             Err(RedriveError::Target { to, cause })
-                if cause.is_missing_queue() && pass.work.plan.to.is_none() =>
+                if cause.is_missing_queue() && pass.work.parts.plan.to.is_none() =>
             {
                 let why = format!("{to} does not exist: name another target with --to");
                 refused.push((letter, why));
@@ -70,7 +70,7 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
     }
     refuse(pass, refused).await?;
     for (to, ready) in by_target {
-        let target = pass.work.router.open(&to).await?;
+        let target = pass.work.parts.router.open(&to).await?;
         let sizes: Vec<_> = ready.iter().map(|it| it.becomes.size()).collect();
         let mut ready = ready.into_iter();
         for batch in send::batches(&sizes) {
@@ -87,7 +87,7 @@ async fn become_(
     letter: &Letter,
     target: &Target,
 ) -> Result<Result<Option<Becomes>, String>, RedriveError> {
-    let attempts = pass.work.plan.attempts;
+    let attempts = pass.work.parts.plan.attempts;
     let text: Arc<str> = match target {
         Target::Queue { .. } => Arc::clone(&letter.message.body),
         Target::Function { .. } => match outgoing::event(letter, attempts) {
@@ -95,7 +95,7 @@ async fn become_(
             Err(why) => return Ok(Err(why)),
         },
     };
-    let text = match &pass.work.editor {
+    let text = match &pass.work.parts.editor {
         None => text,
         Some(editor) => match editor.edit(letter, &text).await? {
             Edited::Unchanged => text,
@@ -110,14 +110,14 @@ async fn become_(
             }
             Edited::Skipped(why) => return Ok(Err(why)),
             Edited::Stop => {
-                pass.work.stop.cancel();
+                pass.work.parts.stop.cancel();
                 return Ok(Ok(None));
             }
         },
     };
     Ok(match target {
         Target::Queue { queue, description } => {
-            let (run, now) = (&pass.work.plan.run, queue.now());
+            let (run, now) = (&pass.work.parts.plan.run, queue.now());
             let message = outgoing::message(letter, text, attempts, run, description, now);
             message.map(|message| Some(Becomes::Message(message)))
         }
@@ -186,7 +186,7 @@ async fn move_batch(
         entries.push(Entry::Uncertain { ids: doubtful });
     }
     if !sent.is_empty() {
-        let at = work.queue.now();
+        let at = work.parts.queue.now();
         entries.push(Entry::Sent { at, letters: sent });
     }
     if !refused.is_empty() {
@@ -215,8 +215,12 @@ async fn send_all(pass: &Pass, target: &Target, becomes: Vec<Becomes>) -> Sendin
         }
     }
     match target {
-        Target::Queue { queue, .. } => send::send_batch(queue, messages, &pass.work.stop).await,
-        Target::Function { name, api } => send::invoke(api, name, events, &pass.work.stop).await,
+        Target::Queue { queue, .. } => {
+            send::send_batch(queue, messages, &pass.work.parts.stop).await
+        }
+        Target::Function { name, api } => {
+            send::invoke(api, name, events, &pass.work.parts.stop).await
+        }
     }
 }
 
@@ -228,7 +232,7 @@ pub(super) async fn delete(pass: &Pass, ids: &[String]) -> Result<(), RedriveErr
         .collect();
     for batch in held.chunks(backstop::internal::queue::BATCH_ENTRIES) {
         let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
-        let queue = &pass.work.queue;
+        let queue = &pass.work.parts.queue;
         let results = send::repeat(&handles, |handles| queue.delete(handles)).await;
         let deleted = batch.iter().zip(results).filter(|(_, it)| it.is_ok());
         let ids: Vec<_> = deleted.map(|((id, _), _)| id.clone()).collect();

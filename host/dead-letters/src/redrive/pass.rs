@@ -68,14 +68,14 @@ pub(super) async fn run(
     quota: u64,
     patience: Duration,
 ) -> Result<PassEnd, RedriveError> {
-    let is_serial = work.description.fifo || work.editor.is_some();
+    let is_serial = work.parts.description.fifo || work.parts.editor.is_some();
     let workers = if is_serial {
         1
     } else {
-        work.pace.workers(WORKERS)
+        work.parts.pace.workers(WORKERS)
     };
     let pass = Arc::new(Pass {
-        hold: Hold::start(Arc::clone(&work.queue), work.visibility()),
+        hold: Hold::start(Arc::clone(&work.parts.queue), work.visibility()),
         work: Arc::clone(work),
         quota: AtomicU64::new(quota),
         empty: AtomicU32::new(0),
@@ -121,7 +121,7 @@ impl Pass {
 
     /// Why it has ended, if it has.
     fn end(&self) -> Option<PassEnd> {
-        if self.work.stop.is_cancelled() || lock(&self.failure).is_some() {
+        if self.work.parts.stop.is_cancelled() || lock(&self.failure).is_some() {
             return Some(PassEnd::Stopped);
         }
         if self.work.left() == Some(0) {
@@ -139,9 +139,9 @@ impl Pass {
         if self.end().is_some() {
             return None;
         }
-        let most = match self.work.editor.is_some() {
+        let most = match self.work.parts.editor.is_some() {
             true => 1,
-            false => self.work.pace.portion(BATCH_ENTRIES),
+            false => self.work.parts.pace.portion(BATCH_ENTRIES),
         };
         let mut taken = 0;
         let _ = self
@@ -155,9 +155,9 @@ impl Pass {
 
     async fn work_on(&self) {
         while let Some(reserved) = self.reserve() {
-            let stopped = self.work.stop.cancelled();
+            let stopped = self.work.parts.stop.cancelled();
             tokio::select! {
-                () = self.work.pace.wait(reserved) => {}
+                () = self.work.parts.pace.wait(reserved) => {}
                 () = stopped => return,
             }
             match self.round(reserved).await {
@@ -200,7 +200,7 @@ impl Pass {
         }
         let came_back = self.work.unknown(came_back);
         if !came_back.is_empty() {
-            let at = self.work.queue.now();
+            let at = self.work.parts.queue.now();
             let letters = came_back;
             self.work.record(&[Entry::CameBack { at, letters }]).await?;
         }
@@ -219,7 +219,11 @@ impl Pass {
     async fn receive(&self, most: usize) -> Result<Vec<Message>, RedriveError> {
         let mut wait = Duration::from_millis(200);
         for tried in 1.. {
-            let received = self.work.queue.receive(most, POLL, self.hold.visibility());
+            let received = self
+                .work
+                .parts
+                .queue
+                .receive(most, POLL, self.hold.visibility());
             match received.await {
                 Err(error) if error.retryable && tried < TRIES && self.end().is_none() => {
                     sleep(wait).await;
@@ -233,7 +237,7 @@ impl Pass {
 
     /// Parts of a batch, each with at most one letter of a group: the order of a group is kept even if a letter is refused.
     fn rounds(&self, letters: Vec<Letter>) -> Vec<Vec<Letter>> {
-        if !self.work.description.fifo {
+        if !self.work.parts.description.fifo {
             return vec![letters];
         }
         let mut positions = BTreeMap::<Option<String>, usize>::new();
@@ -253,7 +257,7 @@ impl Pass {
 
     /// A letter stays: those behind it in its group stay, too.
     pub(super) fn block(&self, letter: &Letter) {
-        if self.work.description.fifo
+        if self.work.parts.description.fifo
             && let Some(group) = &letter.message.group
         {
             lock(&self.blocked).insert(group.clone());
@@ -262,6 +266,6 @@ impl Pass {
 
     fn is_blocked(&self, letter: &Letter) -> bool {
         let group = letter.message.group.as_ref();
-        self.work.description.fifo && group.is_some_and(|it| lock(&self.blocked).contains(it))
+        self.work.parts.description.fifo && group.is_some_and(|it| lock(&self.blocked).contains(it))
     }
 }

@@ -222,7 +222,7 @@ async fn steps(
     work: &Arc<Work>,
     patience: Duration,
 ) -> Result<StepsEnd, RedriveError> {
-    let ends = work.plan.ramp.ends();
+    let ends = work.parts.plan.ramp.ends();
     // A resumed run counts from the last look: what failed before was a reason to stop, and somebody has resumed it.
     let mut before = Failures::at_last_watch(work);
     for (step, end) in ends.iter().copied().enumerate() {
@@ -245,7 +245,7 @@ async fn steps(
             PassEnd::Quota | PassEnd::Empty => {}
         }
         let is_watched = work.ledger(|it| it.watched.contains(&step));
-        if !work.plan.watch.is_zero() && !is_watched {
+        if !work.parts.plan.watch.is_zero() && !is_watched {
             if !wait(setup, work, step).await {
                 return Ok(StepsEnd::new(Outcome::Interrupted, None));
             }
@@ -253,19 +253,19 @@ async fn steps(
             if setup.stop.is_cancelled() {
                 return Ok(StepsEnd::new(Outcome::Interrupted, None));
             }
-            if !is_complete && work.plan.stop_at.is_some() {
+            if !is_complete && work.parts.plan.stop_at.is_some() {
                 let text = "the dead-letter queues could not be read to their ends, so nobody knows how many letters failed again".to_owned();
                 return Ok(StepsEnd::new(Outcome::Stopped, Some(text)));
             }
             let (taken, failed) = now.since(&before);
             let watched = Entry::Watched {
-                at: work.queue.now(),
+                at: work.parts.queue.now(),
                 step,
                 taken,
                 failed,
             };
             work.record(&[watched]).await?;
-            if let Some(share) = work.plan.stop_at
+            if let Some(share) = work.parts.plan.stop_at
                 && share.is_exceeded(failed, taken)
             {
                 let text = format!(

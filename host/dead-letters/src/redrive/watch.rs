@@ -55,7 +55,7 @@ impl Failures {
 
 /// Waits for letters that come back. Returns whether it was not stopped.
 pub(super) async fn wait(setup: &Setup, work: &Work, step: usize) -> bool {
-    let until = Instant::now() + work.plan.watch;
+    let until = Instant::now() + work.parts.plan.watch;
     while let Some(left) = until.checked_duration_since(Instant::now()) {
         let phase = Phase::Watching(step, left);
         setup.progress.change(|it| it.phase = phase);
@@ -70,14 +70,14 @@ pub(super) async fn wait(setup: &Setup, work: &Work, step: usize) -> bool {
 /// Looks for letters that came back, in the dead-letter queue and in the others that are watched. Returns what has failed up to now, and whether all of the queues were read.
 pub(super) async fn look(setup: &Setup, work: &Work) -> Result<(Failures, bool), RedriveError> {
     setup.progress.change(|it| it.phase = Phase::Looking);
-    let mut queues = vec![Arc::clone(&work.queue)];
-    for url in &work.plan.watched {
+    let mut queues = vec![Arc::clone(&work.parts.queue)];
+    for url in &work.parts.plan.watched {
         queues.push(setup.connections.by_url(url).await);
     }
     let mut is_complete = true;
     for queue in queues {
         let mut came_back = Vec::new();
-        let mut options = read_options(&work.plan, &queue.describe().await?);
+        let mut options = read_options(&work.parts.plan, &queue.describe().await?);
         // Those that came back may be the last ones.
         options.most = MOST;
         let seen = read(queue, options, &setup.stop, |letter| {
@@ -89,7 +89,7 @@ pub(super) async fn look(setup: &Setup, work: &Work) -> Result<(Failures, bool),
         is_complete &= seen.end == End::Empty;
         let letters = work.unknown(came_back);
         if !letters.is_empty() {
-            let at = work.queue.now();
+            let at = work.parts.queue.now();
             work.record(&[Entry::CameBack { at, letters }]).await?;
         }
     }

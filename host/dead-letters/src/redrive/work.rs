@@ -70,15 +70,7 @@ pub(super) enum Judgement {
 
 /// What all steps of a run share.
 pub(super) struct Work {
-    pub(super) plan: Plan,
-    pub(super) queue: Arc<dyn Queue>,
-    pub(super) description: Description,
-    pub(super) router: Router,
-    pub(super) set: Set,
-    pub(super) pace: Pace,
-    pub(super) editor: Option<Arc<dyn Editor>>,
-    pub(super) progress: Arc<Progress>,
-    pub(super) stop: CancellationToken,
+    pub(super) parts: Parts,
     journal: Journal,
     known: Mutex<Known>,
 }
@@ -104,27 +96,8 @@ pub(super) struct Parts {
 
 impl Work {
     pub(super) fn new(parts: Parts, journal: Journal, ledger: Ledger) -> Self {
-        let Parts {
-            plan,
-            queue,
-            description,
-            router,
-            set,
-            pace,
-            editor,
-            progress,
-            stop,
-        } = parts;
         Self {
-            plan,
-            queue,
-            description,
-            router,
-            set,
-            pace,
-            editor,
-            progress,
-            stop,
+            parts,
             journal,
             known: Mutex::new(Known {
                 ledger,
@@ -139,7 +112,7 @@ impl Work {
 
     /// How long received letters stay invisible.
     pub(super) fn visibility(&self) -> VisibilityTimeout {
-        VisibilityTimeout::from_seconds(self.plan.visibility)
+        VisibilityTimeout::from_seconds(self.parts.plan.visibility)
     }
 
     /// Looks something up in the ledger.
@@ -163,13 +136,15 @@ impl Work {
             entries.iter().for_each(|entry| known.ledger.add(entry));
             known.ledger.counts()
         };
-        self.progress.change(|snapshot| snapshot.counts = counts);
+        self.parts
+            .progress
+            .change(|snapshot| snapshot.counts = counts);
         Ok(())
     }
 
     /// How many letters of the set are neither moved nor refused; `None` if nobody knows.
     pub(super) fn left(&self) -> Option<u64> {
-        match &self.set {
+        match &self.parts.set {
             Set::Letters { members, .. } => {
                 let members = u64::try_from(members.len()).unwrap_or(u64::MAX);
                 Some(members.saturating_sub(self.known().ledger.settled()))
@@ -188,7 +163,7 @@ impl Work {
             Some(State::Sending) => return Judgement::Move,
             None => {}
         }
-        let (is_member, was_there) = match &self.set {
+        let (is_member, was_there) = match &self.parts.set {
             Set::Letters { members, others } => (members.contains(id), others.contains(id)),
             Set::Before { at, filters } => {
                 let was_there = letter.message.sent <= *at;
@@ -215,11 +190,11 @@ impl Work {
     pub(super) fn failed_again(&self, letter: &Letter) -> Option<String> {
         let id = &letter.message.id;
         let known = self.known();
-        if is_listed(&self.set, id) || known.ledger.letters.contains_key(id) {
+        if is_listed(&self.parts.set, id) || known.ledger.letters.contains_key(id) {
             return None;
         }
         // Clocks differ by a few seconds.
-        let is_new = letter.message.sent.0.saturating_add(10_000) >= self.plan.started.0;
+        let is_new = letter.message.sent.0.saturating_add(10_000) >= self.parts.plan.started.0;
         let moved = known.ledger.moved_before(letter).filter(|_| is_new);
         moved.map(str::to_owned)
     }
