@@ -369,7 +369,15 @@ async fn a_wake_needs_a_filter_and_a_queue_that_is_served() {
     let host = machine.host(&LINEAR).await;
     let (code, _, error) = machine.run(&["wake", &machine.name]).await;
     assert_eq!(code, 2);
-    assert!(error.contains("--all"), "{error}");
+    // Waking everything is one way among others.
+    assert!(error.contains("<--code <CODE>|--class <CLASS>|"), "{error}");
+    let both = ["wake", &machine.name, "--code", "x", "--class", "transient"];
+    assert_eq!(machine.run(&both).await.0, 0);
+    let (code, _, error) = machine.run(&[&both[..], &["--all"]].concat()).await;
+    assert!(
+        code == 2 && error.contains("cannot be used with"),
+        "{error}"
+    );
     for command in [
         &["wake", "other", "--all"][..],
         &["waiting", "other"],

@@ -7,6 +7,7 @@ mod origins;
 mod redrive;
 mod redrive_again;
 mod redrive_killed;
+mod redrive_limits;
 mod redrive_targets;
 mod restore;
 mod triage;

@@ -95,6 +95,12 @@ fn journal(world: &World) -> Option<PathBuf> {
     Some(run.path().join("journal.jsonl"))
 }
 
+/// The id of a journal's run: the name of its folder.
+fn run_of(journal: &Path) -> String {
+    let folder = journal.parent().unwrap().file_name().unwrap();
+    folder.to_str().unwrap().to_owned()
+}
+
 /// How many letters the journal calls sent.
 fn sent(journal: &Path) -> usize {
     let text = std::fs::read_to_string(journal).unwrap_or_default();
@@ -133,14 +139,7 @@ async fn survives_kills(emulator: &Emulator, letters: usize) {
         || journal(&world).is_some_and(|it| std::fs::metadata(it).is_ok_and(|it| it.len() > 0));
     assert!(kill_when(child, has_started).await);
     let journal = journal(&world).unwrap();
-    let run = journal
-        .parent()
-        .unwrap()
-        .file_name()
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .to_owned();
+    let run = run_of(&journal);
     let state = world.path("runs");
     let again = [
         "dlq",
@@ -235,14 +234,7 @@ async fn a_killed_redrive_of_a_fifo_queue_moves_each_letter_once_and_in_order() 
     let is_time = || journal(&world).is_some_and(|it| sent(&it) >= 20);
     assert!(kill_when(child, is_time).await);
     let journal = journal(&world).unwrap();
-    let run = journal
-        .parent()
-        .unwrap()
-        .file_name()
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .to_owned();
+    let run = run_of(&journal);
     let (code, result) = resume(&world, &run).await;
     assert_eq!((code, result["moved"].as_u64()), (0, Some(60)), "{result}");
     let mut groups = BTreeMap::<usize, Vec<String>>::new();

@@ -10,7 +10,7 @@ use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
 use backstop_files::values::parse_span;
 use backstop_workbench::simulate::Rounded;
-use clap::Parser;
+use clap::{ArgGroup, Parser};
 use indicatif::HumanCount;
 use serde_json::json;
 
@@ -44,6 +44,7 @@ No message comes later than it would have. Attempts are not reset. A message tha
 /// For when the cause of their failures is mended. All hosts of this machine are asked, or one elsewhere: each makes the messages visible that it has hidden.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
+#[command(group(ArgGroup::new("chosen").multiple(true).required(true).args(["code", "class", "attempt", "id", "due_after", "all"])))]
 pub(crate) struct Args {
     /// The queue, by its name in the configuration
     #[arg(value_name = "QUEUE")]
@@ -53,7 +54,7 @@ pub(crate) struct Args {
     filters: FilterArgs,
 
     /// All messages that wait
-    #[arg(long, conflicts_with = "filter", required_unless_present = "filter")]
+    #[arg(long, conflicts_with_all = ["code", "class", "attempt", "id", "due_after"])]
     all: bool,
 
     #[command(flatten)]

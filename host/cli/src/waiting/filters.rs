@@ -12,23 +12,23 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 pub(crate) struct FilterArgs {
     /// Messages that failed with this error code, such as "HTTP 503", exactly; may be repeated
-    #[arg(long, value_name = "CODE", group = "filter")]
+    #[arg(long, value_name = "CODE")]
     code: Vec<String>,
 
     /// Messages whose failure has this class: transient, throttled, permanent or one of the policy's own; may be repeated
-    #[arg(long, value_name = "CLASS", group = "filter")]
+    #[arg(long, value_name = "CLASS")]
     class: Vec<String>,
 
     /// Messages with this number of failed attempts; may be repeated
-    #[arg(long, value_name = "NUMBER", group = "filter")]
+    #[arg(long, value_name = "NUMBER")]
     attempt: Vec<NonZeroU32>,
 
     /// The message with this id; may be repeated
-    #[arg(long, value_name = "MESSAGE-ID", group = "filter")]
+    #[arg(long, value_name = "MESSAGE-ID")]
     id: Vec<String>,
 
     /// Messages that are due later than this: in a time such as 30m, or after one such as 2026-11-22T03:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = parse_later, group = "filter")]
+    #[arg(long, value_name = "TIME", value_parser = parse_later)]
     due_after: Option<Timestamp>,
 }
 

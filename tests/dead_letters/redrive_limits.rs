@@ -1,0 +1,165 @@
+//! `backstop dlq redrive`: how a run is limited, stopped, edited and refused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::time::{Duration, Instant};
+
+use backstop_core::clock;
+use backstop_tests::backstop::text;
+use backstop_tests::emulator::{fauxqs, ministack};
+use backstop_tests::eventually;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::redrive::{command, letter, redrive, resume, runs};
+use crate::world::{World, failed, of_backstop};
+
+#[tokio::test]
+async fn a_run_moves_no_more_than_its_steps() {
+    let world = World::standard(&fauxqs().endpoint).await;
+    for number in 0..12 {
+        world.put(letter(&format!("{number:02}"))).await;
+    }
+    let arguments = ["--to", &world.queues.url, "--ramp", "2,3", "--watch", "0s"];
+    let (code, result) = redrive(&world, &arguments).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(5)), "{result}");
+    assert_eq!(
+        (result["letters"].as_u64(), &result["missing"]),
+        (Some(12), &json!(null))
+    );
+    // Of more letters than it may read, it says so.
+    let (code, result) = redrive(&world, &["--to", &world.queues.url, "--limit", "3"]).await;
+    assert_eq!((code, &result["partial"]), (0, &json!(true)), "{result}");
+    assert!(
+        (3..7).contains(&result["moved"].as_u64().unwrap()),
+        "{result}"
+    );
+}
+
+#[tokio::test]
+async fn a_rate_is_kept_and_ctrl_c_loses_nothing() {
+    let world = World::standard(&fauxqs().endpoint).await;
+    for number in 0..40 {
+        world.put(letter(&format!("{number:02}"))).await;
+    }
+    let started: Instant = clock::instant();
+    let arguments = ["--to", &world.queues.url, "--rate", "10/s"];
+    let running = command(&world, &arguments).spawn().unwrap();
+    eventually("a part is moved", || async {
+        world.queues.held().await >= 15
+    })
+    .await;
+    let elapsed = started.elapsed();
+    assert!(elapsed >= Duration::from_millis(1_200), "{elapsed:?}");
+    let id = i32::try_from(running.id().unwrap()).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
+    let output = running.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    let result: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(result["outcome"], "interrupted");
+    let moved = result["moved"].as_u64().unwrap();
+    assert!((15..40).contains(&moved), "{result}");
+    // Visible again at once.
+    assert_eq!(
+        world.json("list", &[]).await["queues"][0]["seen"],
+        40 - moved
+    );
+    let (code, result) = resume(&world, result["run"].as_str().unwrap()).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(40)));
+    assert_eq!(result["uncertain"].as_u64(), Some(0));
+    assert_eq!(world.queues.take_left().await.len(), 40);
+    assert_eq!(world.queues.dead().await, 0);
+}
+
+#[tokio::test]
+async fn bodies_are_edited_one_letter_at_a_time() {
+    let world = World::standard(&ministack().endpoint).await;
+    for (body, class) in [
+        (r#"{"amount": -5}"#, "permanent"),
+        (r#"{"amount": -7}"#, "permanent"),
+        ("leave me", "transient"),
+        (r#"{"amount": "break me"}"#, "permanent"),
+        ("skip me", "permanent"),
+    ] {
+        world
+            .put(of_backstop(body, "invalid", class, "Invalid: amount"))
+            .await;
+    }
+    let script = world.path("editor.sh");
+    std::fs::write(
+        &script,
+        "#!/bin/sh\ngrep -q skip \"$1\" && exit 1\ngrep -q break \"$1\" && echo '{' > \"$1\"\nsed -i 's/-//' \"$1\"\n",
+    )
+    .unwrap();
+    let editor = format!("sh {}", script.display());
+    let arguments = ["--to", &world.queues.url, "--class", "permanent", "--edit"];
+    let output = command(&world, &arguments)
+        .env("EDITOR", editor)
+        .env_remove("VISUAL")
+        .output();
+    let output = output.await.unwrap();
+    let result: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(output.status.code(), Some(9), "{}", text(&output.stderr));
+    assert_eq!(
+        (result["moved"].as_u64(), result["edited"].as_u64()),
+        (Some(2), Some(2)),
+        "{result}"
+    );
+    let bodies: Vec<_> = world.queues.take_left().await.into_keys().collect();
+    assert_eq!(bodies, [r#"{"amount": 5}"#, r#"{"amount": 7}"#]);
+    let left = world.queues.take_dead().await;
+    assert_eq!(left.len(), 3);
+    let run = result["run"].as_str().unwrap();
+    let detail = runs(&world, &[run]).await.remove(0);
+    let whys = detail["refusals"].to_string();
+    assert!(
+        whys.contains("it was JSON, and is none now") && whys.contains("the editor ended"),
+        "{whys}"
+    );
+}
+
+#[tokio::test]
+async fn what_can_t_be_done_is_refused_before_anything_is_moved() {
+    let world = World::standard(&ministack().endpoint).await;
+    world.put(letter("one")).await;
+    let url = &world.queues.url;
+    let dead = &world.queues.dead_letters;
+    let nowhere = format!("{}/000000000000/nowhere", world.queues.endpoint);
+    for (arguments, code, part) in [
+        (vec!["--to", dead], 2, "is the dead-letter queue itself"),
+        (vec!["--to", &nowhere], 5, "can't use the target"),
+        (vec!["--to", "orders"], 2, "neither a queue nor a function"),
+        (vec!["--to", url, "--ramp", "all,10"], 2, "has no steps"),
+        (
+            vec!["--to", url, "--stop-at", "5%"],
+            2,
+            "--stop-at needs --ramp",
+        ),
+        (
+            vec!["--to", url, "--native", "--code", "x"],
+            2,
+            "SQS can't choose",
+        ),
+        (vec!["--resume", "no-such-run"], 2, "cannot be used with"),
+    ] {
+        let output = command(&world, &arguments).output().await.unwrap();
+        let (actual, errors) = failed(&output);
+        assert!(errors.contains(part), "{part:?} is not in:\n{errors}");
+        assert_eq!(actual, code, "{errors}");
+    }
+    let state = world.path("runs");
+    let resume = [
+        "dlq",
+        "redrive",
+        "--resume",
+        "20200101-000000-0000",
+        "--state",
+        state.to_str().unwrap(),
+    ];
+    let (code, errors) = failed(&world.plain(&resume).output().await.unwrap());
+    assert!(code == 2 && errors.contains("there is no run"), "{errors}");
+    assert_eq!(world.queues.dead().await, 1);
+}
