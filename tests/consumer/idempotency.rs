@@ -156,18 +156,23 @@ async fn a_resent_message_keeps_the_id_that_is_its_key() {
     assert_eq!(records[0]["status"].as_s().unwrap(), "COMPLETED");
 }
 
+/// A host is killed in the middle of the work of `an order`, and another one settles the message. Leases last two seconds.
+async fn killed_in_the_middle(world: &World, settings: &str) {
+    world.queues.send(["an order".to_owned()]).await;
+    let settings = format!(", lease = \"2s\"{settings}");
+    let more = "visibility-timeout = \"2s\"";
+    let running = world.start(&world.noting(60), &settings, more).await;
+    eventually("it has begun", || async { world.effects().len() == 1 }).await;
+    running.kill().await;
+    let running = world.start(&world.noting(0), &settings, more).await;
+    world.is_empty().await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn the_work_of_a_killed_host_is_taken_over_after_its_lease() {
     let world = World::new().await;
-    world.queues.send(["an order".to_owned()]).await;
-    let settings = ", lease = \"2s\"";
-    let more = "visibility-timeout = \"2s\"";
-    let running = world.start(&world.noting(60), settings, more).await;
-    eventually("it has begun", || async { world.effects().len() == 1 }).await;
-    running.kill().await;
-    let running = world.start(&world.noting(0), settings, more).await;
-    world.is_empty().await;
-    running.stop().await;
+    killed_in_the_middle(&world, "").await;
     assert_eq!(world.effects(), ["an order", "an order"]);
     assert_eq!(world.table.count().await["COMPLETED"], 1);
     assert_eq!(world.queues.dead().await, 0);
@@ -176,15 +181,7 @@ async fn the_work_of_a_killed_host_is_taken_over_after_its_lease() {
 #[tokio::test]
 async fn work_that_may_have_been_done_is_dead_lettered_by_setting() {
     let world = World::new().await;
-    world.queues.send(["an order".to_owned()]).await;
-    let settings = ", lease = \"2s\", on-unknown = \"dead-letter\"";
-    let more = "visibility-timeout = \"2s\"";
-    let running = world.start(&world.noting(60), settings, more).await;
-    eventually("it has begun", || async { world.effects().len() == 1 }).await;
-    running.kill().await;
-    let running = world.start(&world.noting(0), settings, more).await;
-    world.is_empty().await;
-    running.stop().await;
+    killed_in_the_middle(&world, ", on-unknown = \"dead-letter\"").await;
     assert_eq!(world.effects(), ["an order"]);
     let dead = world.queues.take_dead().await;
     let error = attribute(&dead["an order"], "BackstopError").unwrap();
