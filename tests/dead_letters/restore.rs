@@ -109,14 +109,96 @@ async fn letters_that_a_queue_refuses_are_named_and_the_others_restored() {
     assert_eq!(world.visible().await, 1);
 }
 
+/// A line of an archive.
+fn line(id: &str, body: &str, group: Option<&str>) -> String {
+    let mut letter =
+        json!({"version": 1, "id": id, "queue": "q", "archived": 1, "sent": 1, "body": body});
+    if let Some(group) = group {
+        letter["group"] = json!(group);
+    }
+    format!("{letter}\n")
+}
+
+#[tokio::test]
+async fn nothing_of_a_group_is_put_back_after_a_letter_that_was_refused() {
+    let world = World::fifo(&ministack().endpoint).await;
+    let target = world.queues.client.set_queue_attributes();
+    let target = target
+        .queue_url(&world.queues.url)
+        .attributes(Q::MaximumMessageSize, "1024");
+    target.send().await.unwrap();
+    // More letters than are sent at once.
+    let lines: String = (0..200)
+        .map(|number| {
+            let body = if number == 5 {
+                "large".repeat(1_000)
+            } else {
+                format!("{number:03}")
+            };
+            line(&format!("id-{number}"), &body, Some("g"))
+        })
+        .collect();
+    std::fs::write(world.path("a.jsonl"), lines).unwrap();
+    let arguments = [
+        "dlq",
+        "restore",
+        "a.jsonl",
+        "--json",
+        "--to",
+        &world.queues.url,
+        "--endpoint-url",
+        &world.queues.endpoint,
+    ];
+    let output = world.plain(&arguments).output().await.unwrap();
+    let restored: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let (code, _) = failed(&output);
+    let refused = restored["refused"].as_array().unwrap().len();
+    assert_eq!(
+        (code, restored["restored"].as_u64(), refused),
+        (5, Some(5), 195)
+    );
+}
+
+#[tokio::test]
+async fn an_incomplete_line_is_named_and_one_that_is_no_text_stops_the_restore() {
+    let world = World::standard(&ministack().endpoint).await;
+    let (whole, torn) = (line("a", "first", None), line("b", "second", None));
+    std::fs::write(world.path("a.jsonl"), [&whole, &torn[..40]].concat()).unwrap();
+    let to = ["--to", &world.queues.dead_letters];
+    let restored = world.restore(&[&["a.jsonl"][..], &to].concat()).await;
+    assert_eq!(restored["restored"], 1, "{restored}");
+    let incomplete = json!([{"file": "a.jsonl", "line": 2}]);
+    assert_eq!(restored["incomplete"], incomplete, "{restored}");
+
+    let damaged = [
+        whole.as_bytes(),
+        torn.replace("second", "\u{e9}").as_bytes(),
+    ]
+    .concat();
+    let damaged: Vec<_> = damaged.into_iter().filter(|byte| *byte != 0xa9).collect();
+    std::fs::write(world.path("b.jsonl"), damaged).unwrap();
+    let arguments = ["dlq", "restore", "b.jsonl", "--endpoint-url"];
+    let rest = [
+        &world.queues.endpoint[..],
+        "--to",
+        &world.queues.dead_letters,
+    ];
+    let output = world
+        .plain(&[&arguments[..], &rest].concat())
+        .output()
+        .await;
+    let (code, said) = failed(&output.unwrap());
+    assert!(
+        code == 2 && said.contains("b.jsonl, line 2: not a letter of an archive: it is not UTF-8"),
+        "{code}: {said}"
+    );
+}
+
 #[tokio::test]
 async fn a_restore_that_is_killed_goes_on_and_loses_nothing() {
     let world = World::standard(&fauxqs().endpoint).await;
     let all: BTreeSet<String> = (0..1_500).map(|number| number.to_string()).collect();
-    let line = |body: &String| {
-        let letter = json!({"version": 1, "id": format!("id-{body}"), "queue": "q", "archived": 1, "sent": 1, "body": body});
-        format!("{letter}\n")
-    };
+    let line = |body: &String| line(&format!("id-{body}"), body, None);
     let lines: String = all.iter().map(line).collect();
     std::fs::write(world.path("a.jsonl"), lines).unwrap();
     let endpoint = ["--endpoint-url", &world.queues.endpoint];

@@ -13,6 +13,9 @@ use crate::pointer;
 /// The longest line of a file of ids, in bytes.
 const LINE_BYTES: u64 = 16 << 20;
 
+/// The longest id, in bytes. Those of SQS have up to 100; the sender of a message may have chosen another one.
+pub(crate) const LONGEST_ID: usize = 1024;
+
 /// A text in which `*` stands for any text.
 ///
 /// ```
@@ -167,6 +170,26 @@ pub enum IdsError {
     /// The file can't be read to its end.
     #[error("can't read the ids")]
     Io(#[from] std::io::Error),
+    /// A line is longer than that of any letter.
+    #[error("line {line}: it has more than {LINE_BYTES} bytes")]
+    Line {
+        /// Its number, from 1.
+        line: u64,
+    },
+    /// An id is longer than any.
+    #[error("line {line}: expected an id of {LONGEST_ID} bytes at most")]
+    Long {
+        /// Its number, from 1.
+        line: u64,
+    },
+    /// All ids together are too long to be kept in memory.
+    #[error("line {line}: the ids up to here have more than {most} bytes, which is the most")]
+    Many {
+        /// Its number, from 1.
+        line: u64,
+        /// The most bytes.
+        most: usize,
+    },
     /// A line has no id.
     #[error("line {line}: expected an id, or a JSON object with `id`")]
     NoId {
@@ -175,15 +198,19 @@ pub enum IdsError {
     },
 }
 
-/// Reads ids: one a line, as it is or as the `id` of a JSON object, which `--save` and `archive` write. Blank lines are skipped.
-pub fn read_ids(mut input: impl BufRead) -> Result<HashSet<String>, IdsError> {
+/// Reads ids: one a line, as it is or as the `id` of a JSON object, which `--save` and `archive` write. Blank lines are skipped. All ids together may have `most` bytes.
+pub fn read_ids(mut input: impl BufRead, most: usize) -> Result<HashSet<String>, IdsError> {
     let mut ids = HashSet::new();
+    let mut bytes = 0;
     let mut line = String::new();
     for number in 1.. {
         line.clear();
         let read = std::io::Read::take(&mut input, LINE_BYTES).read_line(&mut line)?;
         if read == 0 {
             break;
+        }
+        if u64::try_from(read).is_ok_and(|it| it >= LINE_BYTES) {
+            return Err(IdsError::Line { line: number });
         }
         let text = line.trim();
         let id = match text.starts_with('{') {
@@ -192,7 +219,12 @@ pub fn read_ids(mut input: impl BufRead) -> Result<HashSet<String>, IdsError> {
         };
         match id {
             Some(id) if id.is_empty() => {}
+            Some(id) if id.len() > LONGEST_ID => return Err(IdsError::Long { line: number }),
             Some(id) => {
+                bytes += id.len();
+                if bytes > most {
+                    return Err(IdsError::Many { line: number, most });
+                }
                 ids.insert(id);
             }
             None => return Err(IdsError::NoId { line: number }),
@@ -226,11 +258,22 @@ mod tests {
     #[test]
     fn ids_are_lines_or_fields() {
         let text = "a\n\n {\"id\": \"b\", \"body\": \"x\"} \r\nc\r\n";
-        let ids = read_ids(text.as_bytes()).unwrap();
+        let ids = read_ids(text.as_bytes(), 3).unwrap();
         assert_eq!(ids, ["a", "b", "c"].map(str::to_owned).into());
         for wrong in ["two words", "{\"name\": 1}", "{\"id\": 7}"] {
-            let error = read_ids(wrong.as_bytes()).unwrap_err();
+            let error = read_ids(wrong.as_bytes(), 100).unwrap_err();
             assert!(error.to_string().starts_with("line 1: "), "{error}");
         }
+    }
+
+    #[test]
+    fn no_file_of_ids_fills_the_memory() {
+        let refused = |input: &[u8]| read_ids(input, 1_000).unwrap_err().to_string();
+        let long = "x".repeat(20 << 20);
+        assert!(refused(long.as_bytes()).contains("more than 16777216 bytes"));
+        let wide = format!("a\n{}\n", "x".repeat(1_025));
+        assert!(refused(wide.as_bytes()).starts_with("line 2: expected an id of 1024"));
+        let many: String = (0..1_000).map(|number| format!("{number}\n")).collect();
+        assert!(refused(many.as_bytes()).contains("more than 1000 bytes"));
     }
 }

@@ -41,12 +41,14 @@
 //! | `requests` | requests that are tried again |
 //! | `triage` | the failure of a letter, for another policy |
 //! | `archive` | letters in files, and back |
+//! | `last_line` | lines that were cut off when their process was killed |
 //! | [`redrive`] | letters back to where they come from |
 
 mod archive;
 mod filter;
 mod fingerprint;
 mod group;
+mod last_line;
 mod letter;
 mod origin;
 mod pointer;

@@ -10,6 +10,9 @@ use clap::Parser;
 use super::time::parse_time;
 use crate::error::{CommandError, Context, Result};
 
+/// The most bytes of all ids in a file: those of more than 800,000 letters.
+const IDS_BYTES: usize = 32 << 20;
+
 /// Which letters are meant. Flags of different kinds must all fit; of one kind that is repeated, one must fit. In texts marked PATTERN, `*` stands for any text.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(next_help_heading = "Which letters (of one kind, one must fit; of several kinds, all)")]
@@ -154,7 +157,7 @@ fn read(path: &Path) -> Result<std::collections::HashSet<String>> {
             std::fs::File::open(path).with_context(doing)?,
         )),
     };
-    read_ids(input)
+    read_ids(input, IDS_BYTES)
         .map_err(|error| CommandError::Usage(backstop_core::text::chain(&error)))
         .with_context(doing)
 }

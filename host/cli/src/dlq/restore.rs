@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,12 @@ use crate::signals::stop_on_signal;
 
 /// How many refused letters are named.
 const NAMED: usize = 10;
+
+/// The most bytes of the ids of letters that were put back before: those of 25 million letters.
+const JOURNAL_BYTES: usize = 1 << 30;
+
+/// From so many bytes that wait for full requests, all of them are sent.
+const WAITING_BYTES: usize = 64 << 20;
 
 /// What is logged after the first signal.
 const STOPPING: &str = "stopping: waiting for the requests in flight; the same command goes on later; a second signal stops at once";
@@ -100,6 +106,8 @@ struct Run<'a> {
     known: HashSet<String>,
     /// Letters that wait for a full request, by their queue.
     waiting: BTreeMap<String, Vec<ArchivedLetter>>,
+    /// Their bytes.
+    bytes: usize,
     progress: Progress,
     counts: Counts,
 }
@@ -110,6 +118,8 @@ struct Counts {
     before: usize,
     twice: usize,
     refused: Vec<(String, String)>,
+    /// The files and lines that were skipped, because they are incomplete.
+    incomplete: Vec<(String, u64)>,
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
@@ -139,6 +149,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
         journal,
         known: HashSet::new(),
         waiting: BTreeMap::new(),
+        bytes: 0,
         progress: Progress::start("letters put back"),
         counts: Counts::default(),
     };
@@ -146,11 +157,12 @@ pub(super) async fn run(args: Args) -> Result<()> {
     match prefix {
         None => {
             let letters = ArchivedLetters::open(Path::new(&args.archive));
-            run.all(letters.map_err(usage)?, &before).await?;
+            run.all(&args.archive, letters.map_err(usage)?, &before)
+                .await?;
         }
         Some(prefix) => {
             for key in prefix.keys().await? {
-                run.all(prefix.read(&key).await?, &before).await?;
+                run.all(&key, prefix.read(&key).await?, &before).await?;
             }
         }
     }
@@ -165,10 +177,11 @@ impl Run<'_> {
     /// Restores letters, as far as they fit and were not restored before.
     async fn all(
         &mut self,
-        letters: impl Iterator<Item = Result<ArchivedLetter, backstop_dead_letters::ArchiveError>>,
+        name: &str,
+        mut letters: ArchivedLetters<impl BufRead>,
         before: &HashSet<String>,
     ) -> Result<()> {
-        for letter in letters {
+        for letter in letters.by_ref() {
             let letter = letter.map_err(usage)?;
             if self.stop.is_cancelled() {
                 return Ok(());
@@ -184,19 +197,26 @@ impl Run<'_> {
                 self.counts.restored += 1;
             } else {
                 let queue = self.args.to.as_ref().unwrap_or(&letter.queue).clone();
+                self.bytes += letter.size();
                 let waiting = self.waiting.entry(queue.clone()).or_default();
                 waiting.push(letter);
                 if waiting.len() >= Restoring::at_once() {
                     self.send(&queue).await?;
+                } else if self.bytes >= WAITING_BYTES {
+                    self.send_all().await?;
                 }
             }
         }
+        let incomplete = letters.incomplete().map(|line| (name.to_owned(), line));
+        self.counts.incomplete.extend(incomplete);
         Ok(())
     }
 
     /// Sends what waits for a queue.
     async fn send(&mut self, queue: &str) -> Result<()> {
         let letters = self.waiting.remove(queue).unwrap_or_default();
+        let bytes: usize = letters.iter().map(ArchivedLetter::size).sum();
+        self.bytes = self.bytes.saturating_sub(bytes);
         if !self.targets.contains_key(queue) {
             let opened = address(&self.connections, queue).await;
             let opened = match opened {
@@ -211,7 +231,7 @@ impl Run<'_> {
             })?;
             self.targets.insert(queue.to_owned(), opened);
         }
-        let Some(target) = self.targets.get(queue) else {
+        let Some(target) = self.targets.get_mut(queue) else {
             return Ok(());
         };
         let sent = restore(target, &letters, &self.stop).await;
@@ -224,11 +244,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn finish(mut self, journal: &Path) -> Result<()> {
+    /// Sends what waits for any queue.
+    async fn send_all(&mut self) -> Result<()> {
         let queues: Vec<_> = self.waiting.keys().cloned().collect();
         for queue in queues {
             self.send(&queue).await?;
         }
+        Ok(())
+    }
+
+    async fn finish(mut self, journal: &Path) -> Result<()> {
+        self.send_all().await?;
         let Self {
             args, counts, stop, ..
         } = self;
@@ -267,6 +293,11 @@ fn as_json(args: &Args, counts: &Counts) -> Value {
         "restored-before": counts.before,
         "duplicate-lines": counts.twice,
         "refused": refused,
+        "incomplete": counts
+            .incomplete
+            .iter()
+            .map(|(file, line)| json!({"file": file, "line": line}))
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -286,6 +317,12 @@ fn print(args: &Args, counts: &Counts, journal: &Path) {
             letters(counts.twice)
         );
     }
+    for (file, line) in &counts.incomplete {
+        println!(
+            "{}, line {line}: it is incomplete, and was skipped. If `archive` was killed while it wrote the line, its letter is still in its queue; if the file was cut off later, the letter is lost",
+            one_line(file)
+        );
+    }
 }
 
 /// The ids of the letters that were put back.
@@ -302,14 +339,13 @@ impl Journal {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(HashSet::new()),
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
-        read_ids(std::io::BufReader::new(file))
+        read_ids(std::io::BufReader::new(file), JOURNAL_BYTES)
             .map_err(|error| CommandError::Usage(chain(&error)))
             .with_context(|| path.display().to_string())
     }
 
     /// Opens or creates the file.
     fn open(path: &Path) -> Result<(HashSet<String>, Self)> {
-        let known = Self::read(path)?;
         let file = File::options()
             .append(true)
             .create(true)
@@ -324,6 +360,8 @@ impl Journal {
                 ))
             },
         )?;
+        // Only now: another command could have added ids before.
+        let known = Self::read(path)?;
         let path = path.to_owned();
         Ok((known, Self { file, path }))
     }

@@ -1,11 +1,11 @@
 //! Archives in S3: objects of JSON lines whose keys start with the same prefix.
 
-use std::io::BufReader;
+use std::io::Cursor;
 use std::path::Path;
 
 use backstop::queue::Connections;
 use backstop_core::clock;
-use backstop_dead_letters::{ArchiveError, ArchivedLetter, ArchivedLetters};
+use backstop_dead_letters::ArchivedLetters;
 use backstop_versions::{Bucket, BucketError};
 
 use crate::error::{CommandError, Result};
@@ -77,17 +77,13 @@ impl Prefix {
     }
 
     /// The letters of an object.
-    pub(super) async fn read(
-        &self,
-        key: &str,
-    ) -> Result<impl Iterator<Item = Result<ArchivedLetter, ArchiveError>> + use<>> {
+    pub(super) async fn read(&self, key: &str) -> Result<ArchivedLetters<Cursor<Vec<u8>>>> {
         let object = self
             .client
             .get(&self.bucket, key, None, OBJECT_BYTES)
             .await?;
         let file = object.map(|it| it.file).unwrap_or_default();
         let path = format!("s3://{}/{key}", self.bucket);
-        let input = BufReader::new(std::io::Cursor::new(file));
-        Ok(ArchivedLetters::new(input, Path::new(&path)))
+        Ok(ArchivedLetters::new(Cursor::new(file), Path::new(&path)))
     }
 }

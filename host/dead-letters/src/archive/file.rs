@@ -1,19 +1,17 @@
 //! An archive as a file: lines are appended and synced to disk. One process at a time has it.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
 use super::line::{ArchivedLetter, InvalidLine};
+use crate::last_line;
 
 /// The longest line, in bytes: a message of the largest size with every character escaped.
 pub const LINE_BYTES: u64 = 16 << 20;
-
-/// How much is read at once when the end of the last complete line is searched.
-const STEP: u64 = 64 << 10;
 
 /// Why an archive can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +49,7 @@ pub struct ArchiveFile {
 }
 
 impl ArchiveFile {
-    /// Creates the file, which only its owner can read, or opens an archive to add to. If a process was killed while it wrote the last line, that line is removed: its letter was not deleted from its queue.
+    /// Creates the file, which only its owner can read, or opens an archive to add to. If a process was killed while it wrote the last line, that line is removed: its letter was not deleted from its queue. A whole letter without a line break, as some editors leave it, stays.
     pub fn open(path: &Path) -> Result<Self, ArchiveError> {
         let failed = |cause| ArchiveError::Io {
             path: path.to_owned(),
@@ -75,7 +73,8 @@ impl ArchiveFile {
             file,
             path: path.to_owned(),
         };
-        archive.remove_incomplete_line().map_err(failed)?;
+        let is_letter = |line: &[u8]| ArchivedLetter::parse_bytes(line).is_ok();
+        last_line::end(&mut archive.file, LINE_BYTES, is_letter).map_err(failed)?;
         archive.file.sync_all().map_err(failed)?;
         // The folder's entry for a new file has to last, too.
         let folder = path.parent().filter(|it| *it != Path::new(""));
@@ -96,34 +95,14 @@ impl ArchiveFile {
         self.file.write_all(lines.concat().as_bytes())?;
         self.file.sync_data()
     }
-
-    fn remove_incomplete_line(&mut self) -> io::Result<()> {
-        let length = self.file.seek(SeekFrom::End(0))?;
-        let mut end = length;
-        while end > 0 {
-            let start = end.saturating_sub(STEP);
-            self.file.seek(SeekFrom::Start(start))?;
-            let mut part = Vec::new();
-            let here = &self.file;
-            here.take(end - start).read_to_end(&mut part)?;
-            if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
-                end = start + u64::try_from(at).unwrap_or_default() + 1;
-                break;
-            }
-            end = start;
-        }
-        match end < length {
-            true => self.file.set_len(end),
-            false => Ok(()),
-        }
-    }
 }
 
-/// The letters of an archive, in their order. An incomplete last line is skipped.
+/// The letters of an archive, in their order. The last line may be incomplete, if a process was killed while it wrote it: it is skipped, and [`ArchivedLetters::incomplete`] has its number.
 pub struct ArchivedLetters<R> {
     input: R,
     path: PathBuf,
     number: u64,
+    incomplete: Option<u64>,
 }
 
 impl ArchivedLetters<BufReader<File>> {
@@ -144,7 +123,13 @@ impl<R: BufRead> ArchivedLetters<R> {
             input,
             path: path.to_owned(),
             number: 0,
+            incomplete: None,
         }
+    }
+
+    /// The number of the last line, from 1, if it was skipped because it is incomplete. Known at the end.
+    pub fn incomplete(&self) -> Option<u64> {
+        self.incomplete
     }
 
     fn read(&mut self) -> Result<Option<ArchivedLetter>, ArchiveError> {
@@ -160,14 +145,14 @@ impl<R: BufRead> ArchivedLetters<R> {
         }
         self.number += 1;
         let is_complete = line.ends_with(b"\n");
-        let text = String::from_utf8_lossy(&line);
-        match ArchivedLetter::parse(&text) {
+        match ArchivedLetter::parse_bytes(&line) {
             Ok(letter) => Ok(Some(letter)),
             Err(_)
                 if !is_complete
                     && u64::try_from(read).is_ok_and(|it| it < LINE_BYTES)
                     && self.number > 1 =>
             {
+                self.incomplete = Some(self.number);
                 Ok(None)
             }
             Err(cause) => Err(ArchiveError::Line {
@@ -221,6 +206,39 @@ mod tests {
             assert_eq!(std::fs::read(&path).unwrap(), whole);
             assert_eq!(ids(&path), before);
         }
+    }
+
+    #[test]
+    fn a_whole_letter_without_a_line_break_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("letters.jsonl");
+        let edited = format!("{}{}", line("a"), line("b").trim_end());
+        std::fs::write(&path, edited).unwrap();
+        let mut archive = ArchiveFile::open(&path).unwrap();
+        archive.store(&[line("c")]).unwrap();
+        assert_eq!(ids(&path), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn an_incomplete_line_is_reported_and_bytes_that_are_no_text_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("letters.jsonl");
+        let torn = line("c");
+        std::fs::write(&path, [&line("a"), &torn[..500]].concat()).unwrap();
+        let mut letters = ArchivedLetters::open(&path).unwrap();
+        assert_eq!(letters.by_ref().count(), 1);
+        assert_eq!(letters.incomplete(), Some(2));
+
+        // Another text must not take the place of a letter's own.
+        let damaged = line("b").replacen('x', "\u{e9}", 1).into_bytes();
+        let damaged: Vec<_> = damaged.into_iter().filter(|byte| *byte != 0xa9).collect();
+        std::fs::write(&path, [line("a").as_bytes(), &damaged].concat()).unwrap();
+        let error = ArchivedLetters::open(&path).unwrap().nth(1).unwrap();
+        let shown = backstop_core::text::chain(&error.unwrap_err());
+        assert!(
+            shown.contains("line 2") && shown.contains("UTF-8"),
+            "{shown}"
+        );
     }
 
     #[test]

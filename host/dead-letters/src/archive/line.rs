@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::filter::LONGEST_ID;
 use crate::letter::Letter;
 use crate::origin::Origin;
 
@@ -77,9 +78,15 @@ pub enum InvalidLine {
     /// It is not the JSON of a letter.
     #[error("not a letter of an archive: {0}")]
     Shape(#[from] serde_json::Error),
+    /// It has bytes that are no text.
+    #[error("not a letter of an archive: it is not UTF-8")]
+    Text(#[from] std::str::Utf8Error),
     /// A later version of Backstop has written it.
     #[error("written in version {0} of the format, which this version of Backstop does not know")]
     Version(u32),
+    /// Its id is longer than any of SQS.
+    #[error("not a letter of an archive: its id has more than {LONGEST_ID} bytes")]
+    Id,
     /// The value of an attribute can't be read.
     #[error("the attribute `{0}` has neither a text nor bytes in base64")]
     Attribute(String),
@@ -109,6 +116,29 @@ impl ArchivedLetter {
         }
     }
 
+    /// Its bytes in memory, about.
+    pub fn size(&self) -> usize {
+        let attributes = self.attributes.iter();
+        let attributes = attributes.map(|(name, value)| {
+            let texts = [value.value.as_ref(), value.base64.as_ref()];
+            let texts = texts.into_iter().flatten().map(String::len);
+            name.len() + value.data_type.len() + texts.sum::<usize>()
+        });
+        let texts = [
+            self.group.as_ref(),
+            self.deduplication_id.as_ref(),
+            self.trace_header.as_ref(),
+            self.sender.as_ref(),
+            self.dead_letter_source.as_ref(),
+        ];
+        let texts = texts.into_iter().flatten().map(String::len);
+        self.id.len()
+            + self.queue.len()
+            + self.body.len()
+            + texts.sum::<usize>()
+            + attributes.sum::<usize>()
+    }
+
     /// Its line, with the line break.
     pub fn line(&self) -> String {
         let mut line = serde_json::to_string(self).unwrap_or_default();
@@ -116,11 +146,19 @@ impl ArchivedLetter {
         line
     }
 
+    /// Reads a line as it is in a file.
+    pub(super) fn parse_bytes(line: &[u8]) -> Result<Self, InvalidLine> {
+        Self::parse(std::str::from_utf8(line)?)
+    }
+
     /// Reads a line.
     pub fn parse(line: &str) -> Result<Self, InvalidLine> {
         let letter: Self = backstop_json::object(line)?;
         if letter.version != VERSION {
             return Err(InvalidLine::Version(letter.version));
+        }
+        if letter.id.len() > LONGEST_ID {
+            return Err(InvalidLine::Id);
         }
         match letter.attributes.iter().find(|it| it.1.read().is_none()) {
             Some((name, _)) => Err(InvalidLine::Attribute(name.clone())),

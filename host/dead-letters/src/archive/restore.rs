@@ -23,6 +23,8 @@ const TRIES: u32 = 5;
 pub struct Restoring {
     queue: Arc<dyn Queue>,
     description: Description,
+    /// The groups of a FIFO queue in which a letter was refused: those behind it stay in the archive, too.
+    refused: HashSet<Option<String>>,
 }
 
 /// The result of one group of letters.
@@ -38,7 +40,11 @@ impl Restoring {
     /// Opens a queue. Sends nothing yet.
     pub async fn open(queue: Arc<dyn Queue>) -> Result<Self, backstop::queue::QueueError> {
         let description = queue.describe().await?;
-        Ok(Self { queue, description })
+        Ok(Self {
+            queue,
+            description,
+            refused: HashSet::new(),
+        })
     }
 
     /// How many letters to pass to [`restore`] at once.
@@ -47,9 +53,9 @@ impl Restoring {
     }
 }
 
-/// Sends letters, several requests at a time; on a FIFO queue one after the other, and none of a group after one that was refused. Letters that were not yet sent when `stop` is cancelled are in neither list.
+/// Sends letters, several requests at a time; on a FIFO queue one after the other, and none of a group after one that was refused, now or by an earlier call. Letters that were not yet sent when `stop` is cancelled are in neither list.
 pub async fn restore(
-    target: &Restoring,
+    target: &mut Restoring,
     letters: &[ArchivedLetter],
     stop: &CancellationToken,
 ) -> Restored {
@@ -60,9 +66,8 @@ pub async fn restore(
     let batches = batches(outgoing, target.description.fifo);
     let mut result = Restored::default();
     if target.description.fifo {
-        let mut refused = HashSet::new();
         for batch in batches {
-            let is_behind = |letter: &Letter| refused.contains(&letter.1.group);
+            let is_behind = |letter: &Letter| target.refused.contains(&letter.1.group);
             let (behind, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_behind);
             let why = "a letter before it in its group was refused".to_owned();
             let behind = behind.into_iter().map(|(id, _)| (id, why.clone()));
@@ -72,18 +77,19 @@ pub async fn restore(
             }
             for (id, group, sent) in send(&*target.queue, batch).await {
                 if sent.is_err() {
-                    refused.insert(group);
+                    target.refused.insert(group);
                 }
                 result.add(id, sent);
             }
         }
         return result;
     }
+    let queue = &target.queue;
     let mut sending = stream::iter(batches)
         .map(|batch| async move {
             match stop.is_cancelled() {
                 true => Vec::new(),
-                false => send(&*target.queue, batch).await,
+                false => send(&**queue, batch).await,
             }
         })
         .buffered(REQUESTS);

@@ -1,0 +1,44 @@
+//! The last line of a file of JSON lines, which a killed process may have cut off.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+/// How much is read at once when the end of the last complete line is searched.
+const STEP: u64 = 64 << 10;
+
+/// Ends the last line with a line break if `is_whole` says that only this is missing, as after some editors, and removes it if it is the beginning of a line. A line of more than `most` bytes is never whole.
+pub(crate) fn end(
+    file: &mut File,
+    most: u64,
+    is_whole: impl FnOnce(&[u8]) -> bool,
+) -> io::Result<()> {
+    let length = file.seek(SeekFrom::End(0))?;
+    let mut end = length;
+    while end > 0 {
+        let start = end.saturating_sub(STEP);
+        let part = part(file, start, end)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            end = start + u64::try_from(at).unwrap_or_default() + 1;
+            break;
+        }
+        end = start;
+    }
+    if end == length {
+        return Ok(());
+    }
+    match length - end <= most && is_whole(&part(file, end, length)?) {
+        true => {
+            file.seek(SeekFrom::End(0))?;
+            file.write_all(b"\n")
+        }
+        false => file.set_len(end),
+    }
+}
+
+/// The bytes from `start` to `end`.
+fn part(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut part = Vec::new();
+    file.take(end - start).read_to_end(&mut part)?;
+    Ok(part)
+}
