@@ -8,6 +8,8 @@ mod redrive;
 mod redrive_again;
 mod redrive_killed;
 mod redrive_limits;
+mod redrive_resumed;
+mod redrive_sources;
 mod redrive_targets;
 mod restore;
 mod triage;

@@ -88,6 +88,24 @@ async fn a_ramp_stops_on_a_bad_cause_leaves_the_rest_and_goes_on_when_it_is_mend
 }
 
 #[tokio::test]
+async fn a_long_step_stops_on_a_bad_cause_before_its_end() {
+    let (world, worker, _) = died(60).await;
+    let running = backstop::serve(&world.queues, &worker, &[]).await;
+    let slow = ["--ramp", "all", "--rate", "4/s", "--watch", "3s"];
+    let (code, result) = redrive(&world, &slow).await;
+    running.stop().await;
+    assert_eq!((code, &result["outcome"]), (9, &json!("stopped")));
+    let moved = result["moved"].as_u64().unwrap();
+    assert!((8..=30).contains(&moved), "{result}");
+    assert_eq!(world.queues.dead().await, 60);
+    // The step is not over: it is looked at again at its end.
+    let run = result["run"].as_str().unwrap();
+    let journal = world.path("runs").join(run).join("journal.jsonl");
+    let journal = std::fs::read_to_string(journal).unwrap();
+    assert!(journal.contains("\"is-early\":true"), "{journal}");
+}
+
+#[tokio::test]
 async fn attempts_start_again_or_go_on() {
     let (world, worker, status) = died(2).await;
     status.store(503, Ordering::Relaxed);

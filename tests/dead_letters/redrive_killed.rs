@@ -90,7 +90,7 @@ async fn drain(client: &Client, url: &str) -> BTreeMap<String, usize> {
 }
 
 /// The journal of the only run.
-fn journal(world: &World) -> Option<PathBuf> {
+pub(crate) fn journal(world: &World) -> Option<PathBuf> {
     let run = std::fs::read_dir(world.path("runs")).ok()?.next()?.ok()?;
     Some(run.path().join("journal.jsonl"))
 }

@@ -115,6 +115,8 @@ fn of_redrive(error: &RedriveError) -> Exit {
     match error {
         RedriveError::NoTarget { .. }
         | RedriveError::Itself { .. }
+        | RedriveError::OtherQueue { .. }
+        | RedriveError::Unsettled { .. }
         | RedriveError::NoRun { .. } => Exit::Usage,
         RedriveError::Queue(_)
         | RedriveError::Read(_)

@@ -154,6 +154,7 @@ fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
             let back = back.map(|(new, old)| (new.to_owned(), old.to_owned()));
             fields.insert("came-back".to_owned(), pairs(back.collect(), "moved"));
             fields.insert("uncertain-ids".to_owned(), json!(ledger.uncertain()));
+            fields.insert("damaged-lines".to_owned(), json!(ledger.damaged()));
         }
         print_json(&object);
         return Ok(());
@@ -208,6 +209,7 @@ fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
         .collect();
     ids("refused", &refused);
     ids("may have arrived twice", &ledger.uncertain());
+    report::damaged(ledger.damaged());
     if ledger
         .ended()
         .is_none_or(|it| it.outcome != redrive::Outcome::Done)

@@ -50,11 +50,9 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
             continue;
         };
         let target = match pass.work.parts.router.open(&to).await {
-            Err(RedriveError::Target { to, cause })
-                if cause.is_missing_queue() && pass.work.parts.plan.to.is_none() =>
-            {
-                let why = format!("{to} does not exist: name another target with --to");
-                refused.push((letter, why));
+            Err(error) if names_itself(pass, &to) && error.is_of_target() => {
+                let why = backstop_core::text::chain(&error);
+                refused.push((letter, format!("{why}: name another target with --to")));
                 continue;
             }
             target => target?,
@@ -79,6 +77,12 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Whether only letters name this target, and neither the operator nor the configuration. Anybody who can write to the dead-letter queue may have written such a letter, and must not stop the run by it.
+fn names_itself(pass: &Pass, to: &To) -> bool {
+    let plan = &pass.work.parts.plan;
+    plan.to.is_none() && plan.default_to.as_ref() != Some(to)
 }
 
 /// What a letter becomes, or why it is refused; `None` if the run is stopped.

@@ -57,7 +57,7 @@ pub(super) async fn fix_set(
             letters: found.without_target,
             sample: found.samples.first().cloned().unwrap_or_default(),
         };
-        let mut failed = interrupted(ledger.counts());
+        let mut failed = interrupted(ledger);
         failed.outcome = Outcome::Failed;
         failed.text = Some(error.to_string());
         finish(journal, setup, failed).await?;

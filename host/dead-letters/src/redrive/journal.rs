@@ -3,7 +3,7 @@
 //! Before letters are sent, their ids are written as `sending`; when their target has accepted them, as `sent`, with their new ids; when they are deleted from the dead-letter queue, as `deleted`. A run that is killed loses nothing: what is `sent` is only deleted by the next one, and what is `sending` without more may or may not have arrived.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::mpsc;
 
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::RedriveError;
+use crate::last_line;
 
 /// The longest line that is read, in bytes.
 const LINE_BYTES: u64 = 64 << 20;
@@ -114,7 +115,7 @@ pub enum Entry {
         /// The ids of the new letters, each with the id of the letter that was moved.
         letters: Vec<(String, String)>,
     },
-    /// After a step, letters that came back were looked for.
+    /// After a step, or during a long one, letters that came back were looked for.
     Watched {
         /// When.
         at: Timestamp,
@@ -124,6 +125,9 @@ pub enum Entry {
         taken: u64,
         /// How many of them have failed again or were refused.
         failed: u64,
+        /// Whether the step went on afterwards.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_early: bool,
     },
     /// SQS has moved so many letters itself.
     Native {
@@ -145,25 +149,30 @@ pub enum Entry {
     },
 }
 
-/// Reads the entries of a journal, in their order. A line that was cut off when its run was killed is left out.
-pub(super) fn read(path: &Path, mut each: impl FnMut(Entry)) -> std::io::Result<()> {
+/// Reads the entries of a journal, in their order. Returns the numbers of the lines, from 1, that can't be read: somebody or a disk has damaged them. A last line that was cut off when its run was killed is none of them: nothing was done that it says.
+pub(super) fn read(path: &Path, mut each: impl FnMut(Entry)) -> io::Result<Vec<u64>> {
+    let mut damaged = Vec::new();
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(damaged),
         Err(error) => return Err(error),
     };
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
-    loop {
+    for number in 1.. {
         line.clear();
         let read = Read::take(&mut reader, LINE_BYTES).read_until(b'\n', &mut line)?;
         if read == 0 {
-            return Ok(());
+            break;
         }
-        if let Ok(entry) = serde_json::from_slice(&line) {
-            each(entry);
+        let is_cut_off = !line.ends_with(b"\n");
+        match serde_json::from_slice(&line) {
+            Ok(entry) => each(entry),
+            Err(_) if is_cut_off && u64::try_from(read).is_ok_and(|it| it < LINE_BYTES) => {}
+            Err(_) => damaged.push(number),
         }
     }
+    Ok(damaged)
 }
 
 /// Writes the journal, on a thread of its own. Entries that arrive while the disk works share the next write.
@@ -175,26 +184,20 @@ pub(super) struct Journal {
 #[derive(Debug)]
 struct Line {
     text: Vec<u8>,
-    done: oneshot::Sender<std::io::Result<()>>,
+    done: oneshot::Sender<io::Result<()>>,
 }
 
 impl Journal {
     /// Opens a journal to add to it.
-    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::options()
             .create(true)
             .read(true)
             .append(true)
             .open(path)?;
         // A line that was cut off must not join the next one.
-        if file.seek(SeekFrom::End(0))? > 0 {
-            file.seek(SeekFrom::End(-1))?;
-            let mut last = [0];
-            file.read_exact(&mut last)?;
-            if last != *b"\n" {
-                file.write_all(b"\n")?;
-            }
-        }
+        let is_whole = |line: &[u8]| serde_json::from_slice::<Entry>(line).is_ok();
+        last_line::end(&mut file, LINE_BYTES, is_whole)?;
         let (lines, pending) = mpsc::channel();
         std::thread::Builder::new()
             .name("redrive-journal".to_owned())
@@ -206,30 +209,48 @@ impl Journal {
     pub(super) async fn add(&self, entries: &[Entry]) -> Result<(), RedriveError> {
         let mut text = Vec::new();
         for entry in entries {
-            serde_json::to_writer(&mut text, entry).map_err(std::io::Error::from)?;
+            serde_json::to_writer(&mut text, entry).map_err(io::Error::from)?;
             text.push(b'\n');
         }
         let (done, written) = oneshot::channel();
-        let ended = || std::io::Error::other("the journal's thread has ended");
+        let ended = || io::Error::other("the journal's thread has ended");
         self.lines.send(Line { text, done }).map_err(|_| ended())?;
         written.await.map_err(|_| ended())??;
         Ok(())
     }
 }
 
-fn write_all(file: &mut File, pending: &mpsc::Receiver<Line>) {
+/// A file whose writes can be made to last.
+trait Synced: Write {
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl Synced for File {
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Writes lines until nobody adds any. After a failed write, none is added any more: it would join the part of a line that a full disk has taken.
+fn write_all(file: &mut impl Synced, pending: &mpsc::Receiver<Line>) {
+    let mut failure: Option<(io::ErrorKind, String)> = None;
     while let Ok(first) = pending.recv() {
         let mut lines = vec![first];
         lines.extend(pending.try_iter());
-        let text: Vec<u8> = lines.iter().flat_map(|line| line.text.clone()).collect();
-        let result = file.write_all(&text).and_then(|()| file.sync_data());
+        if failure.is_none() {
+            let text: Vec<u8> = lines.iter().flat_map(|line| line.text.clone()).collect();
+            let result = file.write_all(&text).and_then(|()| file.sync());
+            failure = result
+                .err()
+                .map(|error| (error.kind(), format!("can't write the journal: {error}")));
+        }
         for line in lines {
-            let copy = match &result {
-                Ok(()) => Ok(()),
-                Err(error) => Err(std::io::Error::new(error.kind(), error.to_string())),
+            let result = match &failure {
+                None => Ok(()),
+                Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
             };
             // The run may have ended meanwhile.
-            let _ = line.done.send(copy);
+            let _ = line.done.send(result);
         }
     }
 }
@@ -255,20 +276,96 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
         assert_eq!(entries(&path), []);
-        Journal::open(&path)
-            .unwrap()
-            .add(&[sending("a")])
-            .await
-            .unwrap();
+        let add = async |id: &str| {
+            let journal = Journal::open(&path).unwrap();
+            journal.add(&[sending(id)]).await.unwrap();
+        };
+        add("a").await;
         let mut file = File::options().append(true).open(&path).unwrap();
         file.write_all(b"{\"event\":\"sent\",\"at\":1,\"lett")
             .unwrap();
         assert_eq!(entries(&path), [sending("a")]);
-        Journal::open(&path)
-            .unwrap()
-            .add(&[sending("b")])
-            .await
-            .unwrap();
+        assert!(read(&path, |_| ()).unwrap().is_empty());
+        add("b").await;
         assert_eq!(entries(&path), [sending("a"), sending("b")]);
+        // Only the line break is missing.
+        let whole = serde_json::to_string(&sending("c")).unwrap();
+        file.write_all(whole.as_bytes()).unwrap();
+        add("d").await;
+        assert_eq!(entries(&path).len(), 4);
+        assert!(read(&path, |_| ()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn damaged_lines_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let line = serde_json::to_string(&sending("a")).unwrap();
+        let damaged = line.replace("sending", "s\u{1}nding");
+        let unknown = line.replace("sending", "rested");
+        let text = format!("{line}\n{damaged}\n\n{line}\n{unknown}\n");
+        std::fs::write(&path, [text.as_bytes(), b"\xff\n"].concat()).unwrap();
+        let mut seen = 0;
+        assert_eq!(read(&path, |_| seen += 1).unwrap(), [2, 3, 5, 6]);
+        assert_eq!(seen, 2);
+    }
+
+    /// A disk that has space for so many further bytes.
+    struct Disk {
+        file: File,
+        space: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let fits = bytes.len().min(self.space);
+            self.space -= fits;
+            match fits {
+                0 => {
+                    // Somebody makes space.
+                    self.space = 1_000;
+                    Err(io::ErrorKind::StorageFull.into())
+                }
+                _ => self.file.write(bytes.get(..fits).unwrap_or_default()),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Synced for Disk {
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn after_a_full_disk_no_line_joins_the_part_that_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut disk = Disk {
+            file: File::create(&path).unwrap(),
+            space: 10,
+        };
+        let (lines, pending) = mpsc::channel();
+        let mut answers = Vec::new();
+        let writer = std::thread::spawn(move || {
+            write_all(&mut disk, &pending);
+        });
+        for id in ["a", "b"] {
+            let mut text = serde_json::to_vec(&sending(id)).unwrap();
+            text.push(b'\n');
+            let (done, result) = oneshot::channel();
+            lines.send(Line { text, done }).unwrap();
+            answers.push(result.blocking_recv().unwrap());
+        }
+        drop(lines);
+        writer.join().unwrap();
+        for answer in answers {
+            assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        }
+        assert_eq!(std::fs::read(&path).unwrap().len(), 10);
     }
 }

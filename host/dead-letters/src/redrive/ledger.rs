@@ -50,6 +50,8 @@ pub struct Ledger {
     starts: u64,
     last: Option<Timestamp>,
     ended: Option<Ended>,
+    /// The lines of the journal that can't be read.
+    damaged: Vec<u64>,
 }
 
 /// How a run has ended last.
@@ -93,7 +95,7 @@ impl Ledger {
     /// Reads a journal.
     pub(super) fn read(path: &Path) -> std::io::Result<Self> {
         let mut ledger = Self::default();
-        journal::read(path, |entry| ledger.add(&entry))?;
+        ledger.damaged = journal::read(path, |entry| ledger.add(&entry))?;
         Ok(ledger)
     }
 
@@ -151,9 +153,13 @@ impl Ledger {
                 self.failed.extend(letters.iter().map(|(_, id)| id.clone()));
                 self.came_back.extend(letters.iter().cloned());
             }
-            Entry::Watched { at, step, .. } => {
+            Entry::Watched {
+                at, step, is_early, ..
+            } => {
                 self.last = Some(*at);
-                self.watched.insert(*step);
+                if !is_early {
+                    self.watched.insert(*step);
+                }
                 self.last_watch = (self.taken(), self.failed_again() + self.refusals());
             }
             Entry::Native { moved } => self.moved = *moved,
@@ -303,6 +309,11 @@ impl Ledger {
         self.is_partial
     }
 
+    /// The numbers of the journal's lines, from 1, that can't be read. No letter is lost by them, since a letter is deleted only if a line says that it was sent. But one that such a line calls sent may be sent again.
+    pub fn damaged(&self) -> &[u64] {
+        &self.damaged
+    }
+
     /// How often it was started.
     pub fn starts(&self) -> u64 {
         self.starts
@@ -352,6 +363,13 @@ mod tests {
         let counts = ledger.counts();
         assert_eq!((counts.moved, counts.not_deleted), (2, 1));
         assert_eq!((counts.refused, counts.in_doubt), (1, 1));
+        // Without the line that a letter was sent, it is in doubt, and never taken for moved.
+        let mut damaged = Ledger::default();
+        damaged.add(&Entry::Sending { ids: ids(&["a"]) });
+        assert_eq!(
+            (damaged.in_doubt(), damaged.not_deleted()),
+            (ids(&["a"]), ids(&[]))
+        );
         // Sent again by the resumed run.
         ledger.add(&Entry::Sending { ids: ids(&["d"]) });
         assert_eq!(ledger.taken(), 4);

@@ -10,7 +10,7 @@
 //! | `journal`, `ledger` | what a run has done, line by line and in sum |
 //! | `target`, `outgoing` | where a letter goes, and what it becomes there |
 //! | `survey`, `fixed_set` | the set |
-//! | `run`, `pass`, `batch`, `send`, `watch` | the steps, one step, one batch, the requests, letters that came back |
+//! | `run`, `steps`, `pass`, `batch`, `send`, `watch` | a run, its steps, one step, one batch, the requests, letters that came back |
 //! | `work`, `hold`, `pace`, `progress` | what the steps share |
 //! | `native` | SQS's own redrive |
 
@@ -29,6 +29,7 @@ mod plan;
 mod progress;
 mod run;
 mod send;
+mod steps;
 mod store;
 mod survey;
 mod target;
@@ -85,6 +86,14 @@ pub enum RedriveError {
         #[source]
         cause: QueueError,
     },
+    /// The queue that was found is another one, such as one with the same name in another region.
+    #[error("can't use the target {to}: its name leads to {found}")]
+    OtherQueue {
+        /// The target.
+        to: To,
+        /// The ARN of the queue that was found.
+        found: String,
+    },
     /// The target is the dead-letter queue.
     #[error("{to} is the dead-letter queue itself: name another target with --to")]
     Itself {
@@ -125,7 +134,37 @@ pub enum RedriveError {
         /// The run's folder.
         folder: PathBuf,
     },
+    /// An earlier run of the same queue was killed and not resumed.
+    #[error(
+        "the run {run} of this queue was killed, and another run would send {letters} of its letters again. Go on with it first: backstop dlq redrive --resume {run}"
+    )]
+    Unsettled {
+        /// Its id.
+        run: String,
+        /// The letters that it has sent, or was sending, and has not deleted.
+        letters: u64,
+    },
     /// An editor can't be used.
     #[error("{0}")]
     Editor(String),
+}
+
+impl RedriveError {
+    /// Whether a target can't be used because it does not exist, or is no queue for letters. Missing permissions and failed requests are none of these.
+    fn is_of_target(&self) -> bool {
+        match self {
+            Self::Target { cause, .. } => !cause.retryable && !cause.is_access_denied(),
+            Self::Itself { .. } | Self::OtherQueue { .. } => true,
+            Self::Queue(_)
+            | Self::Read(_)
+            | Self::Io(_)
+            | Self::OwnRedrive { .. }
+            | Self::NoTarget { .. }
+            | Self::Unusable { .. }
+            | Self::NoRun { .. }
+            | Self::Active { .. }
+            | Self::Unsettled { .. }
+            | Self::Editor(_) => false,
+        }
+    }
 }

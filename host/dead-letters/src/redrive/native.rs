@@ -110,5 +110,6 @@ async fn ended(
         missing: None,
         is_partial: false,
         later: 0,
+        damaged: Vec::new(),
     })
 }

@@ -22,6 +22,9 @@ const ADDED: [&str; 3] = ["RequestID", "ErrorCode", "ErrorMessage"];
 /// The attribute of a restored letter that says where it comes from.
 const SOURCE: &str = "BackstopSource";
 
+/// Why attempts can't go on in a FIFO queue.
+const NO_KEEPING: &str = "its target is a FIFO queue, whose consumers count attempts in memory and would start again: use --attempts reset";
+
 /// The longest deduplication id.
 const DEDUPLICATION_BYTES: usize = 128;
 
@@ -56,15 +59,24 @@ pub(super) fn message(
         Attempts::Reset => {
             outgoing.attributes.remove(ENVELOPE);
         }
+        Attempts::Keep if target.fifo => return Err(NO_KEEPING.to_owned()),
         Attempts::Keep => keep_attempts(letter, &mut outgoing, now)?,
     }
     let (size, most) = (outgoing.size(), target.max_message_bytes);
-    if size > most {
-        return Err(format!(
-            "it has {size} bytes, but the target accepts only {most}: raise its MaximumMessageSize"
-        ));
+    if size <= most {
+        return Ok(outgoing);
     }
-    Ok(outgoing)
+    let what = match attempts {
+        Attempts::Keep => " with the attribute that keeps its attempts",
+        Attempts::Reset => "",
+    };
+    let hint = match most < BATCH_BYTES {
+        true => ": raise its MaximumMessageSize",
+        false => "",
+    };
+    Err(format!(
+        "it has {size} bytes{what}, but the target accepts only {most}{hint}"
+    ))
 }
 
 /// Whether an attribute says how the letter died, and nothing about its next life.

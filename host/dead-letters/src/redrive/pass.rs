@@ -43,18 +43,32 @@ pub(super) enum PassEnd {
     Stopped,
     /// So many other letters are in the queue that no more can be received.
     Full,
+    /// Its time is over, and it has not moved everything yet.
+    Paused,
+}
+
+/// Which letters of the set a step moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letters {
+    /// Those that were being sent when the run was killed, and no others.
+    InDoubt,
+    /// This many further ones.
+    Further(u64),
 }
 
 /// One step.
 pub(super) struct Pass {
     pub(super) work: Arc<Work>,
     pub(super) hold: Hold,
+    letters: Letters,
     /// Letters that it may still take.
     quota: AtomicU64,
     /// Receives without a new letter, one after the other.
     empty: AtomicU32,
     /// Until when it goes on although nothing comes.
     until: Instant,
+    /// When it ends, even if there is more to do.
+    pause: Option<Instant>,
     /// Letters that it has seen.
     seen: Mutex<HashSet<String>>,
     /// The groups of a FIFO queue in which a letter stays: those behind it stay, too.
@@ -62,11 +76,12 @@ pub(super) struct Pass {
     failure: Mutex<Option<RedriveError>>,
 }
 
-/// Moves at most `quota` letters. Receives for at least `patience`, if letters are missing.
+/// Moves letters. Receives for at least `patience`, if letters are missing, and at most until `pause`.
 pub(super) async fn run(
     work: &Arc<Work>,
-    quota: u64,
+    letters: Letters,
     patience: Duration,
+    pause: Option<Instant>,
 ) -> Result<PassEnd, RedriveError> {
     let is_serial = work.parts.description.fifo || work.parts.editor.is_some();
     let workers = if is_serial {
@@ -77,9 +92,14 @@ pub(super) async fn run(
     let pass = Arc::new(Pass {
         hold: Hold::start(Arc::clone(&work.parts.queue), work.visibility()),
         work: Arc::clone(work),
-        quota: AtomicU64::new(quota),
+        letters,
+        quota: AtomicU64::new(match letters {
+            Letters::InDoubt => u64::MAX,
+            Letters::Further(quota) => quota,
+        }),
         empty: AtomicU32::new(0),
         until: Instant::now() + patience,
+        pause,
         seen: Mutex::default(),
         blocked: Mutex::default(),
         failure: Mutex::default(),
@@ -127,11 +147,19 @@ impl Pass {
         if self.work.left() == Some(0) {
             return Some(PassEnd::Empty);
         }
+        let in_doubt = || self.work.ledger(|it| it.counts().in_doubt);
+        if self.letters == Letters::InDoubt && in_doubt() == 0 {
+            return Some(PassEnd::Quota);
+        }
         if self.hold.len() >= MOST_HELD {
             return Some(PassEnd::Full);
         }
+        let now = Instant::now();
+        if self.pause.is_some_and(|pause| now >= pause) {
+            return Some(PassEnd::Paused);
+        }
         let is_empty = self.empty.load(Ordering::Relaxed) >= EMPTY;
-        (is_empty && Instant::now() >= self.until).then_some(PassEnd::Empty)
+        (is_empty && now >= self.until).then_some(PassEnd::Empty)
     }
 
     /// Takes a part of the quota: at most as many letters as one batch has.
@@ -174,7 +202,7 @@ impl Pass {
     async fn round(&self, most: usize) -> Result<usize, RedriveError> {
         let received = self.receive(most).await?;
         let (mut to_move, mut to_delete, mut came_back) = (Vec::new(), Vec::new(), Vec::new());
-        let mut is_new = false;
+        let (mut taken, mut is_new) = (0, false);
         for message in received {
             let id = message.id.clone();
             // It came again although it is held: the latest handle counts.
@@ -184,8 +212,14 @@ impl Pass {
             is_new |= lock(&self.seen).insert(id.clone());
             let letter = Letter::of(message);
             match self.work.judge(&letter) {
-                Judgement::Move if self.is_blocked(&letter) => {}
-                Judgement::Move => to_move.push(letter),
+                Judgement::Move | Judgement::Repeat if self.is_blocked(&letter) => {}
+                Judgement::Move if self.letters == Letters::InDoubt => self.block(&letter),
+                Judgement::Move => {
+                    taken += 1;
+                    to_move.push(letter);
+                }
+                // The steps have counted it already.
+                Judgement::Repeat => to_move.push(letter),
                 Judgement::Delete => to_delete.push(id),
                 Judgement::CameBack(moved) => {
                     self.block(&letter);
@@ -205,7 +239,6 @@ impl Pass {
             self.work.record(&[Entry::CameBack { at, letters }]).await?;
         }
         delete(self, &to_delete).await?;
-        let taken = to_move.len();
         for round in self.rounds(to_move) {
             let round: Vec<_> = round
                 .into_iter()

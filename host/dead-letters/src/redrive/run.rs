@@ -12,12 +12,11 @@ use super::hold::longest_hidden;
 use super::journal::{Entry, Journal, Outcome};
 use super::ledger::{Counts, Ledger};
 use super::pace::Pace;
-use super::pass::{self, PassEnd};
 use super::plan::Plan;
-use super::progress::{Phase, Progress};
+use super::progress::Progress;
+use super::steps::{StepsEnd, steps};
 use super::store::RunFolder;
 use super::target::{Router, Routes};
-use super::watch::{Failures, look, wait};
 use super::work::{Editor, Parts, Work};
 use crate::filter::Filters;
 
@@ -62,6 +61,8 @@ pub struct Summary {
     pub is_partial: bool,
     /// Letters that arrived after the start, as far as they were seen.
     pub later: u64,
+    /// The numbers of the journal's lines, from 1, that can't be read: letters of which such a line says that they were sent may be sent twice.
+    pub damaged: Vec<u64>,
 }
 
 /// Starts a run, or goes on with one that was interrupted or killed.
@@ -102,8 +103,7 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
     )
     .await?;
     let Some(set) = set else {
-        let counts = ledger.counts();
-        return finish(&journal, &setup, interrupted(counts)).await;
+        return finish(&journal, &setup, interrupted(&ledger)).await;
     };
     let routes = routes(&plan);
     let parts = Parts {
@@ -137,7 +137,8 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         Err(error) => {
             let text = Some(backstop_core::text::chain(&error));
             let summary = summary(&work, Outcome::Failed, text, false);
-            finish(&journal, &setup, summary).await?;
+            // The error of the steps says more than that of a journal on a full disk.
+            let _ = finish(&journal, &setup, summary).await;
             return Err(error);
         }
     };
@@ -160,14 +161,15 @@ pub(super) fn routes(plan: &Plan) -> Routes {
     }
 }
 
-pub(super) fn interrupted(counts: Counts) -> Summary {
+pub(super) fn interrupted(ledger: &Ledger) -> Summary {
     Summary {
         outcome: Outcome::Interrupted,
         text: None,
-        counts,
+        counts: ledger.counts(),
         missing: None,
         is_partial: false,
         later: 0,
+        damaged: ledger.damaged().to_vec(),
     }
 }
 
@@ -179,6 +181,7 @@ fn summary(work: &Work, outcome: Outcome, text: Option<String>, is_exhausted: bo
         missing: work.left().filter(|_| is_exhausted),
         is_partial: work.ledger(Ledger::is_partial),
         later: work.later(),
+        damaged: work.ledger(|it| it.damaged().to_vec()),
     }
 }
 
@@ -196,91 +199,4 @@ pub(super) async fn finish(
     };
     journal.add(&[ended]).await?;
     Ok(summary)
-}
-
-/// How the steps have ended.
-struct StepsEnd {
-    outcome: Outcome,
-    text: Option<String>,
-    /// Whether every letter of the set was received that could be.
-    is_exhausted: bool,
-}
-
-impl StepsEnd {
-    fn new(outcome: Outcome, text: Option<String>) -> Self {
-        Self {
-            outcome,
-            text,
-            is_exhausted: false,
-        }
-    }
-}
-
-/// All steps.
-async fn steps(
-    setup: &Setup,
-    work: &Arc<Work>,
-    patience: Duration,
-) -> Result<StepsEnd, RedriveError> {
-    let ends = work.parts.plan.ramp.ends();
-    // A resumed run counts from the last look: what failed before was a reason to stop, and somebody has resumed it.
-    let mut before = Failures::at_last_watch(work);
-    for (step, end) in ends.iter().copied().enumerate() {
-        let mut last = PassEnd::Quota;
-        loop {
-            let left = end.saturating_sub(work.ledger(Ledger::taken));
-            let doubtful = work.ledger(|it| it.counts().in_doubt);
-            if left == 0 && doubtful == 0 || last != PassEnd::Quota {
-                break;
-            }
-            setup.progress.change(|it| it.phase = Phase::Moving(step));
-            last = pass::run(work, left.max(doubtful), patience).await?;
-        }
-        match last {
-            PassEnd::Stopped => return Ok(StepsEnd::new(Outcome::Interrupted, None)),
-            PassEnd::Full => {
-                let text = "the queue has more than 100,000 letters that are not in the set: SQS lets nobody receive more at the same time".to_owned();
-                return Ok(StepsEnd::new(Outcome::Failed, Some(text)));
-            }
-            PassEnd::Quota | PassEnd::Empty => {}
-        }
-        let is_watched = work.ledger(|it| it.watched.contains(&step));
-        if !work.parts.plan.watch.is_zero() && !is_watched {
-            if !wait(setup, work, step).await {
-                return Ok(StepsEnd::new(Outcome::Interrupted, None));
-            }
-            let (now, is_complete) = look(setup, work).await?;
-            if setup.stop.is_cancelled() {
-                return Ok(StepsEnd::new(Outcome::Interrupted, None));
-            }
-            if !is_complete && work.parts.plan.stop_at.is_some() {
-                let text = "the dead-letter queues could not be read to their ends, so nobody knows how many letters failed again".to_owned();
-                return Ok(StepsEnd::new(Outcome::Stopped, Some(text)));
-            }
-            let (taken, failed) = now.since(&before);
-            let watched = Entry::Watched {
-                at: work.parts.queue.now(),
-                step,
-                taken,
-                failed,
-            };
-            work.record(&[watched]).await?;
-            if let Some(share) = work.parts.plan.stop_at
-                && share.is_exceeded(failed, taken)
-            {
-                let text = format!(
-                    "{failed} of {taken} letters failed again or were refused, which is more than {share}"
-                );
-                return Ok(StepsEnd::new(Outcome::Stopped, Some(text)));
-            }
-            before = now;
-        }
-        if last == PassEnd::Empty {
-            return Ok(StepsEnd {
-                is_exhausted: true,
-                ..StepsEnd::new(Outcome::Done, None)
-            });
-        }
-    }
-    Ok(StepsEnd::new(Outcome::Done, None))
 }

@@ -2,18 +2,22 @@
 
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use backstop_files::{atomic_write, regular_file};
 
 use super::RedriveError;
+use super::journal::Outcome;
 use super::ledger::Ledger;
 use super::plan::Plan;
 
 /// The largest plan.
 const PLAN_BYTES: usize = 64 << 20;
+
+/// The longest line of a set: an id.
+const LETTER_BYTES: u64 = 64 << 10;
 
 /// The folder with the runs of this user.
 #[derive(Debug, Clone)]
@@ -62,6 +66,31 @@ impl Runs {
             });
         }
         Ok(RunFolder(folder))
+    }
+
+    /// Refuses a further run of this queue while an earlier one has letters there that it has sent, or was sending when it was killed. A run that another process works on is none of these, since it holds its letters.
+    pub fn check_settled(&self, queue: &str) -> Result<(), RedriveError> {
+        for run in self.ids()? {
+            // What is wrong with another run is no reason to refuse this one.
+            let Ok(folder) = self.find(&run) else {
+                continue;
+            };
+            let Ok(plan) = folder.plan() else { continue };
+            if plan.queue != queue || folder.is_active() {
+                continue;
+            }
+            let Ok(ledger) = folder.ledger() else {
+                continue;
+            };
+            // A run that is done has looked for all of them.
+            let is_done = ledger.ended().is_some_and(|it| it.outcome == Outcome::Done);
+            let counts = ledger.counts();
+            let letters = counts.not_deleted + counts.in_doubt;
+            if letters > 0 && !is_done {
+                return Err(RedriveError::Unsettled { run, letters });
+            }
+        }
+        Ok(())
     }
 
     /// Creates the folder of a new run.
@@ -165,14 +194,26 @@ impl RunFolder {
 
     /// The set, if it is fixed: the ids of its letters, and of those that are left alone.
     pub(super) fn letters(&self) -> std::io::Result<Option<(HashSet<String>, HashSet<String>)>> {
-        let file = match File::open(self.0.join("letters.jsonl")) {
+        let path = self.0.join("letters.jsonl");
+        let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let (mut members, mut others) = (HashSet::new(), HashSet::new());
-        for line in BufReader::new(file).lines() {
-            let (is_member, id): (bool, String) = serde_json::from_str(&line?)?;
+        let mut reader = BufReader::new(file);
+        let mut line = Vec::new();
+        for number in 1_u64.. {
+            line.clear();
+            let read = Read::take(&mut reader, LETTER_BYTES).read_until(b'\n', &mut line)?;
+            if read == 0 {
+                break;
+            }
+            let (is_member, id): (bool, String) =
+                serde_json::from_slice(&line).map_err(|cause| {
+                    let text = format!("{}, line {number}: {cause}", path.display());
+                    std::io::Error::new(std::io::ErrorKind::InvalidData, text)
+                })?;
             match is_member {
                 true => members.insert(id),
                 false => others.insert(id),

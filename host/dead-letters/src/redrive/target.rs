@@ -154,6 +154,13 @@ impl Router {
         if description.arn == self.arn {
             return Err(RedriveError::Itself { to: to.clone() });
         }
+        // An ARN is looked up by its name and account, in the region of this client.
+        if matches!(to, To::Queue(arn) if arn.starts_with("arn:") && *arn != description.arn) {
+            return Err(RedriveError::OtherQueue {
+                to: to.clone(),
+                found: description.arn,
+            });
+        }
         Ok(Target::Queue { queue, description })
     }
 }

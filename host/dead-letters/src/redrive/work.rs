@@ -18,6 +18,9 @@ use super::target::Router;
 use crate::filter::Filters;
 use crate::letter::Letter;
 
+/// How far the clocks of this machine and of SQS may be apart, in milliseconds: AWS refuses requests that are signed more than 15 minutes before or after.
+const CLOCK_DIFFERENCE: u64 = 15 * 60 * 1_000;
+
 /// What an editor has done with a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edited {
@@ -58,6 +61,8 @@ pub(super) enum Set {
 pub(super) enum Judgement {
     /// It belongs to the set.
     Move,
+    /// It was being sent when the run was killed.
+    Repeat,
     /// It was sent already.
     Delete,
     /// It is not chosen, or was refused.
@@ -160,7 +165,7 @@ impl Work {
         match known.ledger.letters.get(id) {
             Some(State::Sent | State::Moved) => return Judgement::Delete,
             Some(State::Refused(_)) => return Judgement::Leave,
-            Some(State::Sending) => return Judgement::Move,
+            Some(State::Sending) => return Judgement::Repeat,
             None => {}
         }
         let (is_member, was_there) = match &self.parts.set {
@@ -171,9 +176,9 @@ impl Work {
             }
         };
         let moved = known.ledger.moved_before(letter).map(str::to_owned);
-        // Several letters of a queue may have died of one message: those that were there are none that came back.
+        // Several letters of a queue may have died of one message: those that are listed are none that came back. Of a FIFO queue none are, and the clocks of this machine and of SQS may differ.
         match moved {
-            Some(moved) if !was_there && !is_member => return Judgement::CameBack(moved),
+            Some(moved) if !is_listed(&self.parts.set, id) => return Judgement::CameBack(moved),
             Some(_) | None => {}
         }
         if is_member {
@@ -193,8 +198,8 @@ impl Work {
         if is_listed(&self.parts.set, id) || known.ledger.letters.contains_key(id) {
             return None;
         }
-        // Clocks differ by a few seconds.
-        let is_new = letter.message.sent.0.saturating_add(10_000) >= self.parts.plan.started.0;
+        let is_new =
+            letter.message.sent.0.saturating_add(CLOCK_DIFFERENCE) >= self.parts.plan.started.0;
         let moved = known.ledger.moved_before(letter).filter(|_| is_new);
         moved.map(str::to_owned)
     }

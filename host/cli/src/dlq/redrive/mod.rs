@@ -173,12 +173,27 @@ async fn start(args: &Args, name: &str) -> Result<()> {
             dry_run(args, &plan, queue).await?;
             continue;
         }
+        check(&plan, queue).await?;
+        if !args.native {
+            runs.check_settled(&plan.queue)?;
+        }
         let folder = runs.create(&plan)?;
         if args.native {
             native::run(args, &plan, &opened.connections, &folder).await?;
         } else {
             carry_out(args, plan, &opened.connections, queue, folder).await?;
         }
+    }
+    Ok(())
+}
+
+/// Refuses what can have no effect.
+async fn check(plan: &Plan, queue: &Arc<dyn Queue>) -> Result<()> {
+    let keeps = plan.attempts == Attempts::Keep;
+    if keeps && queue.describe().await.map_err(RedriveError::from)?.fifo {
+        return Err(CommandError::Usage(
+            "--attempts keep has no effect on a FIFO queue: its consumers count attempts in memory, and would start again. Leave it out".to_owned(),
+        ));
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
             "missing": summary.missing,
             "partial": summary.is_partial,
             "later": summary.later,
+            "damaged-lines": summary.damaged,
         });
         add(&mut object, &summary.counts);
         return print_json(&object);
@@ -42,6 +43,24 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
             "arrived after the start, and were left alone",
         );
     }
+    damaged(&summary.damaged);
+}
+
+/// Names the lines of a journal that can't be read, and what follows.
+pub(in crate::dlq) fn damaged(lines: &[u64]) {
+    if lines.is_empty() {
+        return;
+    }
+    let shown: Vec<_> = lines.iter().take(10).map(u64::to_string).collect();
+    let more = if lines.len() > shown.len() {
+        ", …"
+    } else {
+        ""
+    };
+    println!(
+        "\nLines of journal.jsonl that can't be read, because somebody or the disk has changed them: {}{more}. No letter is lost by that: one is deleted only if a line that can be read says that it was sent. Letters that only these lines call sent may have been sent twice.",
+        shown.join(", ")
+    );
 }
 
 /// Prints the counts of a run, those that are not zero.

@@ -1,0 +1,177 @@
+//! The steps of a run: each moves letters, and then looks for those that came back. A long step looks in between, too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::RedriveError;
+use super::journal::{Entry, Outcome};
+use super::ledger::Ledger;
+use super::pass::{self, Letters, PassEnd};
+use super::progress::Phase;
+use super::run::Setup;
+use super::watch::{Failures, look, wait};
+use super::work::Work;
+
+/// A look during a step takes at most this part of the time between two looks, since it holds every letter of the queue.
+const LOOK_SHARE: u32 = 10;
+
+/// Fewer letters than these of a step that goes on count as so many: one that fails early is no reason to stop.
+const FEW: u64 = 20;
+
+/// How the steps have ended.
+pub(super) struct StepsEnd {
+    pub(super) outcome: Outcome,
+    pub(super) text: Option<String>,
+    /// Whether every letter of the set was received that could be.
+    pub(super) is_exhausted: bool,
+}
+
+impl StepsEnd {
+    fn new(outcome: Outcome, text: Option<String>) -> Self {
+        Self {
+            outcome,
+            text,
+            is_exhausted: false,
+        }
+    }
+
+    fn interrupted() -> Self {
+        Self::new(Outcome::Interrupted, None)
+    }
+}
+
+/// All steps. `patience` is how long letters may be invisible that an earlier process held.
+pub(super) async fn steps(
+    setup: &Setup,
+    work: &Arc<Work>,
+    patience: Duration,
+) -> Result<StepsEnd, RedriveError> {
+    let ends = work.parts.plan.ramp.ends();
+    let has_limit = ends.first().is_some_and(|end| *end < u64::MAX);
+    // What was being sent at a kill belongs to the steps that were begun, and comes before further letters. Those of it that are gone must not be replaced by others.
+    if has_limit && work.ledger(|it| it.counts().in_doubt) > 0 {
+        setup.progress.change(|it| it.phase = Phase::Moving(0));
+        let end = pass::run(work, Letters::InDoubt, patience, None).await?;
+        if end == PassEnd::Stopped {
+            return Ok(StepsEnd::interrupted());
+        }
+    }
+    // A resumed run counts from the last look: what failed before was a reason to stop, and somebody has resumed it.
+    let mut before = Failures::at_last_watch(work);
+    for (step, end) in ends.into_iter().enumerate() {
+        let last = match move_letters(setup, work, step, end, patience, &before).await? {
+            Moved::Ended(end) => return Ok(end),
+            Moved::Step(last) => last,
+        };
+        let is_watched = work.ledger(|it| it.watched.contains(&step));
+        if !work.parts.plan.watch.is_zero() && !is_watched {
+            if !wait(setup, work, step).await {
+                return Ok(StepsEnd::interrupted());
+            }
+            let (now, is_complete) = look(setup, work).await?;
+            if setup.stop.is_cancelled() {
+                return Ok(StepsEnd::interrupted());
+            }
+            if !is_complete && work.parts.plan.stop_at.is_some() {
+                let text = "the dead-letter queues could not be read to their ends, so nobody knows how many letters failed again".to_owned();
+                return Ok(StepsEnd::new(Outcome::Stopped, Some(text)));
+            }
+            if let Some(end) = judge(work, step, &now, &before, false).await? {
+                return Ok(end);
+            }
+            before = now;
+        }
+        if last == PassEnd::Empty {
+            return Ok(StepsEnd {
+                is_exhausted: true,
+                ..StepsEnd::new(Outcome::Done, None)
+            });
+        }
+    }
+    Ok(StepsEnd::new(Outcome::Done, None))
+}
+
+/// How the moving of one step has ended.
+enum Moved {
+    /// The run has ended.
+    Ended(StepsEnd),
+    /// The step is done.
+    Step(PassEnd),
+}
+
+/// Moves the letters of a step. If that takes long, it looks in between for letters that came back, so that a bad cause does not go on for hours.
+async fn move_letters(
+    setup: &Setup,
+    work: &Arc<Work>,
+    step: usize,
+    end: u64,
+    patience: Duration,
+    before: &Failures,
+) -> Result<Moved, RedriveError> {
+    let (plan, has_own_redrive) = (&work.parts.plan, work.parts.description.redrive.is_some());
+    // Each look is a receive of every letter, which counts where a redrive policy counts receives.
+    let is_looking = plan.stop_at.is_some() && !plan.watch.is_zero() && !has_own_redrive;
+    let mut next = is_looking.then(|| Instant::now() + plan.watch);
+    let mut last = PassEnd::Quota;
+    loop {
+        let left = end.saturating_sub(work.ledger(Ledger::taken));
+        if left == 0 || !matches!(last, PassEnd::Quota | PassEnd::Paused) {
+            break;
+        }
+        setup.progress.change(|it| it.phase = Phase::Moving(step));
+        last = pass::run(work, Letters::Further(left), patience, next).await?;
+        if last != PassEnd::Paused {
+            continue;
+        }
+        let started = Instant::now();
+        let (now, _) = look(setup, work).await?;
+        if setup.stop.is_cancelled() {
+            return Ok(Moved::Ended(StepsEnd::interrupted()));
+        }
+        if let Some(end) = judge(work, step, &now, before, true).await? {
+            return Ok(Moved::Ended(end));
+        }
+        next = Some(Instant::now() + plan.watch.max(started.elapsed() * LOOK_SHARE));
+    }
+    Ok(match last {
+        PassEnd::Stopped => Moved::Ended(StepsEnd::interrupted()),
+        PassEnd::Full => {
+            let text = "the queue has more than 100,000 letters that are not in the set: SQS lets nobody receive more at the same time".to_owned();
+            Moved::Ended(StepsEnd::new(Outcome::Failed, Some(text)))
+        }
+        PassEnd::Quota | PassEnd::Paused | PassEnd::Empty => Moved::Step(last),
+    })
+}
+
+/// Notes what a look has found. Returns the end of the run if too many letters failed.
+async fn judge(
+    work: &Work,
+    step: usize,
+    now: &Failures,
+    before: &Failures,
+    is_early: bool,
+) -> Result<Option<StepsEnd>, RedriveError> {
+    let (taken, failed) = now.since(before);
+    let watched = Entry::Watched {
+        at: work.parts.queue.now(),
+        step,
+        taken,
+        failed,
+        is_early,
+    };
+    work.record(&[watched]).await?;
+    let counted = if is_early { taken.max(FEW) } else { taken };
+    let exceeded = work
+        .parts
+        .plan
+        .stop_at
+        .filter(|share| share.is_exceeded(failed, counted));
+    Ok(exceeded.map(|share| {
+        let text = format!(
+            "{failed} of {taken} letters failed again or were refused, which is more than {share}"
+        );
+        StepsEnd::new(Outcome::Stopped, Some(text))
+    }))
+}

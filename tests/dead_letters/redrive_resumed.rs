@@ -1,0 +1,183 @@
+//! `backstop dlq redrive --resume` and further runs, after letters in doubt, a damaged journal and a clock that was changed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::io::Write;
+
+use backstop_tests::emulator::{fauxqs, ministack};
+use serde_json::{Value, json};
+
+use crate::redrive::{command, letter, redrive, resume, runs};
+use crate::redrive_killed::journal;
+use crate::world::{World, failed};
+
+/// A world with so many letters.
+async fn with_letters(count: usize) -> World {
+    let world = World::standard(&fauxqs().endpoint).await;
+    for number in 0..count {
+        world.put(letter(&format!("{number:02}"))).await;
+    }
+    world
+}
+
+/// Adds an entry to the journal of the only run, as a process writes it before it is killed.
+fn note(world: &World, entry: &Value) {
+    let journal = journal(world).unwrap();
+    let mut file = std::fs::File::options().append(true).open(journal).unwrap();
+    writeln!(file, "{entry}").unwrap();
+}
+
+/// Sets the clock of the machine that started the only run ten minutes ahead of the emulator's.
+fn start_in_the_future(world: &World) {
+    let plan = journal(world).unwrap().with_file_name("plan.json");
+    let text = std::fs::read_to_string(&plan).unwrap();
+    let mut changed: Value = serde_json::from_str(&text).unwrap();
+    let started = changed["started"].as_u64().unwrap();
+    changed["started"] = json!(started + 600_000);
+    std::fs::write(plan, changed.to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn letters_in_doubt_that_are_gone_are_not_replaced_by_others() {
+    let world = with_letters(12).await;
+    let arguments = [
+        "--to",
+        &world.queues.url,
+        "--ramp",
+        "2,3",
+        "--watch",
+        "0s",
+        "--visibility-timeout",
+        "5s",
+    ];
+    let (code, result) = redrive(&world, &arguments).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(5)), "{result}");
+    // A letter was being sent at a kill, and somebody has deleted it since.
+    note(&world, &json!({"event": "sending", "ids": ["gone"]}));
+    let (_, result) = resume(&world, result["run"].as_str().unwrap()).await;
+    assert_eq!(
+        (result["moved"].as_u64(), result["uncertain"].as_u64()),
+        (Some(5), Some(1)),
+        "{result}"
+    );
+    assert_eq!(world.queues.dead().await, 7);
+}
+
+#[tokio::test]
+async fn a_further_run_is_refused_while_a_killed_one_has_letters_in_the_queue() {
+    let world = with_letters(3).await;
+    let arguments = ["--to", &world.queues.url, "--ramp", "1", "--watch", "0s"];
+    let (_, result) = redrive(&world, &arguments).await;
+    let run = result["run"].as_str().unwrap();
+    // Two letters are left.
+    let journal = journal(&world).unwrap();
+    let set = std::fs::read_to_string(journal.with_file_name("letters.jsonl")).unwrap();
+    let ids = set.lines().map(|line| {
+        let (_, id): (bool, String) = serde_json::from_str(line).unwrap();
+        id
+    });
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let left = ids.into_iter().find(|id| !text.contains(id)).unwrap();
+    note(&world, &json!({"event": "started", "at": 1, "who": "ann"}));
+    note(&world, &json!({"event": "sending", "ids": [left]}));
+    let output = command(&world, &["--to", &world.queues.url]).output().await;
+    let (code, said) = failed(&output.unwrap());
+    assert_eq!(code, 2, "{said}");
+    assert!(
+        said.contains("would send 1 of its letters again")
+            && said.contains(&format!("--resume {run}")),
+        "{said}"
+    );
+    assert_eq!(runs(&world, &[]).await.len(), 1);
+    let (_, result) = resume(&world, run).await;
+    assert_eq!(result["uncertain"], 1, "{result}");
+    let (code, result) = redrive(&world, &["--to", &world.queues.url]).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(1)), "{result}");
+    assert_eq!(world.queues.held().await, 3);
+}
+
+#[tokio::test]
+async fn damaged_lines_of_a_journal_are_named_and_lose_no_letter() {
+    let world = with_letters(6).await;
+    let arguments = [
+        "--to",
+        &world.queues.url,
+        "--ramp",
+        "4,all",
+        "--watch",
+        "0s",
+    ];
+    let (code, result) = redrive(&world, &arguments).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(6)), "{result}");
+    let path = journal(&world).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let sent = |line: &&str| line.contains("\"event\":\"sent\"");
+    let number = lines.iter().position(sent).unwrap();
+    let damaged: Vec<_> = lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| if at == number { "\u{0}\u{0}" } else { line })
+        .collect();
+    std::fs::write(&path, damaged.join("\n") + "\n").unwrap();
+    let run = result["run"].as_str().unwrap();
+    let detail = runs(&world, &[run]).await.remove(0);
+    assert_eq!(detail["damaged-lines"], json!([number + 1]), "{detail}");
+    let state = world.path("runs");
+    let shown = world.plain(&["dlq", "runs", run, "--state", state.to_str().unwrap()]);
+    let shown = crate::world::succeeded(&{ shown }.output().await.unwrap());
+    assert!(
+        shown.contains("can't be read") && shown.contains("may have been sent twice"),
+        "{shown}"
+    );
+    let (code, result) = resume(&world, run).await;
+    assert_eq!(
+        (code, &result["damaged-lines"]),
+        (0, &json!([number + 1])),
+        "{result}"
+    );
+    assert_eq!(world.queues.held().await, 6);
+}
+
+#[tokio::test]
+async fn letters_that_come_back_are_known_although_the_clock_was_ahead() {
+    let world = with_letters(1).await;
+    let (code, result) = redrive(&world, &["--to", &world.queues.url]).await;
+    assert_eq!(code, 0, "{result}");
+    start_in_the_future(&world);
+    // It dies again.
+    world.put(letter("00")).await;
+    let run = result["run"].as_str().unwrap();
+    let detail = runs(&world, &[run, "--check"]).await.remove(0);
+    assert_eq!(detail["failed-again"], 1, "{detail}");
+}
+
+#[tokio::test]
+async fn a_letter_that_comes_back_to_a_fifo_queue_is_moved_once_although_the_clock_was_ahead() {
+    let world = World::fifo(&ministack().endpoint).await;
+    let put = async |body: &str| {
+        let mut given = letter(body);
+        given.group = Some("g");
+        world.put(given).await
+    };
+    put("00").await;
+    let arguments = ["--to", &world.queues.url, "--visibility-timeout", "5s"];
+    let (code, result) = redrive(&world, &arguments).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(1)), "{result}");
+    start_in_the_future(&world);
+    // It dies again, with another body, so that SQS takes it for another message.
+    let mut again = letter("00");
+    again.body = " 00";
+    again.group = Some("g");
+    world.put(again).await;
+    let (_, result) = resume(&world, result["run"].as_str().unwrap()).await;
+    assert_eq!(
+        (result["moved"].as_u64(), result["failed-again"].as_u64()),
+        (Some(1), Some(1)),
+        "{result}"
+    );
+    assert_eq!(world.queues.dead().await, 1);
+}
