@@ -193,34 +193,28 @@ impl Letter {
         self
     }
 
-    /// The request id, error code and error text that Lambda and SNS write into attributes.
-    fn of_attributes(mut self) -> Self {
+    /// The request id, error code and error text that Lambda writes into attributes.
+    fn of_function(mut self) -> Self {
         let code = self.attribute("ErrorCode").unwrap_or_default();
         let text = self.attribute("ErrorMessage").unwrap_or_default();
-        self.error = Some(Error {
-            status: code.parse().ok().filter(|status| *status >= 400),
-            ..Error::new(code, text)
+        // Lambda's code is the status of the invocation. Its text may be the function's response.
+        let type_of = |text: &str| Object::parse(text).ok()?.text("errorType");
+        self.error = Some(match type_of(&text) {
+            Some(name) => Error::new(name, text),
+            None => Error {
+                status: code.parse().ok().filter(|status| *status >= 400),
+                ..Error::new(code, text)
+            },
         });
         if let Some(id) = self.attribute("RequestID") {
             self.original_id = id;
-        }
-        self
-    }
-
-    fn of_function(mut self) -> Self {
-        self = self.of_attributes();
-        let text = self.error.as_ref().map(|it| it.message.clone());
-        // Lambda's code is the status of the invocation; the function's own error is in the text.
-        let type_of = |text: &str| Object::parse(text).ok()?.text("errorType");
-        if let Some((name, text)) = text.and_then(|text| Some((type_of(&text)?, text))) {
-            self.error = Some(Error::new(name, text));
         }
         self.reason = Some("the function failed in all of Lambda's attempts".to_owned());
         self
     }
 
+    /// SNS does not say why it could not deliver a notification.
     fn of_topic(mut self) -> Self {
-        self = self.of_attributes();
         self.reason = Some("SNS could not deliver it to the subscription".to_owned());
         let Some(fields) = fields(&self.message.body) else {
             return self;

@@ -55,6 +55,34 @@ async fn forged_and_broken_values_are_unknown() {
     assert_eq!(found.source, Some(Source::Queue("x".to_owned())));
 }
 
+/// What SNS has put into dead-letter queues, and Lambda, as recorded from AWS.
+#[tokio::test]
+async fn letters_of_sns_have_no_error_and_those_of_lambda_a_status() {
+    let notification = r#"{"Type":"Notification","MessageId":"n-1","TopicArn":"arn:aws:sns:eu-west-1:1:orders","Message":"an order","Timestamp":"2026-01-01T00:00:00.000Z","SignatureVersion":"1","Signature":"x","SigningCertURL":"https://x/","UnsubscribeURL":"https://y/","MessageAttributes":{"attr1":{"Type":"Number","Value":"111"}}}"#;
+    let found = letter(notification, &[]).await;
+    assert_eq!(found.origin, Origin::Sns);
+    assert_eq!((&found.error, found.code()), (&None, None));
+    assert_eq!(found.original_id, "n-1");
+    let topic = Source::Topic("arn:aws:sns:eu-west-1:1:orders".to_owned());
+    assert_eq!(found.source, Some(topic));
+    assert_eq!(found.first_sent, Some(Timestamp(1_767_225_600_000)));
+    // With raw delivery, it has the publisher's attributes only.
+    let found = letter("an order", &[("attr1", "111")]).await;
+    assert_eq!((found.origin, found.error), (Origin::Unknown, None));
+
+    let attributes = [
+        ("RequestID", "r-1"),
+        ("ErrorCode", "200"),
+        ("ErrorMessage", "Test exception (this is intentional)"),
+    ];
+    let found = letter(r#"{"raise_error":1}"#, &attributes).await;
+    assert_eq!(found.origin, Origin::LambdaDeadLetter);
+    assert_eq!(found.original_id, "r-1");
+    let error = found.error.unwrap();
+    assert_eq!((&*error.code, error.status), ("200", None));
+    assert_eq!(error.message, "Test exception (this is intentional)");
+}
+
 #[tokio::test]
 async fn a_message_that_was_sent_again_is_known_by_its_first_id() {
     let envelope = r#"{"id":"first","sent":5,"first-received":6,"attempts":3,"delay":1,"due":9}"#;

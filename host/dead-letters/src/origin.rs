@@ -50,7 +50,7 @@ impl Origin {
 
     /// The origin of a message.
     ///
-    /// The attributes `RequestID`, `ErrorCode` and `ErrorMessage` are written by Lambda, with the event as the body, and by SNS, with the notification as the body. A subscription with raw delivery has the published text as its body: its letters can't be told from those of Lambda, except that Lambda's error codes are HTTP statuses.
+    /// Lambda writes the attributes `RequestID`, `ErrorCode` (the HTTP status of the invocation, as a number) and `ErrorMessage`, with the event as the body. SNS writes the notification as the body and no attributes. With raw delivery, the body is the published text with the publisher's attributes, so that nothing tells where it comes from.
     pub fn of(message: &Message) -> Self {
         let has = |name: &str| message.attributes.contains_key(name);
         // Only SQS itself can say this. Attributes of Backstop are of an earlier death then, or forged by the sender.
@@ -70,13 +70,10 @@ impl Origin {
         {
             return Self::Sns;
         }
-        if has("RequestID") && has("ErrorCode") {
-            let code = message.attributes.get("ErrorCode");
-            let is_status = code.is_some_and(|code| code.to_text().parse::<u16>().is_ok());
-            return match is_status {
-                true => Self::LambdaDeadLetter,
-                false => Self::Sns,
-            };
+        let code = message.attributes.get("ErrorCode");
+        let is_status = code.is_some_and(|code| code.to_text().parse::<u16>().is_ok());
+        if has("RequestID") && is_status {
+            return Self::LambdaDeadLetter;
         }
         let context = fields.and_then(|fields| Some(fields.object("requestContext")?.len()));
         match context {

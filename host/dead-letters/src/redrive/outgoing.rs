@@ -1,5 +1,6 @@
 //! What is sent for a letter: the message or the event as it was before it died.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backstop::internal::dead_letter::ATTRIBUTES;
@@ -16,7 +17,7 @@ use crate::triage::Attempts;
 /// The attributes of a dead letter that its message keeps: with them, a host knows it again when it fails.
 const KEPT: [&str; 2] = ["BackstopMessageId", "BackstopFirstSent"];
 
-/// What Lambda and SNS add to a dead letter.
+/// What Lambda adds to a dead letter.
 const ADDED: [&str; 3] = ["RequestID", "ErrorCode", "ErrorMessage"];
 
 /// The attribute of a restored letter that says where it comes from.
@@ -81,8 +82,7 @@ pub(super) fn message(
 
 /// Whether an attribute says how the letter died, and nothing about its next life.
 fn is_of_death(name: &str, origin: Origin) -> bool {
-    let is_added =
-        matches!(origin, Origin::LambdaDeadLetter | Origin::Sns) && ADDED.contains(&name);
+    let is_added = origin == Origin::LambdaDeadLetter && ADDED.contains(&name);
     let is_ours = ATTRIBUTES.contains(&name) && !KEPT.contains(&name);
     is_added || is_ours || name == SOURCE
 }
@@ -172,12 +172,29 @@ fn record_payload(letter: &Letter) -> Option<String> {
     Some(fields.get("requestPayload")?.get().to_owned())
 }
 
-/// What a function that subscribes to a topic is invoked with.
+/// What a function that subscribes to a topic is invoked with. A notification in a queue has other names for two addresses, and lacks what is empty. The ARN of the subscription is not known.
 fn notification(body: &str) -> Option<String> {
     let fields = Object::parse(body).ok()?;
     fields.text("TopicArn")?;
+    let mut sns = BTreeMap::from([
+        ("Subject".to_owned(), "null"),
+        ("MessageAttributes".to_owned(), "{}"),
+    ]);
+    for (name, value) in fields {
+        let name = match name.as_str() {
+            "SigningCertURL" => "SigningCertUrl".to_owned(),
+            "UnsubscribeURL" => "UnsubscribeUrl".to_owned(),
+            _ => name,
+        };
+        sns.insert(name, value.get());
+    }
+    let sns: Vec<_> = sns
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{}:{value}", serde_json::to_string(&name).ok()?)))
+        .collect();
+    let sns = sns.join(",");
     Some(format!(
-        r#"{{"Records":[{{"EventSource":"aws:sns","EventVersion":"1.0","Sns":{body}}}]}}"#
+        r#"{{"Records":[{{"EventSource":"aws:sns","EventVersion":"1.0","Sns":{{{sns}}}}}]}}"#
     ))
 }
 

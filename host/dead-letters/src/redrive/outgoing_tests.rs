@@ -185,11 +185,12 @@ fn a_function_gets_its_event_as_it_was() {
             (event, expected) => panic!("{event:?}, not {expected:?}"),
         }
     }
-    let notification =
-        r#"{"Type":"Notification","TopicArn":"arn:aws:sns:eu-west-1:1:t","Message":"m"}"#;
+    let notification = r#"{"Type":"Notification","TopicArn":"arn:aws:sns:eu-west-1:1:t","Message":"m","SigningCertURL":"c","UnsubscribeURL":"u"}"#;
     let event = event(&received(notification, &[]), Attempts::Reset).unwrap();
     let event: serde_json::Value = serde_json::from_str(&event).unwrap();
-    assert_eq!(event["Records"][0]["Sns"]["Message"], "m");
+    // As SNS invokes a function: other names than in a queue, and nothing left out.
+    let expected = serde_json::json!({"Type": "Notification", "TopicArn": "arn:aws:sns:eu-west-1:1:t", "Message": "m", "SigningCertUrl": "c", "UnsubscribeUrl": "u", "Subject": null, "MessageAttributes": {}});
+    assert_eq!(event["Records"][0]["Sns"], expected);
 }
 
 #[tokio::test]
