@@ -6,6 +6,7 @@ mod commands;
 mod hostile;
 mod probes;
 mod schema;
+mod tls;
 mod validator;
 mod waiting;
 mod world;

@@ -1,0 +1,57 @@
+//! `--admin https://…`: a host behind a proxy with TLS.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::process::Stdio;
+
+use backstop_tests::backstop::{command, text};
+use backstop_tests::emulator::services;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+use super::world::{TOKEN, World};
+
+#[tokio::test]
+async fn the_token_is_sent_by_tls_only_to_a_server_with_a_certificate_of_a_known_authority() {
+    let world = World::with_token(&[]).await;
+    let (host, port) = world.address.split_once(':').unwrap();
+    let folder = world.folder.path();
+    let mut proxy = Command::new(services().join("python/bin/python"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/services/tls_proxy.py"
+        ))
+        .args([folder.to_str().unwrap(), host, port])
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut port = String::new();
+    let output = proxy.stdout.take().unwrap();
+    BufReader::new(output).read_line(&mut port).await.unwrap();
+    let status = async |host: &str, authority: Option<&str>| {
+        let url = format!("https://{host}:{}", port.trim());
+        let mut status = command(&["policy", "status", "--admin", &url]);
+        status.env("BACKSTOP_ADMIN_TOKEN", TOKEN);
+        match authority {
+            Some(name) => status.env("SSL_CERT_FILE", world.at(name)),
+            None => status.env_remove("SSL_CERT_FILE"),
+        };
+        let output = status.output().await.unwrap();
+        let code = output.status.code().unwrap();
+        (code, text(&output.stdout), text(&output.stderr))
+    };
+    let (code, shown, said) = status("127.0.0.1", Some("ca.pem")).await;
+    assert_eq!(code, 0, "{said}");
+    assert!(shown.contains("orders"), "{shown}");
+    // An authority that nobody knows, and a name that the certificate does not have.
+    for (host, authority) in [("127.0.0.1", None), ("localhost", Some("ca.pem"))] {
+        let (code, shown, said) = status(host, authority).await;
+        assert_eq!((code, shown.as_str()), (5, ""), "{said}");
+        assert!(said.contains("certificate"), "{said}");
+    }
+    world.running.stop().await;
+}
