@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use crate::decision::{
     Answer, Bounds, DecidedBy, Decision, FallbackCause, FallbackKind, Reach, Resend, decide,
 };
 use crate::failure::{Failure, Milliseconds};
 use crate::hold::Journey;
 use crate::observers::{Observed, Observers};
-use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
+use crate::policy::{DECISIONS, Evaluation, LivePolicy, Payload, Policy};
 use crate::record::Observer;
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
 use crate::waiting::{PayloadParts, RememberedFailure};
@@ -22,6 +24,8 @@ pub struct Decider {
     policy: Arc<LivePolicy>,
     bounds: Bounds,
     observers: Observers,
+    /// As many decisions as the sandbox makes at once: each further one would occupy a thread to wait there.
+    permits: Arc<Semaphore>,
 }
 
 /// A decision, and the version of the policy that it is based on.
@@ -52,6 +56,7 @@ impl Decider {
             policy,
             bounds,
             observers: Observers::of(queue.into()),
+            permits: Arc::new(Semaphore::new(DECISIONS as usize)),
         }
     }
 
@@ -99,7 +104,7 @@ impl Decider {
 
     /// The decision on a failure of a message with this journey.
     ///
-    /// Runs on a thread for blocking work, so that a slow policy delays only its own message.
+    /// Runs on a thread for blocking work, so that a slow policy delays only the decisions of its own queue.
     pub async fn decide(
         &self,
         failure: Failure,
@@ -108,6 +113,8 @@ impl Decider {
     ) -> Decided {
         let decider = self.clone();
         let input = failure.clone();
+        // Until the thread is free for the next decision.
+        let _permit = self.permits.acquire().await;
         let decided =
             tokio::task::spawn_blocking(move || decider.decide_now(&input, &payload, journey))
                 .await;

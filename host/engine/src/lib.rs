@@ -77,5 +77,5 @@ pub use payload::Payload;
 pub use payload_reads::PayloadReads;
 pub use policy::{Evaluation, MissingRole, Part, Policy, Session};
 pub use probe::ProbeError;
-pub use sandbox::{Sandbox, SandboxError};
+pub use sandbox::{DECISIONS, Sandbox, SandboxError};
 pub use shape::{Measure, Shape, ShapeError};

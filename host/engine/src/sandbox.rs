@@ -17,7 +17,7 @@ use crate::limits::Limits;
 const TICK: Duration = Duration::from_millis(10);
 
 /// The maximum number of decisions at once. More would only wait for a processor.
-const DECISIONS: u32 = 16;
+pub const DECISIONS: u32 = 16;
 
 /// Instances in the pool: one for each component of a decision's policy, at most three.
 const INSTANCES: u32 = 3 * DECISIONS;

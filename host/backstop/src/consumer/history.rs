@@ -3,16 +3,15 @@
 //! In memory and bounded. After a restart the previous delay is unknown, and on a FIFO queue the number of earlier attempts too.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lru::LruCache;
-
+use super::recent::{Key, Recent};
 use crate::failure::Milliseconds;
 use crate::queue::{Envelope, Message};
 
 /// The most messages that SQS has in flight, each once for itself and once for its copies.
-const MESSAGES: NonZeroUsize = NonZeroUsize::new(240_000).expect("not zero");
+const MESSAGES: usize = 240_000;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Remembered {
@@ -29,14 +28,11 @@ struct Remembered {
     content: u64,
 }
 
-/// A hash that others can't foresee, of the id of a message; of a copy that was sent again, of its id and content.
-type Key = u64;
-
-/// What is remembered of each message. The id in an envelope counts together with the content of the message only: a sender can forge an envelope with the id of another message, and must not change what is remembered of that one.
+/// What is remembered of each message, by a hash of its id; of the copies that are sent again, by a hash of id and content. The id in an envelope counts together with the content of the message only: a sender can forge an envelope with the id of another message, and must not change what is remembered of that one.
 #[derive(Debug)]
 pub(super) struct History {
     fifo: bool,
-    messages: Mutex<LruCache<Key, Remembered>>,
+    messages: Mutex<Recent<Remembered>>,
     hashes: RandomState,
 }
 
@@ -45,8 +41,7 @@ impl History {
     pub(super) fn of(fifo: bool) -> Self {
         Self {
             fifo,
-            // A bounded cache would allocate all of its memory at once.
-            messages: Mutex::new(LruCache::unbounded()),
+            messages: Mutex::new(Recent::of(MESSAGES)),
             hashes: RandomState::new(),
         }
     }
@@ -130,13 +125,13 @@ impl History {
         // Only a message that has failed is remembered.
         let mut messages = self.lock();
         let forgotten = match message.envelope {
-            None => messages.pop(&self.key(&message.id)),
-            Some(_) => messages.pop(&self.key_of_copies(&message.id, self.content(message))),
+            None => messages.remove(self.key(&message.id)),
+            Some(_) => messages.remove(self.key_of_copies(&message.id, self.content(message))),
         };
         if message.envelope.is_none()
             && let Some(forgotten) = forgotten.filter(|it| it.content != 0)
         {
-            messages.pop(&self.key_of_copies(&message.id, forgotten.content));
+            messages.remove(self.key_of_copies(&message.id, forgotten.content));
         }
     }
 
@@ -157,13 +152,13 @@ impl History {
     fn remembered(&self, message: &Message) -> Remembered {
         let id = self.key(&message.id);
         if message.envelope.is_none() {
-            return self.lock().peek(&id).copied().unwrap_or_default();
+            return self.lock().get(id).copied().unwrap_or_default();
         }
         let content = self.content(message);
         let copies = self.key_of_copies(&message.id, content);
         let messages = self.lock();
-        let remembered = messages.peek(&copies).copied();
-        remembered.unwrap_or_else(|| first_copy(messages.peek(&id), content))
+        let remembered = messages.get(copies).copied();
+        remembered.unwrap_or_else(|| first_copy(messages.get(id), content))
     }
 
     /// Changes what is remembered of this copy of a message.
@@ -172,15 +167,12 @@ impl History {
         let content = message.envelope.as_ref().map(|_| self.content(message));
         let mut messages = self.lock();
         match content {
-            None => change(messages.get_or_insert_mut(id, Remembered::default)),
+            None => change(messages.get_or_insert(id, Remembered::default())),
             Some(content) => {
-                let first = first_copy(messages.peek(&id), content);
+                let first = first_copy(messages.get(id), content);
                 let copies = self.key_of_copies(&message.id, content);
-                change(messages.get_or_insert_mut(copies, || first));
+                change(messages.get_or_insert(copies, first));
             }
-        }
-        if messages.len() > MESSAGES.get() {
-            messages.pop_lru();
         }
     }
 
@@ -198,7 +190,7 @@ impl History {
             change(remembered);
         });
         let copies = self.key_of_copies(&message.id, content);
-        if let Some(remembered) = self.lock().get_mut(&copies) {
+        if let Some(remembered) = self.lock().get_mut(copies) {
             change(remembered);
         }
     }
@@ -221,7 +213,7 @@ impl History {
         hasher.finish().max(1)
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<Key, Remembered>> {
+    fn lock(&self) -> MutexGuard<'_, Recent<Remembered>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,6 +11,7 @@ mod history;
 mod lane;
 mod polling;
 mod receive;
+mod recent;
 mod startup;
 mod stats;
 
