@@ -90,11 +90,17 @@ async fn the_answers_about_waiting_messages_are_as_the_schema_says() {
         hold("GET /v1/messages/ID", &none);
         assert_eq!((status, &none["messages"]), (200, &json!([])));
 
-        let reconsider = json!({ "queue": name, "spread": 10, "dry-run": true });
+        let reconsider = json!({ "queue": name, "spread": 10, "dry-run": true, "list": true });
         assert_eq!(mistakes(&schema(), "reconsider", &reconsider), [""; 0]);
         let (status, result) = post(&url, "/v1/reconsider", &reconsider).await;
         assert_eq!(status, 200, "{result}");
         hold("POST /v1/reconsider", &result);
+        let time = json!({ "id": id(&running), "failed-at": message["failed-at"], "due": 1 });
+        let earlier = json!({ "queue": name, "messages": [time], "dry-run": true });
+        assert_eq!(mistakes(&schema(), "earlier", &earlier), [""; 0]);
+        let (status, taken) = post(&url, "/v1/earlier", &earlier).await;
+        assert_eq!((status, &taken["kept"]), (200, &json!(1)), "{taken}");
+        hold("POST /v1/earlier", &taken);
         let filter = json!({ "code": ["exit 7"], "attempt": [1], "due-after": 1 });
         for dry in [true, false] {
             let wake = json!({ "queue": name, "filter": filter, "spread": 60_000, "dry-run": dry });
@@ -145,6 +151,35 @@ async fn malformed_requests_change_nothing() {
         ),
     ] {
         let (status, answer) = world.post("/v1/wake", &body).await;
+        assert_eq!(status, expected, "{answer}");
+    }
+    let time = |id: String| json!({ "id": id, "failed-at": 1, "due": 1 });
+    for (body, expected) in [
+        (json!({ "queue": "orders" }), 400),
+        (json!({ "queue": "other", "messages": [] }), 404),
+        (json!({ "queue": "orders", "messages": [] }), 200),
+        (
+            json!({ "queue": "orders", "messages": [time("m".repeat(128))] }),
+            200,
+        ),
+        (
+            json!({ "queue": "orders", "messages": [time(String::new())] }),
+            400,
+        ),
+        (
+            json!({ "queue": "orders", "messages": [time("m".repeat(129))] }),
+            400,
+        ),
+        (
+            json!({ "queue": "orders", "messages": [{ "id": "m", "due": 1 }] }),
+            400,
+        ),
+        (
+            json!({ "queue": "orders", "messages": vec![time("m".to_owned()); 1_001] }),
+            400,
+        ),
+    ] {
+        let (status, answer) = world.post("/v1/earlier", &body).await;
         assert_eq!(status, expected, "{answer}");
     }
     for (path, expected) in [

@@ -14,6 +14,8 @@ mod in_memory;
 mod polling;
 mod queue;
 mod reconsider;
+mod reconsider_commands;
+mod reconsider_hops;
 mod shadow;
 mod startup;
 mod waiting;

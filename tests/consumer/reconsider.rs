@@ -22,7 +22,7 @@ use crate::hold_world::{World, numbered};
 use crate::waiting::{times, until_waiting};
 
 /// A version whose delay depends on the first byte of the message's id: `byte * factor % most` milliseconds, and `least` more.
-fn version(factor: u32, most: u32, least: u32) -> String {
+pub(crate) fn version(factor: u32, most: u32, least: u32) -> String {
     let byte = "(i32.load8_u (i32.load (local.get 0)))";
     let delay = format!(
         "(i32.add (i32.const {least}) (i32.rem_u (i32.mul {byte} (i32.const {factor})) (i32.const {most})))"
@@ -35,18 +35,18 @@ fn version(factor: u32, most: u32, least: u32) -> String {
 }
 
 /// A world whose policy is a file.
-fn world_of(text: &str) -> (World, Arc<LivePolicy>, tempfile::TempDir) {
+pub(crate) fn world_of(text: &str, hold: HoldMode) -> (World, Arc<LivePolicy>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.wat");
     std::fs::write(&path, text).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let policy = LivePolicy::load(&sandbox, Source::path(path).into()).unwrap();
-    let mut world = World::new(&[], HoldMode::Visibility);
+    let mut world = World::new(&[], hold);
     world.live = Some(Arc::clone(&policy));
     (world, policy, folder)
 }
 
-fn swap(policy: &LivePolicy, folder: &tempfile::TempDir, text: &str) {
+pub(crate) fn swap(policy: &LivePolicy, folder: &tempfile::TempDir, text: &str) {
     std::fs::write(folder.path().join("policy.wat"), text).unwrap();
     let reload = policy.reload();
     assert!(matches!(reload, Reload::Swapped { .. }), "{reload:?}");
@@ -55,7 +55,7 @@ fn swap(policy: &LivePolicy, folder: &tempfile::TempDir, text: &str) {
 #[tokio::test(start_paused = true)]
 async fn after_a_swap_waiting_messages_are_hurried_where_the_new_version_says_so_and_never_delayed()
 {
-    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000));
+    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000), HoldMode::Visibility);
     world
         .send((0..300).map(|number| Outgoing::new(number.to_string())))
         .await;
@@ -123,7 +123,7 @@ async fn after_a_swap_waiting_messages_are_hurried_where_the_new_version_says_so
 
 #[tokio::test(start_paused = true)]
 async fn messages_that_are_overdue_by_the_new_version_come_spread() {
-    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000));
+    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000), HoldMode::Visibility);
     world.send(numbered(100)).await;
     let host = world.host(1).await;
     until_waiting(&[&host.waiting], 100).await;
@@ -132,7 +132,7 @@ async fn messages_that_are_overdue_by_the_new_version_come_spread() {
     let asked = world.started.elapsed().as_secs_f64();
     let reconsider = Reconsider {
         spread: Milliseconds(100_000),
-        dry_run: false,
+        ..Reconsider::default()
     };
     assert_eq!(host.waiting.reconsider(&reconsider).await.hurried, 100);
     world.queue.emptied().await;
@@ -164,7 +164,8 @@ async fn a_version_that_dead_letters_discards_breaks_or_reads_other_parts_change
         .text()
     };
     let slash = u8::try_from('/').unwrap();
-    let (world, policy, folder) = world_of(&text("(i32.const 7200000)", None));
+    let (world, policy, folder) =
+        world_of(&text("(i32.const 7200000)", None), HoldMode::Visibility);
     world
         .send((0..10).map(|number| Outgoing::new(number.to_string())))
         .await;

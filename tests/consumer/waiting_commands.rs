@@ -21,16 +21,16 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The hosts of one machine: they share a cache folder.
-struct Machine {
-    folder: TempDir,
-    queues: Queues,
-    name: String,
-    worker: Worker,
+pub(crate) struct Machine {
+    pub(crate) folder: TempDir,
+    pub(crate) queues: Queues,
+    pub(crate) name: String,
+    pub(crate) worker: Worker,
 }
 
 impl Machine {
     /// The worker fails each first attempt: of every fourth body with 503, of the others with 500.
-    async fn new(emulator: &Emulator) -> Self {
+    pub(crate) async fn new(emulator: &Emulator) -> Self {
         let queues = Queues::standard(&emulator.endpoint, &[(Q::VisibilityTimeout, "20")]).await;
         let worker =
             Worker::answering(
@@ -48,29 +48,29 @@ impl Machine {
         }
     }
 
-    fn at(&self, name: &str) -> String {
+    pub(crate) fn at(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    async fn host(&self, more: &[&str]) -> Running {
+    pub(crate) async fn host(&self, more: &[&str]) -> Running {
         let cache = self.at("cache");
         let all = [&["--cache", &cache], more].concat();
         serve(&self.queues, &self.worker, &all).await
     }
 
-    async fn send(&self, count: usize) {
+    pub(crate) async fn send(&self, count: usize) {
         let part = |first: usize| (first..count).step_by(10).map(|it| it.to_string());
         join_all((0..10).map(|first| self.queues.send(part(first)))).await;
     }
 
     /// A command for the hosts of this machine: its exit code, its output and its errors.
-    async fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+    pub(crate) async fn run(&self, arguments: &[&str]) -> (i32, String, String) {
         let cache = self.at("cache");
         run(&[arguments, &["--cache", &cache]].concat()).await
     }
 
     /// The answers of the hosts.
-    async fn json(&self, arguments: &[&str]) -> Vec<Value> {
+    pub(crate) async fn json(&self, arguments: &[&str]) -> Vec<Value> {
         let (code, printed, error) = self.run(&[arguments, &["--json"]].concat()).await;
         assert_eq!(code, 0, "{error}");
         let lines = printed.lines();
@@ -80,7 +80,7 @@ impl Machine {
     }
 
     /// How many messages wait, by the hosts' count.
-    async fn waiting(&self) -> u64 {
+    pub(crate) async fn waiting(&self) -> u64 {
         let answers = self.json(&["waiting", &self.name]).await;
         answers
             .iter()
@@ -88,7 +88,7 @@ impl Machine {
             .sum()
     }
 
-    async fn until_waiting(&self, count: u64) {
+    pub(crate) async fn until_waiting(&self, count: u64) {
         let started = clock::instant();
         while self.waiting().await < count {
             assert!(started.elapsed() < Duration::from_secs(300));
@@ -97,7 +97,7 @@ impl Machine {
     }
 
     /// When the attempts at each body were made.
-    fn attempts(&self) -> BTreeMap<usize, Vec<Instant>> {
+    pub(crate) fn attempts(&self) -> BTreeMap<usize, Vec<Instant>> {
         let mut attempts: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for attempt in self.worker.attempts() {
             attempts
@@ -113,7 +113,7 @@ fn number(attempt: &Attempt) -> usize {
     attempt.body.parse().unwrap()
 }
 
-async fn run(arguments: &[&str]) -> (i32, String, String) {
+pub(crate) async fn run(arguments: &[&str]) -> (i32, String, String) {
     let mut command = command(arguments);
     let output = command.env_remove("BACKSTOP_CACHE").output().await.unwrap();
     let code = output.status.code().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::decision::{
-    Answer, Bounds, DecidedBy, Decision, FallbackCause, FallbackKind, Reach, Resend, decide,
+    Answer, Bounds, DecidedBy, Decision, FallbackCause, FallbackKind, Hold, Reach, Resend, decide,
 };
 use crate::failure::{Failure, Milliseconds};
 use crate::hold::Journey;
@@ -166,11 +166,12 @@ impl Decider {
         decided
     }
 
-    /// The decision of this version on a failure that is remembered, as if the message could wait for any time: `Ok` if it is the policy's, `Err` if it is the fallback's because the policy breaks. `None` if the policy reads parts of the payload that are not remembered. No observer sees it.
+    /// The decision of this version on a failure that is remembered, as if the message could wait for any time in this way: `Ok` if it is the policy's, `Err` if it is the fallback's because the policy breaks. `None` if the policy reads parts of the payload that are not remembered. No observer sees it.
     pub(crate) fn decide_again(
         &self,
         policy: &Policy,
         remembered: RememberedFailure,
+        hold: Hold,
     ) -> Option<Result<Decision, Decision>> {
         let RememberedFailure {
             failure,
@@ -185,7 +186,11 @@ impl Decider {
         let reach = Reach {
             visibility: Milliseconds(u32::MAX),
             kept,
-            resend: Resend::Never,
+            resend: match hold {
+                Hold::Visibility => Resend::Never,
+                // Its queue does not drop it.
+                Hold::Resend => Resend::Always,
+            },
         };
         let decision = decide(failure, answer(&evaluation), &self.bounds, reach);
         Some(match &decision.decided_by {

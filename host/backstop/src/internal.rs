@@ -82,7 +82,7 @@ pub mod telemetry {
 
 pub mod waiting {
     pub use crate::waiting::{
-        Count, Due, Filter, Group, MessageReport, QueueReport, Reconsider, Reconsidered, Refusal,
-        Today, Waiting, Wake, Woken,
+        Count, Due, Earlier, EarlierTime, Filter, Group, MessageReport, QueueReport, Reconsider,
+        Reconsidered, Refusal, Taken, Today, Waiting, Wake, Woken,
     };
 }

@@ -1,4 +1,4 @@
-//! The running hosts that a command concerns: those of this machine, or the one at a URL.
+//! The running hosts that a command concerns: those of this machine, or those at URLs.
 
 use std::path::{Path, PathBuf};
 
@@ -29,9 +29,9 @@ pub(crate) struct HostPlace {
     #[arg(long, value_name = "FOLDER", env = "BACKSTOP_CACHE")]
     cache: Option<String>,
 
-    /// Query the host with this admin interface, such as http://10.0.0.7:9465, instead of those of this machine. The token is in BACKSTOP_ADMIN_TOKEN or in --admin-token-file
+    /// Query the host with this admin interface, such as http://10.0.0.7:9465, instead of those of this machine. May be repeated. The token is in BACKSTOP_ADMIN_TOKEN or in --admin-token-file
     #[arg(long, value_name = "URL")]
-    admin: Option<String>,
+    admin: Vec<String>,
 
     /// The file with the token of --admin
     #[arg(long, value_name = "FILE", requires = "admin")]
@@ -53,12 +53,13 @@ impl HostArgs {
 impl HostPlace {
     /// The running hosts, whose configuration this is: at least one. A host whose socket can't be used is logged and skipped.
     pub(crate) fn hosts(&self, config: Option<&Path>) -> Result<Vec<Host>> {
-        if let Some(url) = &self.admin {
+        if !self.admin.is_empty() {
             let token = match &self.admin_token_file {
                 Some(path) => Some(Token::read(path)?),
                 None => Token::from_environment()?,
             };
-            return Ok(vec![Host::at(url, token)?]);
+            let hosts = self.admin.iter().map(|url| Host::at(url, token.clone()));
+            return Ok(hosts.collect::<Result<_, _>>()?);
         }
         let folder = self.folder(config)?;
         let found = Host::on_this_machine(&folder)
@@ -89,7 +90,7 @@ impl HostPlace {
 
     /// Whether the hosts are those of this machine.
     pub(crate) const fn is_this_machine(&self) -> bool {
-        self.admin.is_none()
+        self.admin.is_empty()
     }
 
     fn folder(&self, config: Option<&Path>) -> Result<PathBuf> {

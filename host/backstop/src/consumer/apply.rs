@@ -155,6 +155,7 @@ impl Applier {
             let left = left.min(message.max_delay());
             if !shared.holds.keeps(message, now, left) {
                 tracing::error!(%error, "a message could not be sent again before its queue would drop it: it is dead-lettered");
+                shared.waiting.forget(message);
                 let cause = Cause {
                     reason: &hold::unsendable(error),
                     id: &message.id,

@@ -55,7 +55,6 @@ pub(super) async fn run(
 
 /// Handles a received message, unless it is not due yet or left over from before it was sent again. Returns whether it has left the queue.
 async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
-    shared.waiting.arrived(message);
     if shared.history.is_left_over(message) {
         tracing::info!("the message was sent again before: this copy is deleted");
         shared.stats.duplicates.add(1);
@@ -64,6 +63,7 @@ async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heart
     if let Some(envelope) = early(shared, message) {
         return Box::pin(shared.applier.hop(shared, message, &envelope, heartbeat)).await;
     }
+    shared.waiting.forget(message);
     if shared.history.is_duplicate(message) {
         tracing::info!("another copy of the message made this attempt already");
         shared.stats.duplicates.add(1);

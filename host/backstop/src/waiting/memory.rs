@@ -1,4 +1,4 @@
-//! The waiting messages that a host remembers, bounded in number and bytes. A message leaves when it becomes visible.
+//! The waiting messages that a host remembers, bounded in number and bytes. A message leaves when it becomes visible. One that is then sent again stays without being counted: if it comes back to this host, its failure is still known.
 //!
 //! Times are milliseconds on a clock that only moves forward: a change of the system clock must not delay a message.
 
@@ -19,7 +19,7 @@ const MINUTE: i64 = 60_000;
 const TENTH: i64 = 100;
 
 /// The most messages that leave at one time while another one comes: the lock is held for a short time.
-const LEAVE_AT_ONCE: usize = 256;
+pub(super) const LEAVE_AT_ONCE: usize = 256;
 
 /// The bytes of a remembered message besides its own: its slot, and its entries in the order of time and in the index by key.
 const COST: usize = size_of::<Slot>() + 12 + 10 + 16;
@@ -35,6 +35,17 @@ pub(super) struct Limits {
 
 /// Identifies a message: a hash that others can't foresee.
 pub(super) type Key = u64;
+
+/// Whether the failure of a message is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It is.
+    Here,
+    /// It is too large.
+    TooLarge,
+    /// Another host has seen it, or this one before its start.
+    Elsewhere,
+}
 
 /// A remembered message.
 #[derive(Debug, Clone)]
@@ -60,6 +71,11 @@ pub(super) struct Slot {
     /// The last reconsideration that decided about it again.
     pub(super) reconsidered: u32,
     pub(super) hold: Hold,
+    pub(super) known: Known,
+    /// Its envelope says when it is due: it is sent again, or was to be.
+    pub(super) by_envelope: bool,
+    /// Its hop has ended, and it has not come back to this host: another one may have it. `ends` is then when it was due.
+    pub(super) hop_ended: bool,
 }
 
 /// A message to remember.
@@ -76,10 +92,12 @@ pub(super) struct New<'a> {
     pub(super) class: &'a str,
     pub(super) policy: &'a str,
     pub(super) hold: Hold,
+    pub(super) known: Known,
+    pub(super) by_envelope: bool,
 }
 
 /// Where a message is remembered. It is no longer valid once the message has left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct At {
     slot: u32,
     serial: u32,
@@ -135,6 +153,9 @@ impl Memory {
             serial: self.serial,
             reconsidered: 0,
             hold: new.hold,
+            known: new.known,
+            by_envelope: new.by_envelope,
+            hop_ended: false,
         };
         let number = u32::try_from(self.slots.insert(slot)).unwrap_or(u32::MAX);
         let slots = &self.slots;
@@ -145,9 +166,13 @@ impl Memory {
             let Some((tenths, number)) = self.by_end.last().copied() else {
                 return;
             };
+            let slot = self.slots.get(number as usize);
+            let waits = slot.is_some_and(|slot| !slot.hop_ended);
             self.remove(number);
             let minute = i64::from(tenths) * TENTH / MINUTE;
-            *self.not_remembered.entry(minute).or_default() += 1;
+            if waits {
+                *self.not_remembered.entry(minute).or_default() += 1;
+            }
         }
     }
 
@@ -165,11 +190,11 @@ impl Memory {
         }
     }
 
-    /// Forgets at most this number of messages that have become visible.
+    /// Forgets at most this number of messages that have become visible, and no longer counts those whose hop has ended.
     pub(super) fn expire(&mut self, now: i64, most: usize) {
         for _ in 0..most {
             match self.by_end.first().copied() {
-                Some((ends, number)) if ends <= tenth(now) => self.remove(number),
+                Some((ends, number)) if ends <= tenth(now) => self.ended(number),
                 Some(_) | None => break,
             }
         }
@@ -181,8 +206,31 @@ impl Memory {
         }
     }
 
+    /// A message has become visible. It may come back to this host before it is due: its failure is kept until then.
+    fn ended(&mut self, number: u32) {
+        let slot = self.slots.get_mut(number as usize);
+        let Some(slot) = slot.filter(|slot| {
+            let goes_on = tenth(slot.due) > tenth(slot.ends) && !slot.hop_ended;
+            goes_on && slot.hold == Hold::Resend && slot.known == Known::Here
+        }) else {
+            return self.remove(number);
+        };
+        self.by_end.remove(&(tenth(slot.ends), number));
+        self.by_end.insert((tenth(slot.due), number));
+        (slot.ends, slot.hop_ended) = (slot.due, true);
+    }
+
     /// The messages in the order in which they become visible.
     pub(super) fn iter(&self) -> impl Iterator<Item = (At, &Slot)> {
+        self.all().filter(|(_, slot)| !slot.hop_ended)
+    }
+
+    /// The messages whose hop has ended and that have not come back, in the order in which they were due.
+    pub(super) fn ended_hops(&self) -> impl Iterator<Item = (At, &Slot)> {
+        self.all().filter(|(_, slot)| slot.hop_ended)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (At, &Slot)> {
         self.by_end.iter().filter_map(|(_, number)| {
             let slot = self.slots.get(*number as usize)?;
             let at = At {
@@ -197,6 +245,26 @@ impl Memory {
     pub(super) fn get(&self, at: At) -> Option<&Slot> {
         let slot = self.slots.get(at.slot as usize)?;
         (slot.serial == at.serial).then_some(slot)
+    }
+
+    /// The message with this key, if it is remembered: also one whose hop has ended.
+    pub(super) fn find(&self, key: Key) -> Option<(At, &Slot)> {
+        let number = self.place(key)?;
+        let slot = self.slots.get(number as usize)?;
+        let at = At {
+            slot: number,
+            serial: slot.serial,
+        };
+        Some((at, slot))
+    }
+
+    /// A message was sent again after the same failure: its hop ends at `ends`.
+    pub(super) fn set_hop(&mut self, at: At, ends: i64, due: i64) {
+        self.set_end(at, ends);
+        self.change(at, |slot| {
+            slot.due = due;
+            slot.hop_ended = false;
+        });
     }
 
     /// A message that was held by visibility becomes visible at another time.

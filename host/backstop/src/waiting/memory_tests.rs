@@ -21,6 +21,17 @@ fn new(key: Key, ends: i64) -> New<'static> {
         class: "transient",
         policy: "sha256:00",
         hold: Hold::Visibility,
+        known: Known::Here,
+        by_envelope: false,
+    }
+}
+
+/// A message that is sent again until it is due.
+fn hopping(key: Key, ends: i64, due: i64) -> New<'static> {
+    New {
+        due,
+        hold: Hold::Resend,
+        ..new(key, ends)
     }
 }
 
@@ -99,10 +110,49 @@ fn beyond_the_limits_the_messages_that_come_last_are_counted_instead() {
     assert_eq!(kept + left_out, 100);
 }
 
+#[test]
+fn the_failure_of_a_message_that_is_sent_again_stays_uncounted_until_it_is_due() {
+    let mut memory = Memory::new(LARGE);
+    memory.add(hopping(1, 900, 5_000), 0);
+    memory.add(hopping(2, 900, 900), 0);
+    let elsewhere = New {
+        known: Known::Elsewhere,
+        ..hopping(3, 900, 5_000)
+    };
+    memory.add(elsewhere, 0);
+    assert_eq!(keys(&memory), [1, 2, 3]);
+    memory.expire(900, usize::MAX);
+    assert_eq!((keys(&memory), memory.len()), (vec![], 1));
+    let (at, slot) = memory.ended_hops().next().unwrap();
+    assert_eq!((slot.key, slot.ends), (1, 5_000));
+    // It comes back, is sent again, and comes back.
+    memory.set_hop(at, 1_800, 5_000);
+    memory.expire(1_700, usize::MAX);
+    assert_eq!((keys(&memory), memory.ended_hops().count()), (vec![1], 0));
+    memory.expire(1_800, usize::MAX);
+    assert_eq!(memory.find(1).map(|(found, _)| found), Some(at));
+    memory.expire(5_000, usize::MAX);
+    assert_eq!((memory.len(), memory.bytes()), (0, 0));
+}
+
+#[test]
+fn a_message_whose_hop_has_ended_makes_place_and_is_not_counted() {
+    let mut memory = Memory::new(Limits {
+        messages: 2,
+        ..LARGE
+    });
+    for key in [1, 2] {
+        memory.add(hopping(key, 900, 9 * MINUTE), 0);
+    }
+    memory.add(new(3, MINUTE), 900);
+    assert_eq!((keys(&memory), memory.not_remembered()), (vec![3], 0));
+    assert_eq!(memory.ended_hops().count(), 1);
+}
+
 proptest! {
     #[test]
     fn the_order_the_index_and_the_bytes_agree_with_the_messages(
-        steps in proptest::collection::vec((0_u8..5, 0_u64..8, 0_i64..4_000), 0..80)
+        steps in proptest::collection::vec((0_u8..7, 0_u64..8, 0_i64..4_000), 0..80)
     ) {
         let mut memory = Memory::new(Limits { messages: 5, ..LARGE });
         let mut now = 0;
@@ -110,6 +160,12 @@ proptest! {
             match step {
                 0 | 1 => memory.add(new(key, now + ends), now),
                 2 => memory.forget(key),
+                5 => memory.add(hopping(key, now + ends / 4, now + ends), now),
+                6 => {
+                    if let Some((at, _)) = memory.find(key) {
+                        memory.set_hop(at, now + ends, now + ends * 2);
+                    }
+                }
                 3 => {
                     let first = memory.iter().next().map(|(at, _)| at);
                     if let Some(at) = first {
@@ -119,14 +175,15 @@ proptest! {
                 _ => {
                     now += ends / 4;
                     memory.expire(now, usize::MAX);
-                    prop_assert!(memory.iter().all(|(_, slot)| slot.ends + TENTH > now));
+                    prop_assert!(memory.all().all(|(_, slot)| slot.ends + TENTH > now));
                 }
             }
             prop_assert!(memory.len() <= 5);
-            prop_assert_eq!(memory.iter().count(), memory.len());
+            let ended = memory.ended_hops().count();
+            prop_assert_eq!(memory.iter().count() + ended, memory.len());
             prop_assert_eq!(memory.by_end.len(), memory.len());
             prop_assert_eq!(memory.by_key.len(), memory.len());
-            prop_assert!(memory.iter().map(|(_, slot)| tenth(slot.ends)).is_sorted());
+            prop_assert!(memory.all().map(|(_, slot)| tenth(slot.ends)).is_sorted());
             prop_assert_eq!(memory.packed_bytes, 10 * memory.len());
         }
     }

@@ -1,14 +1,16 @@
 //! What a host remembers of the failed messages of a queue that wait for their next attempt: how many wait and why, until when, and what brings them back sooner.
 //!
-//! No API of SQS lists invisible messages. The host that hid a message remembers it here until it becomes visible, in memory and bounded ([`memory`]): so it can report what waits ([`report`]), wake it ([`wake`]) and decide about it again after a swap ([`reconsider`]). A restart forgets everything; the messages come by themselves when they are due.
+//! No API of SQS lists invisible messages. The host that hid a message remembers it here until it becomes visible, in memory and bounded ([`memory`]): so it can report what waits ([`report`]), wake it ([`wake`]) and decide about it again after a swap ([`reconsider`]). The failure of a message that is sent again is remembered until the message is due, however often it hops through this host. A restart forgets everything; the messages come by themselves when they are due.
 
 mod due;
+mod earlier;
 mod filter;
 mod memory;
 mod names;
 mod packed;
 mod reconsider;
 mod report;
+mod retry;
 mod rules;
 mod spread;
 mod wake;
@@ -25,12 +27,14 @@ use crate::decision::{Action, Hold};
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Description, Envelope, Message, Queue, Requests, VisibilityTimeout};
-use memory::{Key, Limits, Memory, New};
-use packed::Decidable;
+use earlier::EarlierTimes;
+use memory::{Key, Known, Limits, Memory, New};
+use packed::{Decidable, Packed};
 use reconsider::Versions;
 use rules::Rules;
 
 pub use due::Due;
+pub use earlier::{Earlier, EarlierTime, Taken};
 pub use filter::Filter;
 pub(crate) use filter::{CARRIED_BYTES, carried};
 pub(crate) use packed::{PayloadParts, RememberedFailure};
@@ -59,6 +63,7 @@ pub struct Waiting {
     hashes: RandomState,
     memory: Mutex<Memory>,
     rules: Mutex<Rules>,
+    earlier: Mutex<EarlierTimes>,
     versions: Mutex<Versions>,
     /// Held while visibilities are changed.
     turn: tokio::sync::Mutex<()>,
@@ -73,6 +78,14 @@ impl fmt::Debug for Waiting {
     }
 }
 
+/// A failure that is remembered, and what was decided about it.
+struct Past {
+    failure: RememberedFailure,
+    delay: Milliseconds,
+    class: String,
+    policy: String,
+}
+
 /// Why a message waits, as far as the host knows.
 struct Why<'a> {
     attempt: u32,
@@ -82,23 +95,15 @@ struct Why<'a> {
     class: String,
     policy: &'a str,
     decidable: Option<Decidable<'a>>,
+    /// Whether the failure is remembered, if it is not here.
+    known: Known,
+    /// Whether the message has just failed.
+    is_decided: bool,
 }
 
 impl<'a> Why<'a> {
-    /// From the decision, or from the envelope of a message that is sent again without one.
-    fn of(message: &'a Message, decided: Option<(&'a Failure, &'a Decided)>) -> Option<Self> {
-        let Some((failure, decided)) = decided else {
-            let envelope = message.envelope.as_ref()?;
-            return Some(Self {
-                attempt: envelope.attempts,
-                failed_at: envelope.failed_at(),
-                delay: envelope.delay,
-                code: &envelope.code,
-                class: envelope.class.clone(),
-                policy: &envelope.policy,
-                decidable: None,
-            });
-        };
+    /// From the decision. `None` if the message does not wait.
+    fn decided(message: &Message, failure: &'a Failure, decided: &'a Decided) -> Option<Self> {
         let kept = failure.failed_at.since(message.kept_since);
         let decidable = decided.payload.as_ref().map(|payload| Decidable {
             failure,
@@ -116,7 +121,44 @@ impl<'a> Why<'a> {
             class: decided.decision.class.to_string(),
             policy: &decided.policy,
             decidable,
+            known: Known::TooLarge,
+            is_decided: true,
         })
+    }
+
+    /// From what was remembered before the message was sent again.
+    fn past(past: &'a Past) -> Self {
+        let failure = &past.failure.failure;
+        Self {
+            attempt: failure.attempt.get(),
+            failed_at: failure.failed_at,
+            delay: past.delay,
+            code: &failure.error.code,
+            class: past.class.clone(),
+            policy: &past.policy,
+            decidable: Some(Decidable {
+                failure,
+                kept: past.failure.kept,
+                payload: &past.failure.payload,
+            }),
+            known: Known::Here,
+            is_decided: false,
+        }
+    }
+
+    /// From the envelope of a message that was sent again, without its failure.
+    fn carried(envelope: &'a Envelope) -> Self {
+        Self {
+            attempt: envelope.attempts,
+            failed_at: envelope.failed_at(),
+            delay: envelope.delay,
+            code: &envelope.code,
+            class: envelope.class.clone(),
+            policy: &envelope.policy,
+            decidable: None,
+            known: Known::Elsewhere,
+            is_decided: false,
+        }
     }
 }
 
@@ -153,6 +195,7 @@ impl Waiting {
             hashes: RandomState::new(),
             memory: Mutex::new(Memory::new(limits)),
             rules: Mutex::default(),
+            earlier: Mutex::default(),
             versions: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         })
@@ -166,17 +209,26 @@ impl Waiting {
         timeout: VisibilityTimeout,
         decided: Option<(&Failure, &Decided)>,
     ) {
-        let Some(why) = Why::of(message, decided) else {
+        let key = self.key(&message.id, message.envelope.is_some(), &message.body);
+        let past = match decided {
+            Some(_) => None,
+            None => self.past(key, message),
+        };
+        let why = match (decided, &past) {
+            (Some((failure, decided)), _) => Why::decided(message, failure, decided),
+            (None, Some(past)) => Some(Why::past(past)),
+            (None, None) => message.envelope.as_deref().map(Why::carried),
+        };
+        let Some(why) = why else {
             return;
         };
         // SQS counts from later on: the message is forgotten before it is visible, not after.
         let ends = self.ms(since + timeout.as_duration());
-        let key = self.key(&message.id, message.envelope.is_some(), &message.body);
         let handle = Some(message.receipt_handle.0.as_str());
         self.remember(message, key, handle, (ends, ends), Hold::Visibility, why);
     }
 
-    /// A message was sent again at `since` with this envelope; its hop takes `hop`.
+    /// A message was sent again at `since` with this envelope; its hop takes `hop`. `decided` is the decision, unless this is not its first hop.
     pub(crate) fn resent(
         &self,
         message: &Message,
@@ -185,18 +237,53 @@ impl Waiting {
         hop: Duration,
         decided: Option<(&Failure, &Decided)>,
     ) {
-        let Some(why) = Why::of(message, decided) else {
-            return;
-        };
         let hop = VisibilityTimeout::rounded_up(hop).as_duration();
         let ends = self.ms(since + hop);
         let due = self.ms(Instant::now() + envelope.due.since(self.queue.now()));
+        let due = due.max(ends);
         let key = self.key(&envelope.id, true, &message.body);
-        self.remember(message, key, None, (ends, due.max(ends)), Hold::Resend, why);
+        let why = match decided {
+            Some((failure, decided)) => Why::decided(message, failure, decided),
+            None if self.hops_on(key, envelope, (ends, due)) => None,
+            None => Some(Why::carried(envelope)),
+        };
+        if let Some(why) = why {
+            self.remember(message, key, None, (ends, due), Hold::Resend, why);
+        }
     }
 
-    /// A message was received again.
-    pub(crate) fn arrived(&self, message: &Message) {
+    /// Notes the next hop of a message, if the failure that its envelope speaks of is remembered.
+    fn hops_on(&self, key: Key, envelope: &Envelope, (ends, due): (i64, i64)) -> bool {
+        let mut memory = self.memory();
+        let Some((at, slot)) = memory.find(key) else {
+            return false;
+        };
+        let failed_at = Packed::read(&slot.packed).and_then(|it| it.failed_at());
+        let is_same = slot.hold == Hold::Resend && failed_at == Some(envelope.failed_at());
+        if is_same {
+            memory.set_hop(at, ends, due);
+            memory.expire(self.now(), memory::LEAVE_AT_ONCE);
+        }
+        is_same
+    }
+
+    /// What is remembered of the failure of a message that was sent again.
+    fn past(&self, key: Key, message: &Message) -> Option<Past> {
+        let envelope = message.envelope.as_deref()?;
+        let memory = self.memory();
+        let (_, slot) = memory.find(key)?;
+        let failure = self.failure(&slot.packed, slot.attempt)?;
+        let is_same = failure.failure.failed_at == envelope.failed_at();
+        is_same.then(|| Past {
+            failure,
+            delay: slot.delay,
+            class: memory.text(slot.class).to_owned(),
+            policy: memory.text(slot.policy).to_owned(),
+        })
+    }
+
+    /// A message was received again and is not sent again: what was remembered of it is over.
+    pub(crate) fn forget(&self, message: &Message) {
         let is_first = message.receive_count.get() == 1 && message.envelope.is_none();
         if !is_first {
             let key = self.key(&message.id, message.envelope.is_some(), &message.body);
@@ -204,9 +291,14 @@ impl Waiting {
         }
     }
 
-    /// When a message that was sent again, and has come before it is due, is attempted because of a wake.
+    /// When a message that was sent again, and has come before it is due, is attempted because of a wake or a reconsideration.
     pub(crate) fn woken(&self, envelope: &Envelope) -> Option<Timestamp> {
-        self.rules().wake(envelope, self.queue.now())
+        let now = self.queue.now();
+        let times = [
+            self.rules().wake(envelope, now),
+            self.earlier_time(envelope, now),
+        ];
+        times.into_iter().flatten().min()
     }
 
     fn remember(
@@ -239,6 +331,12 @@ impl Waiting {
             class: &why.class,
             policy: why.policy,
             hold,
+            by_envelope: hold == Hold::Resend || !why.is_decided,
+            known: match why.decidable {
+                Some(decidable) if decidable.fits() => Known::Here,
+                Some(_) => Known::TooLarge,
+                None => why.known,
+            },
         };
         if ends > now {
             self.memory().add(new, now);

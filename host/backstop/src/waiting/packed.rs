@@ -101,14 +101,19 @@ pub(super) fn pack(
         handle: handle.map(Handle::of),
         sent: sent.0,
         receives,
-        failure: decidable
-            .filter(|it| size(it) <= FAILURE_BYTES)
-            .map(PackedFailure::of),
+        failure: decidable.filter(Decidable::fits).map(PackedFailure::of),
     };
     // A copy in its exact size: cutting the grown buffer would leave holes in memory.
     let buffer = Vec::with_capacity(BUFFER);
     let buffer = postcard::to_extend(&packed, buffer).unwrap_or_default();
     buffer.as_slice().into()
+}
+
+impl Decidable<'_> {
+    /// Whether it is small enough to be remembered.
+    pub(super) fn fits(&self) -> bool {
+        size(self) <= FAILURE_BYTES
+    }
 }
 
 /// The texts whose length others choose.
@@ -222,6 +227,11 @@ impl<'a> Packed<'a> {
 
     pub(super) const fn receives(&self) -> u32 {
         self.receives
+    }
+
+    /// When the attempt failed, if its failure is remembered.
+    pub(super) fn failed_at(&self) -> Option<Timestamp> {
+        self.failure.as_ref().map(|it| Timestamp(it.failed_at))
     }
 
     /// The failure of an attempt at a message of the queue with this ARN, if it is remembered.

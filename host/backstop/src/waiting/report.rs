@@ -13,6 +13,7 @@ use super::filter::{Filter, Matcher};
 use super::memory::{Memory, Slot};
 use super::packed::Packed;
 use super::reconsider::Today;
+use super::wake::LEAST;
 use crate::decision::Hold;
 use crate::failure::{Error, Timestamp};
 
@@ -96,6 +97,9 @@ pub struct MessageReport {
     pub hold: Hold,
     /// When its next attempt is due.
     pub due: Timestamp,
+    /// When it was due as decided, if a wake or a reconsideration has made that earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_due: Option<Timestamp>,
     /// When it becomes visible: earlier than it is due if it is then sent again.
     pub visible: Timestamp,
     /// When it was first sent.
@@ -204,11 +208,14 @@ impl Waiting {
             let packed = Packed::read(&slot.packed)?;
             let failure = self.failure(&slot.packed, slot.attempt);
             let error = failure.map(|it| it.failure.error);
+            let decided = slot.failed.saturating_add(slot.delay.0.into());
+            let is_earlier = decided.saturating_sub(slot.due) >= LEAST;
             Some(MessageReport {
                 queue: self.name.clone(),
                 id: packed.id(),
                 hold: slot.hold,
                 due: time(slot.due),
+                decided_due: is_earlier.then(|| time(decided)),
                 visible: time(slot.ends),
                 sent: packed.sent(),
                 receives: packed.receives(),
@@ -218,7 +225,7 @@ impl Waiting {
                 error,
                 class,
                 policy,
-                today: self.today(&slot.packed, slot.attempt),
+                today: self.today(&slot),
             })
         };
         found.into_iter().filter_map(report).collect()

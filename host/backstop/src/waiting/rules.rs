@@ -10,7 +10,7 @@ use crate::queue::Envelope;
 const RULES: usize = 64;
 
 /// How long a rule stays after the last hop has ended: a busy queue delivers a message late.
-const LATE: Duration = Duration::from_secs(15 * 60);
+pub(super) const LATE: Duration = Duration::from_secs(15 * 60);
 
 /// One wake.
 #[derive(Debug, Clone)]

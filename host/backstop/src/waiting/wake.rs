@@ -19,6 +19,9 @@ use crate::queue::{BatchedWakes, ReceiptHandle, SubmitError};
 /// A message that is due this soon, in milliseconds, comes by itself. A change of its visibility might meet its next receive.
 const SOON: i64 = 3_000;
 
+/// How much sooner a message comes at least if it comes sooner, in milliseconds: less is rounding.
+pub(super) const LEAST: i64 = 1_000;
+
 /// How long changes are made and retried for one request.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -250,7 +253,7 @@ impl Waiting {
 
 /// Whether a message that is visible at `ends` can be made visible earlier, at `time`. Timeouts are whole seconds.
 pub(super) fn is_sooner(ends: i64, time: i64, now: i64) -> bool {
-    ends - now > SOON && ends - time >= 1_000
+    ends - now > SOON && ends - time >= LEAST
 }
 
 /// The id of a remembered message.

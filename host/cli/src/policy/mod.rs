@@ -14,6 +14,7 @@ mod keygen;
 mod keys;
 mod named_policy;
 mod new;
+mod pass_on;
 mod password;
 pub(crate) mod progress;
 mod pull;

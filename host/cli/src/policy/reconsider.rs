@@ -1,13 +1,14 @@
 //! `backstop policy reconsider`: decides about waiting messages again, with the version that is active now.
 
 use backstop::internal::admin::{Host, HostAnswer};
-use backstop::internal::waiting::Reconsidered;
+use backstop::internal::waiting::{Reconsidered, Taken};
 use backstop_core::clock;
 use backstop_core::text::one_line;
 use clap::Parser;
 use indicatif::HumanCount;
 use serde_json::json;
 
+use super::pass_on::pass_on;
 use crate::dlq::shown::print_json;
 use crate::error::Result;
 use crate::hosts::{HostArgs, each};
@@ -23,7 +24,10 @@ Examples:
   Bring those back sooner for which it says so; overdue ones over ten minutes:
     backstop policy reconsider orders --spread 10m
 
-Decisions are pure: a version decides about a remembered failure as it would have at the time. Only retries that come sooner are applied. What the version would delay, dead-letter or discard is counted and waits as it did. host/docs/waiting.md explains more.";
+  The same on two hosts elsewhere, which receive the messages that the other one sends again:
+    backstop policy reconsider orders --admin http://10.0.0.7:9465 --admin http://10.0.0.8:9465
+
+Decisions are pure: a version decides about a remembered failure as it would have at the time. Only retries that come sooner are applied. What the version would delay, dead-letter or discard is counted and waits as it did. A message that is held by being sent again comes when its hop ends, after 15 minutes at most, or later if it is not due then. host/docs/waiting.md explains more.";
 
 /// Decide about waiting messages again with the active version, and bring those back sooner for which it says so
 #[derive(Debug, Parser)]
@@ -51,20 +55,40 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let hosts = serving(&args.hosts, &args.queue)?;
-    let body = json!({"queue": args.queue, "spread": args.spread, "dry-run": args.dry_run});
-    let answers: Vec<(&Host, HostAnswer<Reconsidered>)> = each(&hosts, async |host| {
+    let body = json!({
+        "queue": args.queue,
+        "spread": args.spread,
+        "dry-run": args.dry_run,
+        "list": hosts.len() > 1,
+    });
+    let mut answers: Vec<(&Host, HostAnswer<Reconsidered>)> = each(&hosts, async |host| {
         host.post(&["v1", "reconsider"], &body).await
     })?;
-    for (host, answer) in &answers {
-        match args.json {
-            true => print_json(&serde_json::to_value(answer)?),
-            false => print(args, host, &answer.result),
+    // A hop may end at another host than the one that has seen the message fail.
+    let lists = answers.iter_mut();
+    let lists = lists.map(|(host, answer)| (*host, std::mem::take(&mut answer.result.earlier)));
+    let taken = pass_on(&args.queue, args.dry_run, &lists.collect::<Vec<_>>());
+    for ((host, answer), taken) in answers.iter().zip(&taken) {
+        if args.json {
+            let mut value = serde_json::to_value(answer)?;
+            if let Some(answer) = value.as_object_mut() {
+                answer.insert("others".to_owned(), serde_json::to_value(taken)?);
+            }
+            print_json(&value);
+        } else {
+            print(args, host, &answer.result, taken);
         }
+    }
+    let resent = answers.iter().any(|(_, answer)| answer.result.resent > 0);
+    if !args.json && (resent || taken.iter().any(|it| it.resent > 0)) {
+        println!(
+            "  a host that was not asked may receive what is sent again: it lets it wait as decided"
+        );
     }
     Ok(())
 }
 
-fn print(args: &Args, host: &Host, result: &Reconsidered) {
+fn print(args: &Args, host: &Host, result: &Reconsidered, taken: &Taken) {
     let bold = anstyle::Style::new().bold();
     println!(
         "{bold}{}{bold:#}  {}: {} remembered messages wait",
@@ -82,6 +106,16 @@ fn print(args: &Args, host: &Host, result: &Reconsidered) {
         HumanCount(result.hurried),
         last.unwrap_or_default()
     );
+    let resent = result.resent + taken.resent;
+    if resent > 0 {
+        let until = result.resent_until.max(taken.resent_until);
+        let until = until.map(|until| format!(", the last at {}", at(until, clock::now())));
+        println!(
+            "  {} are held by being sent again, and {come} sooner, when their hop ends or later{}",
+            HumanCount(resent),
+            until.unwrap_or_default()
+        );
+    }
     for (count, what) in [
         (
             result.same,
@@ -103,8 +137,12 @@ fn print(args: &Args, host: &Host, result: &Reconsidered) {
             "keep their time: their failure is too large to be remembered",
         ),
         (
-            result.resent,
-            "keep their time: they are held by being sent again",
+            result.elsewhere.saturating_sub(taken.resent),
+            "keep their time: another host has seen them fail, or this one before its start",
+        ),
+        (
+            result.unlisted,
+            "more times are not passed on to the other hosts, because there are too many: they apply if this host receives the message",
         ),
         (result.before, "were decided again by this version before"),
     ] {

@@ -20,6 +20,12 @@ pub(super) fn print(host: &Host, message: &MessageReport, now: Timestamp) {
         one_line(&message.queue),
         at(message.due, now)
     );
+    if let Some(decided) = message.decided_due {
+        println!(
+            "  that is sooner than decided: it was due at {}",
+            at(decided, now)
+        );
+    }
     println!("  {}", held(message, now));
     let failure = match &message.error {
         Some(error) => error.to_string(),

@@ -2,6 +2,7 @@
 
 mod health;
 mod metrics;
+mod reconsider;
 mod rollback;
 mod status;
 mod waiting;
@@ -45,6 +46,9 @@ pub(super) const ROUTES: &[Route] = &[
     }),
     Route::action("/v1/wake", |host, call| Box::pin(wake::wake(host, call))),
     Route::action("/v1/reconsider", |host, call| {
-        Box::pin(wake::reconsider(host, call))
+        Box::pin(reconsider::reconsider(host, call))
+    }),
+    Route::action("/v1/earlier", |host, call| {
+        Box::pin(reconsider::take(host, call))
     }),
 ];

@@ -1,4 +1,4 @@
-//! `POST /v1/wake` and `POST /v1/reconsider`: bring waiting messages back sooner.
+//! `POST /v1/wake`: brings waiting messages back sooner.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::admin::answer::{Answer, Refused};
 use crate::admin::call::Call;
 use crate::admin::interface::Interface;
 use crate::failure::Milliseconds;
-use crate::waiting::{Filter, Reconsider, Reconsidered, Waiting, Wake, Woken};
+use crate::waiting::{Filter, Waiting, Wake, Woken};
 
 /// What a host did about a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,17 +38,6 @@ struct WakeBody {
     dry_run: bool,
 }
 
-/// The body of a reconsideration.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct ReconsiderBody {
-    queue: String,
-    #[serde(default)]
-    spread: Milliseconds,
-    #[serde(default)]
-    dry_run: bool,
-}
-
 /// Wakes messages of a queue.
 pub(super) async fn wake(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     call.expect_only(&[])?;
@@ -67,29 +56,14 @@ pub(super) async fn wake(host: Arc<Interface>, call: Call) -> Result<Answer, Ref
     answer(body.queue, body.dry_run, woken, result)
 }
 
-/// Decides about the waiting messages of a queue again.
-pub(super) async fn reconsider(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
-    call.expect_only(&[])?;
-    let body: ReconsiderBody = call.json()?;
-    let waiting = of(&host, &body.queue)?;
-    let reconsider = Reconsider {
-        spread: body.spread,
-        dry_run: body.dry_run,
-    };
-    let reconsidered: Reconsidered = waiting.reconsider(&reconsider).await;
-    let result = format!(
-        "{} of {} come sooner",
-        reconsidered.hurried, reconsidered.waiting
-    );
-    answer(body.queue, body.dry_run, reconsidered, result)
-}
-
-fn of(host: &Interface, queue: &str) -> Result<Arc<Waiting>, Refused> {
+/// What waits in a queue.
+pub(super) fn of(host: &Interface, queue: &str) -> Result<Arc<Waiting>, Refused> {
     let waiting = host.queue(queue)?.waiting.clone();
     waiting.ok_or_else(|| Refused::not_found(format!("nothing waits in the queue `{queue}`")))
 }
 
-fn answer(
+/// The answer to an action, and what is logged of it.
+pub(super) fn answer(
     queue: String,
     dry_run: bool,
     result: impl Serialize,
