@@ -52,6 +52,12 @@ impl Endpoint {
         }
     }
 
+    /// The region to which requests go, if that is known and not `region`. With an endpoint of its own, as of an emulator, a service may call its region what it likes.
+    pub fn other_region(&self, region: &str) -> Option<&str> {
+        let own = self.region.as_deref().filter(|_| self.url.is_none());
+        own.filter(|own| !region.is_empty() && *own != region)
+    }
+
     /// Why a request got no response; `None` if the service responded.
     pub fn no_response<E, R>(&self, error: &SdkError<E, R>) -> Option<NoResponse>
     where

@@ -64,8 +64,19 @@ impl Sqs {
         }
     }
 
-    /// Looks up the queue with this ARN.
+    /// Looks up the queue with this ARN. SQS looks it up by its name and account, in the region of the requests: one of another region is refused, since a queue of the same name may be there.
     pub async fn queue_by_arn(&self, arn: &str) -> Result<SqsQueue, QueueError> {
+        let region = arn.split(':').nth(3).unwrap_or_default();
+        if let Some(own) = self.endpoint.other_region(region) {
+            return Err(QueueError {
+                operation: "GetQueueUrl",
+                code: "OtherRegion".to_owned(),
+                message: format!(
+                    "{arn} is in {region}, but requests go to {own}: set AWS_REGION={region}"
+                ),
+                retryable: false,
+            });
+        }
         let owner = arn.split(':').nth(4).filter(|owner| !owner.is_empty());
         let response = self
             .client
@@ -218,5 +229,26 @@ impl Queue for SqsQueue {
         let results = entry_results(messages.len(), sent, response.failed);
         let tracked = results.into_iter().zip(ids);
         Ok(tracked.map(|(sent, id)| sent.map(|()| id)).collect())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_queue_of_another_region_is_refused_without_a_request() {
+        let region = aws_config::Region::new("us-east-1");
+        let sdk = SdkConfig::builder().region(region).build();
+        let arn = "arn:aws:sqs:eu-west-1:123456789012:orders";
+        let error = Sqs::new(&sdk).queue_by_arn(arn).await.unwrap_err();
+        assert!(!error.retryable);
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "GetQueueUrl failed: OtherRegion: {arn} is in eu-west-1, but requests go to us-east-1: set AWS_REGION=eu-west-1"
+            )
+        );
     }
 }
