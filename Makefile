@@ -1,5 +1,5 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
-# They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later.
+# They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later; the tests also curl and openssl.
 .PHONY: help build policies packages dist demo test check lint bench lambda toolchain services clean
 
 help:

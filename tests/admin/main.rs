@@ -3,6 +3,7 @@
 mod access;
 mod actions;
 mod commands;
+mod documents;
 mod hostile;
 mod probes;
 mod schema;

@@ -5,141 +5,22 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
-use axum::body::Body;
-use axum::http::Response;
-use backstop_tests::backstop::{Running, command, program, text};
-use backstop_tests::documents::{blocks, compare_block, document, lasting};
-use backstop_tests::emulator::ministack;
+use backstop_tests::documents::{blocks, compare_block, document};
 use backstop_tests::eventually;
-use backstop_tests::worker::{Attempt, Worker};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::world::World;
-
-const NAME: &str = "host/docs/incident.md";
+use crate::night::{INCIDENT as NAME, Night, OVERLOADED, WELL, same};
 
 /// The ids in the document: of an invalid order, and of one that waits.
 const INVALID: &str = "9f0c2d3e-5b7a-4f6e-8d1c-2a3b4c5d6e7f";
 const WAITING: &str = "1c2b3a49-8d7e-4c6f-b5a4-9e8d7c6b5a43";
 
-/// How the payment provider does.
-const FAILING: u8 = 0;
-const OVERLOADED: u8 = 1;
-const WELL: u8 = 2;
-
-fn answer(attempt: &Attempt, provider: u8) -> Response<Body> {
-    let order: Value = serde_json::from_str(&attempt.body).unwrap();
-    let response = Response::builder();
-    let response = match provider {
-        _ if order["customer"].is_null() => response.status(422),
-        FAILING => response.status(503),
-        OVERLOADED => response.status(503).header("retry-after", "900"),
-        _ => response.status(200),
-    };
-    response.body(Body::empty()).unwrap()
-}
-
-/// A queue with its host, on a machine of its own.
-struct Night {
-    world: World,
-    provider: Arc<AtomicU8>,
-    worker: Worker,
-    host: Running,
-}
-
-impl Night {
-    async fn begin(document: &str) -> Self {
-        let world = World::standard(&ministack().endpoint).await;
-        let provider = Arc::new(AtomicU8::new(FAILING));
-        let shared = Arc::clone(&provider);
-        let worker = Worker::start(move |attempt| answer(attempt, shared.load(Ordering::SeqCst)));
-        let worker = worker.await;
-        let queues = &world.queues;
-        let url =
-            |name: &str| format!("\"https://sqs.eu-west-1.amazonaws.com/123456789012/{name}\"");
-        let config = blocks(document, "toml")[0]
-            .replace(&url("orders-dead"), &format!("{:?}", queues.dead_letters))
-            .replace(&url("orders"), &format!("{:?}", queues.url))
-            .replace("http://127.0.0.1:8080/", &worker.url);
-        let config = format!("endpoint-url = {:?}\n\n{config}", queues.endpoint);
-        std::fs::write(world.path("backstop.toml"), config).unwrap();
-        let mut host = command(&["run", "--json", "--config", "backstop.toml"]);
-        host.current_dir(world.folder.path());
-        host.env("BACKSTOP_CACHE", world.path("cache"));
-        Self {
-            host: Running::start_command(host).await,
-            world,
-            provider,
-            worker,
-        }
-    }
-
-    async fn send(&self, numbers: std::ops::Range<u32>, has_customer: bool) {
-        let order = |number: u32| match has_customer {
-            true => json!({"order": number, "customer": format!("c-{}", number % 3)}),
-            false => json!({"order": number}),
-        };
-        let bodies = numbers.map(|number| order(number).to_string());
-        self.world.queues.send(bodies).await;
-    }
-
-    /// Runs a block of the document as its reader would. It has to succeed.
-    async fn run(&self, block: &str) -> String {
-        let ours = program("backstop").parent().unwrap().to_owned();
-        let path = std::env::var_os("PATH").unwrap();
-        let path = std::iter::once(ours).chain(std::env::split_paths(&path));
-        let folder = self.world.folder.path();
-        let output = tokio::process::Command::new("sh")
-            .args(["-ec", block])
-            .current_dir(folder)
-            .envs(backstop_tests::aws::CREDENTIALS)
-            .env("PATH", std::env::join_paths(path).unwrap())
-            .env("BACKSTOP_CACHE", folder.join("cache"))
-            .env("XDG_STATE_HOME", folder.join("state"))
-            .env("NO_COLOR", "1")
-            .output()
-            .await
-            .unwrap();
-        let (shown, errors) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{block}\n{shown}{errors}");
-        shown
-    }
-
-    /// What a command of `backstop` prints with `--json`, about its one queue.
-    async fn json(&self, arguments: &str) -> Value {
-        let shown = self.run(&format!("backstop {arguments} --json")).await;
-        let answer: Value = serde_json::from_str(&shown).unwrap();
-        answer["queues"][0].clone()
-    }
-
-    /// How many messages wait.
-    async fn waiting(&self) -> Value {
-        self.json("waiting orders").await["waiting"].clone()
-    }
-
-    /// The id of one of the messages or letters of the largest group.
-    async fn sample(&self, arguments: &str) -> String {
-        let id = &self.json(arguments).await["groups"][0]["samples"][0];
-        id.as_str().unwrap().to_owned()
-    }
-}
-
-/// The lasting words of an output: times, which may be one or a range, and the bars of a histogram differ between runs.
-fn same(output: &str) -> String {
-    let lasting = lasting(output)
-        .replace("0 ago to 0 ago", "0 ago")
-        .replace("0 to 0", "0");
-    let lines = lasting.lines().filter(|line| !line.starts_with("due in "));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 #[tokio::test]
 async fn the_commands_of_an_incident_lead_to_an_empty_dead_letter_queue() {
     let page = document(NAME);
-    let night = Night::begin(&page).await;
+    let night = Night::begin().await;
     // The first orders use up their attempts; the invalid ones are given up at once.
     night.send(0..7, true).await;
     night.send(7..11, false).await;

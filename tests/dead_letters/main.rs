@@ -1,8 +1,10 @@
 //! Dead letters of every origin, read, judged, archived and restored, against emulators.
 
 mod archive;
+mod documents;
 mod incident;
 mod listing;
+mod night;
 mod origins;
 mod redrive;
 mod redrive_again;

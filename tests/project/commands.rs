@@ -6,10 +6,11 @@
     reason = "a test that can't go on fails"
 )]
 
-use backstop_tests::backstop::{command, program, text};
+use backstop_tests::backstop::{command, text};
 use backstop_tests::documents::{blocks, compare_block, document, lasting, top};
 use backstop_tests::emulator::services;
 use backstop_tests::registry::Registry;
+use backstop_tests::shell::{Shell, Written};
 use backstop_tests::testing;
 
 fn expect(written: &[Written], expected: &[&str]) {
@@ -24,22 +25,10 @@ fn expect(written: &[Written], expected: &[&str]) {
     }
 }
 
-/// The output of a block of commands.
-struct Written {
-    stdout: String,
-    stderr: String,
-}
-
-impl Written {
-    fn contains(&self, part: &str) -> bool {
-        self.stdout.contains(part) || self.stderr.contains(part)
-    }
-
-    /// The output of a replay.
-    fn replay(&self) -> &str {
-        let at = self.stdout.find("recorded   ").unwrap();
-        &self.stdout[at..]
-    }
+/// The output of a replay.
+fn replay(written: &Written) -> &str {
+    let at = written.stdout.find("recorded   ").unwrap();
+    &written.stdout[at..]
 }
 
 /// Runs the blocks of shell in a document that name a queue in memory or a policy, one after another, in one folder, with the toolchains on the path.
@@ -51,28 +40,13 @@ async fn commands_of(name: &str) -> Vec<Written> {
 async fn commands_in(document: &str) -> Vec<Written> {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
-    let ours = [
-        program("backstop").parent().unwrap().to_owned(),
-        services().join("node_modules/.bin"),
-    ];
-    let path = std::env::var_os("PATH").unwrap();
-    let path = ours.into_iter().chain(std::env::split_paths(&path));
-    let path = std::env::join_paths(path).unwrap();
+    let shell = Shell::new(folder.path()).path(services().join("node_modules/.bin"));
     let mut written = Vec::new();
     for block in blocks(document, "sh") {
         if !block.contains("local:") && !block.contains("backstop policy") {
             continue;
         }
-        let output = tokio::process::Command::new("sh")
-            .args(["-ec", &block])
-            .current_dir(&folder)
-            .env("PATH", &path)
-            .output()
-            .await
-            .unwrap();
-        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{block}\n{stdout}{stderr}");
-        written.push(Written { stdout, stderr });
+        written.push(shell.run(&block).await);
     }
     written
 }
@@ -131,9 +105,9 @@ async fn the_commands_of_a_replay_print_the_output_in_the_document() {
     );
     let shown = blocks(&document(name), "text");
     assert_eq!(shown.len(), 2);
-    let (all_the_same, _) = written[0].replay().split_once("\n\n").unwrap();
+    let (all_the_same, _) = replay(&written[0]).split_once("\n\n").unwrap();
     compare_block(name, &shown[0], all_the_same, lasting);
-    compare_block(name, &shown[1], written[1].replay(), lasting);
+    compare_block(name, &shown[1], replay(&written[1]), lasting);
 }
 
 #[tokio::test]

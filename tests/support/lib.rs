@@ -26,6 +26,7 @@ pub mod registry;
 pub mod retries;
 pub mod retry_world;
 pub mod runtime_api;
+pub mod shell;
 pub mod terminal;
 pub mod testing;
 pub mod toolchain;

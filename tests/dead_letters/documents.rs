@@ -1,0 +1,132 @@
+//! The commands of the pages about dead letters and waiting messages, run one after another.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on fails"
+)]
+
+use std::sync::atomic::Ordering;
+
+use backstop_tests::aws::config;
+use backstop_tests::documents::{blocks, compare_block, document, top};
+use backstop_tests::emulator::ministack;
+use backstop_tests::eventually;
+use backstop_tests::shell::Shell;
+
+use crate::night::{Night, OVERLOADED, WELL, same};
+use crate::world::{World, of_backstop};
+
+#[tokio::test]
+async fn the_commands_about_redrives_run() {
+    let night = Night::begin().await;
+    night.send(0..7, true).await;
+    let queues = &night.world.queues;
+    eventually("7 letters", async || queues.dead().await == 7).await;
+    night.provider.store(WELL, Ordering::SeqCst);
+    let page = document("host/docs/redrive.md");
+    let blocks = blocks(&page, "sh");
+    assert_eq!(blocks.len(), 1);
+    let shown = night
+        .run(&blocks[0].replace("--watch 5m", "--watch 2s"))
+        .await;
+    for expected in [
+        "7  would be moved",
+        "7  letters in the set",
+        "7  moved",
+        "done: 7 of 7 moved",
+        "payment provider is back",
+    ] {
+        assert!(shown.contains(expected), "{shown}");
+    }
+    eventually("all are done", async || queues.held().await == 0).await;
+    assert_eq!(queues.dead().await, 0);
+    night.host.stop().await;
+}
+
+#[tokio::test]
+async fn the_commands_about_waiting_messages_run() {
+    let night = Night::begin().await;
+    night.provider.store(OVERLOADED, Ordering::SeqCst);
+    night.send(0..30, true).await;
+    eventually("30 messages wait", async || night.waiting().await == 30).await;
+    let id = night.sample("waiting orders").await;
+    let page = document("host/docs/waiting.md");
+    let mut shown = Vec::new();
+    for block in blocks(&page, "sh") {
+        let block = block.replace("5fea7756-0ea4-451a-a703-a558b933e274", &id);
+        shown.push(night.run(&block).await);
+        // What was woken fails again.
+        eventually("30 messages wait", async || night.waiting().await == 30).await;
+    }
+    assert_eq!(shown.len(), 4);
+    for (shown, expected) in shown.iter().zip(["30 messages wait", "30", "", &id]) {
+        assert!(shown.contains(expected), "{shown}");
+    }
+    assert_eq!(night.world.queues.dead().await, 0);
+    night.host.stop().await;
+}
+
+#[tokio::test]
+async fn the_commands_about_dead_letters_run() {
+    let name = "host/docs/dead-letters.md";
+    let page = document(name);
+    let endpoint = &ministack().endpoint;
+    let world = World::standard(endpoint).await;
+    let queues = &world.queues;
+    for number in 0..60 {
+        let body = format!("order-{number}");
+        let letter = match number < 40 {
+            true => of_backstop(
+                &body,
+                "max-attempts of 8 reached: HTTP 503",
+                "transient",
+                "HTTP 503: busy",
+            ),
+            false => of_backstop(
+                &body,
+                "permanent: HTTP 404",
+                "permanent",
+                "HTTP 404: no order",
+            ),
+        };
+        world.put(letter).await;
+    }
+    let config_file = format!(
+        "endpoint-url = {endpoint:?}\n[queues.orders]\nurl = {:?}\ndead-letter-queue = {:?}\nhandler = {{ exec = [\"true\"] }}\n",
+        queues.url, queues.dead_letters
+    );
+    std::fs::write(world.path("backstop.toml"), config_file).unwrap();
+    // The new version of the policy, and the bucket.
+    std::fs::copy(
+        top().join("host/engine/builtin/full-jitter.wasm"),
+        world.path("new.wasm"),
+    )
+    .unwrap();
+    let sdk = config(endpoint).await;
+    let sdk = aws_sdk_s3::config::Builder::from(&sdk)
+        .force_path_style(true)
+        .build();
+    let bucket = aws_sdk_s3::Client::from_conf(sdk);
+    let bucket = bucket.create_bucket().bucket("acme-dead-letters");
+    bucket.send().await.unwrap();
+    let shell = Shell::new(world.folder.path())
+        .with_account()
+        .with("AWS_ENDPOINT_URL", endpoint);
+
+    let shown = &blocks(&page, "text")[0];
+    let (command, _) = shown.split_once('\n').unwrap();
+    let listed = shell.run(command.trim_start_matches("$ ")).await.stdout;
+    let written = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders-dead";
+    let listed = listed.replace(&queues.dead_letters, written);
+    compare_block(name, shown, &format!("{command}\n{listed}"), same);
+
+    let blocks = blocks(&page, "sh");
+    assert_eq!(blocks.len(), 2);
+    let judged = shell.run(&blocks[0]).await;
+    assert!(judged.contains("40  would be retried"), "{judged:?}");
+    assert!(judged.contains("40  moved"), "{judged:?}");
+    let kept = shell.run(&blocks[1]).await;
+    assert!(kept.contains("20 letters ("), "{kept:?}");
+    assert!(kept.contains("20 letters put back"), "{kept:?}");
+    assert_eq!((queues.held().await, queues.dead().await), (40, 20));
+}
