@@ -13,7 +13,7 @@ use backstop::HoldMode;
 use backstop::decision::Hold;
 use backstop::failure::{Milliseconds, Timestamp};
 use backstop::internal::waiting::{Filter, QueueReport, Waiting, Wake};
-use backstop::queue::{Message, Queue};
+use backstop::queue::{Message, Queue, QueueError};
 use tokio::time::sleep;
 
 use crate::hold_world::{HOUR, World, numbered};
@@ -339,4 +339,22 @@ async fn a_message_that_was_deleted_meanwhile_is_named_and_forgotten() {
     assert_eq!(host.waiting.message(&gone.id), []);
     world.queue.emptied().await;
     host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_left_over_hides_no_message_that_was_sent_again() {
+    let world = World::new(&[("base", "10m"), ("cap", "9h")], HoldMode::Resend);
+    world.send(numbered(1)).await;
+    let host = world.host(2).await;
+    sleep(Duration::from_secs(590)).await;
+    let error = QueueError::new("DeleteMessageBatch", "InternalError", "");
+    *host.wire.delete_error.lock().unwrap() = Some(error);
+    sleep(Duration::from_secs(100)).await;
+    *host.wire.delete_error.lock().unwrap() = None;
+    sleep(Duration::from_secs(200)).await;
+    let found = host.waiting.message(&world.seen()[0].id);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].attempt, found[0].hold), (2, Hold::Resend));
+    world.queue.emptied().await;
+    assert_eq!(host.stopped().await.duplicates, 1);
 }

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use backstop::HoldMode;
 use backstop::internal::hold::ENVELOPE;
-use backstop::internal::waiting::{Filter, Wake};
+use backstop::internal::waiting::{Filter, Reconsider, Wake};
 use backstop::queue::{Attribute, Message, Outgoing};
 use tokio::time::sleep;
 
 use crate::hold_world::{World, numbered};
+use crate::reconsider::{swap, version, world_of};
 use crate::waiting::{number, times, until_waiting, wake};
 
 #[tokio::test(start_paused = true)]
@@ -76,5 +77,41 @@ async fn a_forged_envelope_with_the_id_of_another_message_hides_that_one_from_no
     assert_eq!(host.waiting.wake(&of_victim).await.woken, 2);
     sleep(Duration::from_secs(3)).await;
     assert_eq!(times(&world)[&1].len(), 2);
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_envelope_with_the_id_of_another_message_takes_no_failure_and_no_earlier_time_from_it()
+ {
+    let (world, policy, folder) = world_of(&version(1, 1, 9 * 3_600_000), HoldMode::Resend);
+    world.send([Outgoing::new("1")]).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 1).await;
+    let victim = host.waiting.message(&world.seen()[0].id).remove(0);
+    // It claims to be the same failure, and has not been attempted.
+    let envelope = |due: u64| {
+        format!(
+            r#"{{"id": "{}", "sent": 0, "first-received": 0, "attempts": 1, "delay": 1, "due": {due}, "failed": {}}}"#,
+            victim.id, victim.failed_at.0
+        )
+    };
+    let forge = async |body: &str, due: u64| {
+        let mut forged = Outgoing::new(body);
+        let attribute = Attribute::string(envelope(due));
+        forged.attributes.insert(ENVELOPE.to_owned(), attribute);
+        world.send([forged]).await;
+        sleep(Duration::from_secs(5)).await;
+    };
+    forge("2", victim.due.0).await;
+    assert_eq!(host.waiting.message(&victim.id).len(), 2);
+    swap(&policy, &folder, &version(1, 1, 3_600_000));
+    let result = host.waiting.reconsider(&Reconsider::default()).await;
+    assert_eq!((result.resent, result.elsewhere), (1, 1), "{result:?}");
+    // One that is attempted forgets nothing of the victim.
+    forge("3", 0).await;
+    assert_eq!(host.waiting.message(&victim.id).len(), 2);
+    sleep(Duration::from_secs(3_600)).await;
+    let times = &times(&world)[&1];
+    assert!((times[1] - times[0] - 3_600.0).abs() < 3.0, "{times:?}");
     host.stopped().await;
 }
