@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use backstop_core::clock;
+
 use crate::record::{DecisionRecord, Observer};
 
 /// Where decision records are written.
@@ -56,6 +58,8 @@ pub struct Recorder {
     waiting: Arc<AtomicUsize>,
     ended: Mutex<Receiver<()>>,
     dropping: AtomicBool,
+    /// Whether `close` has waited in vain.
+    is_stalled: AtomicBool,
 }
 
 impl Recorder {
@@ -68,16 +72,35 @@ impl Recorder {
         opened.map_err(|cause| RecordError { path, cause })
     }
 
-    /// Waits until the buffer is written, for at most `timeout`. Blocks.
-    pub fn flush(&self, timeout: Duration) {
+    /// Waits until the buffer is written, for at most two seconds. Called before a shutdown, which does not wait for tasks that hold this recorder too. Blocks.
+    pub fn close(&self) {
+        self.close_within(SHUTDOWN_TIMEOUT);
+    }
+
+    fn close_within(&self, timeout: Duration) {
+        let started = clock::instant();
+        loop {
+            let left = timeout.saturating_sub(started.elapsed());
+            if self.flush(left) {
+                return;
+            }
+            if left.is_zero() {
+                break;
+            }
+            // The buffer is full.
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.is_stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the buffer is written, for at most `timeout`; whether it is. Blocks.
+    pub fn flush(&self, timeout: Duration) -> bool {
         let (done, written) = sync_channel(1);
         let is_queued = self
             .lines
             .as_ref()
             .is_some_and(|lines| lines.try_send(Entry::Flush(done)).is_ok());
-        if is_queued {
-            let _ = written.recv_timeout(timeout);
-        }
+        is_queued && written.recv_timeout(timeout).is_ok()
     }
 
     /// Appends to a file, which is created if it does not exist. If a crash left an incomplete last line, a line break ends it first.
@@ -115,6 +138,7 @@ impl Recorder {
             waiting,
             ended: Mutex::new(ended),
             dropping: AtomicBool::new(false),
+            is_stalled: AtomicBool::new(false),
         }))
     }
 
@@ -157,6 +181,9 @@ impl Observer for Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         drop(self.lines.take());
+        if *self.is_stalled.get_mut() {
+            return;
+        }
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = ended.recv_timeout(SHUTDOWN_TIMEOUT);
     }
@@ -249,6 +276,30 @@ mod tests {
         recorder.flush(SHUTDOWN_TIMEOUT);
         assert_eq!(written.load(Ordering::Relaxed), WAITING_BYTES);
         assert!(recorder.add(line(1)));
+    }
+
+    #[test]
+    fn a_shutdown_waits_once_for_a_reader_that_has_stopped() {
+        let (go_on, stalled) = sync_channel(0);
+        let recorder = Recorder::to(Stalled(stalled, Arc::default()), false).unwrap();
+        assert!(recorder.add(b"{}\n".to_vec()));
+        recorder.close_within(Duration::ZERO);
+        let started = clock::instant();
+        drop(recorder);
+        assert!(started.elapsed() < SHUTDOWN_TIMEOUT);
+        drop(go_on);
+    }
+
+    #[test]
+    fn a_shutdown_writes_the_records_that_others_hold_the_recorder_of() {
+        let disk = Arc::new(Mutex::new(Vec::new()));
+        let recorder = Recorder::to(FullOnce(Arc::clone(&disk), 9), false).unwrap();
+        for _ in 0..WAITING {
+            assert!(recorder.add(b"{}\n".to_vec()));
+        }
+        recorder.close();
+        assert_eq!(disk.lock().unwrap().len(), 3 * WAITING);
+        drop(recorder);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, AdminError, AdminQueue, ControlSocket, Interface};
@@ -20,6 +20,7 @@ use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 use crate::idempotency;
 use crate::policy::{LivePolicy, Purpose, WatchError, Watcher, log_reload};
 use crate::queue::{Connections, Description};
+use crate::record::Recorder;
 use crate::text::chain;
 
 use gauges::{PolicyGauges, PolicySlot};
@@ -28,6 +29,7 @@ use gauges::{PolicyGauges, PolicySlot};
 #[derive(Debug)]
 pub struct Service {
     consumers: Vec<(String, Consumer)>,
+    recorder: Option<Arc<Recorder>>,
     _watcher: Watcher,
     interface: Arc<Interface>,
     _admin: Option<admin::Address>,
@@ -130,6 +132,7 @@ impl Service {
         });
         interface.ready(consumers.iter().map(admin_queue).collect(), metrics.clone());
         Ok(Self {
+            recorder: assembly.recorder().cloned(),
             _watcher: watch(&consumers)?,
             _control: control(&assembly, &interface),
             interface,
@@ -149,7 +152,14 @@ impl Service {
             let stop = stop.clone();
             async move { (name, consumer.run(stop).await) }
         });
-        join_all(runs).await
+        let summaries = join_all(runs).await;
+        // Tasks that hold the recorder too may outlive this.
+        if let Some(recorder) = self.recorder
+            && let Err(error) = spawn_blocking(move || recorder.close()).await
+        {
+            tracing::error!(%error, "the last decision records may be lost");
+        }
+        summaries
     }
 }
 
