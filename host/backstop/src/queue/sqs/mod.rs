@@ -240,7 +240,10 @@ mod tests {
     #[tokio::test]
     async fn a_queue_of_another_region_is_refused_without_a_request() {
         let region = aws_config::Region::new("us-east-1");
-        let sdk = SdkConfig::builder().region(region).build();
+        let sdk = SdkConfig::builder()
+            .region(region)
+            .behavior_version(aws_config::BehaviorVersion::latest())
+            .build();
         let arn = "arn:aws:sqs:eu-west-1:123456789012:orders";
         let error = Sqs::new(&sdk).queue_by_arn(arn).await.unwrap_err();
         assert!(!error.retryable);
