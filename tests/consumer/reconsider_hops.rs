@@ -335,3 +335,23 @@ async fn a_message_that_can_no_longer_be_sent_again_keeps_its_failure() {
     assert!(!host.wire.is_cut.load(SeqCst));
     host.stopped().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn more_new_times_than_a_result_lists_count_on_the_host_that_has_them() {
+    let (world, policy, folder) = world_of(&three_days(), HoldMode::Resend);
+    world.send(numbered(20_100)).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 20_100).await;
+    swap(&policy, &folder, &minutes(10));
+    let result = reconsider(&host).await;
+    assert_eq!((result.resent, result.unlisted), (20_100, 100));
+    assert_eq!(result.earlier.len(), 20_000);
+    // A client takes answers of 64 MiB.
+    assert!(serde_json::to_string(&result).unwrap().len() < 4 << 20);
+    let unasked = reconsider(&host).await;
+    assert_eq!((unasked.before, unasked.earlier.len()), (20_100, 0));
+    world.queue.emptied().await;
+    let late = waited(&world);
+    assert!(late.values().all(|it| it.len() == 1 && it[0] < 930.0));
+    host.stopped().await;
+}
