@@ -181,3 +181,28 @@ async fn a_letter_that_comes_back_to_a_fifo_queue_is_moved_once_although_the_clo
     );
     assert_eq!(world.queues.dead().await, 1);
 }
+
+#[tokio::test]
+async fn a_run_whose_plan_is_damaged_hides_no_other() {
+    let world = with_letters(2).await;
+    for _ in 0..2 {
+        let one = ["--to", &world.queues.url, "--ramp", "1", "--watch", "0s"];
+        redrive(&world, &one).await;
+    }
+    let state = world.path("runs");
+    let mut names: Vec<_> = std::fs::read_dir(&state)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    std::fs::write(state.join(&names[1]).join("plan.json"), "{").unwrap();
+    // Somebody's folder is no run.
+    std::fs::create_dir(state.join("no run")).unwrap();
+    std::fs::write(state.join("no run/plan.json"), "{}").unwrap();
+    let all = runs(&world, &[]).await;
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!(all[0]["outcome"], "unreadable", "{all:?}");
+    let why = all[0]["why"].as_str().unwrap();
+    assert!(why.contains("plan.json: EOF while parsing"), "{why}");
+    assert_eq!(all[1]["moved"], 1);
+}

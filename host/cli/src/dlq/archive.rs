@@ -207,7 +207,8 @@ async fn one(
         Ok::<_, StoreError>(())
     };
     let progress = Progress::start("letters archived");
-    let mut reader = Reader::open(Arc::clone(queue), args.reading.options()).await?;
+    let reader = Reader::open(Arc::clone(queue), args.reading.options()).await;
+    let mut reader = reader.with_context(|| one_line(queue.url()))?;
     let archived = archive(&mut reader, filters, batch, stop, store, |more| {
         progress.add(more);
     });

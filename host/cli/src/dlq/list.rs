@@ -212,7 +212,7 @@ fn print(groups: &Groups, now: Timestamp) {
             let value = value.as_deref().map_or("unknown".to_owned(), one_line);
             println!("         {}: {value}", one_line(&by.to_string()));
         }
-        println!("         such as {}", one_line(&group.samples.join(", ")));
+        shown::print_samples(9, &group.samples);
     }
     if groups.ungrouped() > 0 {
         println!(

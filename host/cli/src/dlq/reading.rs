@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use backstop::CancellationToken;
 use backstop::queue::{Queue, QueueError, VisibilityTimeout};
+use backstop_core::text::one_line;
 use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
 use backstop_files::values::{parse_number, parse_span};
 use clap::Parser;
@@ -12,7 +13,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::time::whole_seconds;
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Context, Result};
 
 /// What a command logs after the first signal.
 pub(crate) const STOPPING: &str =
@@ -61,7 +62,7 @@ impl ReadingArgs {
             progress.step();
             each(letter);
         });
-        Ok(seen.await?)
+        seen.await.with_context(|| one_line(queue.url()))
     }
 }
 

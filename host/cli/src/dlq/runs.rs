@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backstop::queue::Connections;
 use backstop_core::clock;
-use backstop_core::text::one_line;
+use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::redrive::{self, Ledger, Plan, Progress, RunFolder, Runs, Setup};
 use clap::Parser;
 use serde_json::{Value, json};
@@ -103,8 +103,16 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
         println!("no runs in {}", runs.folder().display());
     }
     for id in ids {
-        let folder = runs.find(&id)?;
-        let (plan, ledger) = (folder.plan()?, folder.ledger()?);
+        // Other folders are none of runs.
+        let Ok(folder) = runs.find(&id) else { continue };
+        let (plan, ledger) = match (folder.plan(), folder.ledger()) {
+            (Ok(plan), Ok(ledger)) => (plan, ledger),
+            // The others are shown all the same.
+            (Err(error), _) | (_, Err(error)) => {
+                unreadable(&id, &chain(&error), is_json);
+                continue;
+            }
+        };
         if is_json {
             print_json(&as_json(&folder, &plan, &ledger));
             continue;
@@ -136,6 +144,16 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A run whose files can't be read.
+fn unreadable(id: &str, why: &str, is_json: bool) {
+    match is_json {
+        true => {
+            print_json(&json!({"version": 1, "run": id, "outcome": "unreadable", "why": why}));
+        }
+        false => println!("{}  unreadable: {}", one_line(id), one_line(why)),
+    }
 }
 
 fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {

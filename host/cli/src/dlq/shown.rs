@@ -35,6 +35,14 @@ pub(crate) fn json_text(value: &Value) -> String {
     escaped
 }
 
+/// Prints ids, each on a line of its own: several would not fit into a terminal with 80 columns.
+pub(crate) fn print_samples(indent: usize, ids: &[String]) {
+    for (number, id) in ids.iter().enumerate() {
+        let start = if number == 0 { "such as" } else { "" };
+        println!("{:indent$}{start:7} {}", "", one_line(id));
+    }
+}
+
 /// At most this many characters of a text, as one line.
 pub(crate) fn short(text: &str, characters: usize) -> String {
     let mut shown: String = text.chars().take(characters).collect();

@@ -20,7 +20,7 @@ use super::filters::FilterArgs;
 use super::list::Saved;
 use super::queue::QueueArgs;
 use super::reading::{self, Progress, ReadingArgs, STOPPING};
-use super::shown::print_json;
+use super::shown::{print_json, print_samples};
 use crate::error::{CommandError, Result};
 use crate::output::println;
 use crate::signals::stop_on_signal;
@@ -349,10 +349,7 @@ impl Judged {
                     });
                 }
                 println!("         {:>7}  {}", group.count, text.join(", "));
-                println!(
-                    "                  such as {}",
-                    one_line(&group.samples.join(", "))
-                );
+                print_samples(18, &group.samples);
             }
         }
         if !self.unknown.is_empty() {

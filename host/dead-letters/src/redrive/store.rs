@@ -127,8 +127,13 @@ impl RunFolder {
 
     /// What the run does.
     pub fn plan(&self) -> Result<Plan, RedriveError> {
-        let text = regular_file::read(&self.0.join("plan.json"), PLAN_BYTES)?;
-        Ok(serde_json::from_slice(&text).map_err(std::io::Error::from)?)
+        let path = self.0.join("plan.json");
+        let unreadable = |cause: std::io::Error| {
+            std::io::Error::new(cause.kind(), format!("{}: {cause}", path.display()))
+        };
+        let text = regular_file::read(&path, PLAN_BYTES).map_err(unreadable)?;
+        let plan = serde_json::from_slice(&text).map_err(|error| unreadable(error.into()))?;
+        Ok(plan)
     }
 
     /// What the run has done.

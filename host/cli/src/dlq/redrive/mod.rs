@@ -26,7 +26,7 @@ use super::filters::FilterArgs;
 use super::queue::AccessArgs;
 use super::reading::{self, ReadingArgs};
 use super::shown::print_json;
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Context, Result};
 use crate::output::{eprintln, println};
 use crate::signals::stop_on_signal;
 use editor::EditorProgram;
@@ -254,7 +254,7 @@ async fn carry_out(
     };
     let summary = redrive::run(setup).await;
     drop(shown);
-    let summary = summary?;
+    let summary = summary.with_context(|| one_line(&plan.queue))?;
     report::summary(&plan, &summary, args.json);
     ended(&plan, &summary)
 }
@@ -281,7 +281,10 @@ fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
 /// Counts what a run would move.
 async fn dry_run(args: &Args, plan: &Plan, queue: &Arc<dyn Queue>) -> Result<()> {
     let stop = stop_on_signal(reading::STOPPING)?;
-    let description = queue.describe().await?;
+    let description = queue.describe().await;
+    let description = description
+        .map_err(RedriveError::from)
+        .with_context(|| one_line(queue.url()))?;
     let routes = Routes {
         to: plan.to.clone(),
         default_to: plan.default_to.clone(),
@@ -292,7 +295,7 @@ async fn dry_run(args: &Args, plan: &Plan, queue: &Arc<dyn Queue>) -> Result<()>
     let each = || shown.step();
     let found = survey(queue, &filters, &routes, options, &stop, each).await;
     drop(shown);
-    let found = found.map_err(RedriveError::from)?;
+    let found = found.with_context(|| one_line(queue.url()))?;
     if args.json {
         let targets: serde_json::Map<_, _> = found
             .targets

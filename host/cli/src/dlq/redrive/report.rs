@@ -44,6 +44,12 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
         );
     }
     damaged(&summary.damaged);
+    if plan.watch.is_zero() && summary.counts.moved > 0 && !plan.native {
+        println!(
+            "\nLater, to see if some have failed again:\n  backstop dlq runs {} --check",
+            plan.run
+        );
+    }
 }
 
 /// Names the lines of a journal that can't be read, and what follows.
@@ -66,6 +72,7 @@ pub(in crate::dlq) fn damaged(lines: &[u64]) {
 /// Prints the counts of a run, those that are not zero.
 pub(in crate::dlq) fn counts(counts: &Counts) {
     match counts.letters {
+        Some(1) => line(1, "letter in the set"),
         Some(letters) => line(letters, "letters in the set"),
         None => println!(
             "{:>7}  letters in the set: all that were in the FIFO queue at the start",
