@@ -66,7 +66,7 @@ fn message() -> Message {
     let now = clock::now();
     Message {
         id: Uuid::new_v4().to_string(),
-        receipt_handle: ReceiptHandle(BASE64.encode(handle)),
+        receipt_handle: ReceiptHandle(BASE64.encode(handle).into()),
         body: "{\"order\": 1}".into(),
         attributes: Default::default(),
         receive_count: NonZeroU32::MIN,

@@ -270,7 +270,7 @@ async fn an_invalid_handle_fails_its_entry_and_no_other(on: Implementation) {
     let tried = Tried::new(on, false, None).await;
     tried.send(&["a"]).await;
     let good = tried.one().await.receipt_handle;
-    let garbage = ReceiptHandle("garbage".to_owned());
+    let garbage = ReceiptHandle("garbage".into());
     let results = tried.queue.delete(&[garbage, good]).await.unwrap();
     let error = results[0].as_ref().unwrap_err();
     assert!(

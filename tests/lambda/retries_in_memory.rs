@@ -186,7 +186,7 @@ async fn a_message_that_is_delivered_early_repeatedly_is_invoked_once_when_due()
     let start = world.queue.now();
     world.fail("r-0", &json!(1), "Upstream").await;
     let mut message = world.receive().await.remove(0);
-    message.receipt_handle.0 = "of an earlier receive".to_owned();
+    message.receipt_handle.0 = "of an earlier receive".into();
     for count in 1..=59 {
         message.receive_count = count.try_into().unwrap();
         assert_eq!(

@@ -82,7 +82,7 @@ fn given(arn: &str, message: &Message) -> BatchMessage {
         .collect();
     BatchMessage {
         message_id: Some(message.id.clone()),
-        receipt_handle: Some(message.receipt_handle.0.clone()),
+        receipt_handle: Some(message.receipt_handle.0.to_string()),
         body: Some(message.body.to_string()),
         event_source_arn: Some(arn.to_owned()),
         attributes: BTreeMap::from([

@@ -1,11 +1,11 @@
 //! One attempt: the handler runs until it ends, its time is over, or the consumer stops.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use tokio::task::JoinError;
+use futures_util::FutureExt;
 use tokio::time::sleep;
-use tokio_util::task::AbortOnDropHandle;
-use tracing::Instrument;
 
 use super::Shared;
 use crate::failure::{Error, Milliseconds};
@@ -20,16 +20,13 @@ pub(super) enum Outcome {
     Interrupted,
 }
 
-/// Runs the handler on a message.
+/// Runs the handler on a message, in the task of its lane. A panic of the handler is an outcome like any other.
 pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
-    let (handler, message) = (Arc::clone(&shared.handler), Arc::clone(message));
-    // In its own task, so that a panic is an outcome like any other.
-    let task = tokio::spawn(async move { handler.handle_shared(message).await }.in_current_span());
-    let mut attempt = AbortOnDropHandle::new(task);
+    let handle = async { shared.handler.handle_shared(Arc::clone(message)).await };
     let longest = shared.options.attempt_timeout;
     tokio::select! {
         biased;
-        ended = &mut attempt => outcome(ended),
+        ended = AssertUnwindSafe(handle).catch_unwind() => outcome(ended),
         () = sleep(longest) => {
             let longest = Milliseconds::from_duration(longest);
             Outcome::Failed(Error::new(TIMEOUT, format!("no outcome within {longest}")))
@@ -38,18 +35,15 @@ pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
     }
 }
 
-fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Outcome {
+fn outcome(ended: Result<Result<(), Error>, Box<dyn Any + Send>>) -> Outcome {
     match ended {
         Ok(Ok(())) => Outcome::Succeeded,
         Ok(Err(error)) => Outcome::Failed(error.within_bounds()),
-        Err(ended) => {
-            let panic = ended.try_into_panic().ok();
-            let text = panic.as_ref().and_then(|panic| {
-                panic
-                    .downcast_ref::<String>()
-                    .map(String::as_str)
-                    .or_else(|| panic.downcast_ref::<&str>().copied())
-            });
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied());
             let error = Error::new(PANIC, text.unwrap_or("the handler panicked"));
             Outcome::Failed(error.within_bounds())
         }

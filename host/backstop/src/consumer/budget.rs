@@ -1,6 +1,8 @@
 //! Limits the bytes of the messages in flight: bodies and attributes, from the receive to the end of the handling.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 
 use tokio::sync::Notify;
 
@@ -8,7 +10,7 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(super) struct Budget {
     most: usize,
-    held: Mutex<usize>,
+    held: AtomicUsize,
     freed: Notify,
 }
 
@@ -23,14 +25,14 @@ impl Budget {
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
-            held: Mutex::default(),
+            held: AtomicUsize::new(0),
             freed: Notify::new(),
         })
     }
 
     /// Waits until there are bytes left.
     pub(super) async fn has_bytes_left(&self) {
-        loop {
+        while !self.is_left() {
             let freed = self.freed.notified();
             if self.is_left() {
                 return;
@@ -41,32 +43,26 @@ impl Budget {
 
     /// Whether there are bytes left.
     pub(super) fn is_left(&self) -> bool {
-        self.held() < self.most
+        self.held.load(SeqCst) < self.most
     }
 
     /// Takes these bytes from the budget.
     pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Share {
-        self.change(|held| held.saturating_add(bytes));
+        self.held.fetch_add(bytes, SeqCst);
         Share {
             budget: Arc::clone(self),
             bytes,
         }
     }
-
-    fn held(&self) -> usize {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(usize) -> usize) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        *held = change(*held);
-    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.change(|held| held.saturating_sub(self.bytes));
-        self.budget.freed.notify_waiters();
+        let budget = &self.budget;
+        let held = budget.held.fetch_sub(self.bytes, SeqCst);
+        if held >= budget.most {
+            budget.freed.notify_waiters();
+        }
     }
 }
 
@@ -88,6 +84,6 @@ mod tests {
         drop(first);
         assert!((&mut waiting).now_or_never().is_some());
         drop(second);
-        assert_eq!(budget.held(), 0);
+        assert_eq!(budget.held.load(SeqCst), 0);
     }
 }

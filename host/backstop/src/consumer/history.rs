@@ -124,6 +124,9 @@ impl History {
     pub(super) fn forget(&self, message: &Message) {
         // Only a message that has failed is remembered.
         let mut messages = self.lock();
+        if messages.is_empty() {
+            return;
+        }
         let forgotten = match message.envelope {
             None => messages.remove(self.key(&message.id)),
             Some(_) => messages.remove(self.key_of_copies(&message.id, self.content(message))),
@@ -150,6 +153,9 @@ impl History {
     }
 
     fn remembered(&self, message: &Message) -> Remembered {
+        if self.lock().is_empty() {
+            return Remembered::default();
+        }
         let id = self.key(&message.id);
         if message.envelope.is_none() {
             return self.lock().get(id).copied().unwrap_or_default();
@@ -243,7 +249,7 @@ mod tests {
     fn received(times: u32) -> Message {
         Message {
             id: "m-1".to_owned(),
-            receipt_handle: ReceiptHandle("r".to_owned()),
+            receipt_handle: ReceiptHandle("r".into()),
             body: "body".into(),
             attributes: Default::default(),
             receive_count: NonZeroU32::new(times).unwrap(),

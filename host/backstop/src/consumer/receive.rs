@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use metrics::Gauge;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
@@ -218,7 +217,7 @@ impl Pollers {
         Some(Room { permits, _bytes })
     }
 
-    /// Starts a lane for each message, or on a FIFO queue for each message group: all in one task.
+    /// Starts a lane for each message, or on a FIFO queue for each message group: a task of its own.
     fn start_lanes(&self, shared: &Arc<Shared>, messages: Vec<Message>, mut room: Room) {
         let now = shared.queue.now();
         let messages: Vec<_> = messages
@@ -230,25 +229,18 @@ impl Pollers {
         if messages.is_empty() {
             return;
         }
-        let lanes = into_lanes(messages, shared.fifo).into_iter().map(|lane| {
+        let lanes = into_lanes(messages, shared.fifo);
+        let heartbeat = Arc::new(Heartbeat::start(shared, lanes.iter().flatten()));
+        for lane in lanes {
             let permits = room.permits.split(lane.len());
-            let share = self
-                .budget
-                .hold(lane.iter().map(|message| message.size()).sum());
-            (lane, (permits, share))
-        });
-        let lanes: Vec<_> = lanes.collect();
-        let shared = Arc::clone(shared);
-        self.lanes.spawn(async move {
-            let messages = lanes.iter().flat_map(|(lane, _)| lane);
-            let heartbeat = Heartbeat::start(&shared, messages);
-            let lanes = lanes.into_iter().map(async |(lane, room)| {
+            let bytes = lane.iter().map(|message| message.size()).sum();
+            let room = (permits, self.budget.hold(bytes));
+            let (shared, heartbeat) = (Arc::clone(shared), Arc::clone(&heartbeat));
+            self.lanes.spawn(async move {
                 lane::run(&shared, lane, &heartbeat).await;
                 drop(room);
             });
-            let mut lanes: FuturesUnordered<_> = lanes.collect();
-            while lanes.next().await.is_some() {}
-        });
+        }
     }
 }
 

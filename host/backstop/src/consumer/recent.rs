@@ -26,6 +26,10 @@ impl<V> Recent<V> {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
     pub(super) fn get(&self, key: Key) -> Option<&V> {
         self.number(key).map(|number| &self.values.peek(number).1)
     }

@@ -165,7 +165,7 @@ mod tests {
     fn message(body: &str, attributes: usize) -> Message {
         Message {
             id: "m-1".to_owned(),
-            receipt_handle: ReceiptHandle("r".to_owned()),
+            receipt_handle: ReceiptHandle("r".into()),
             body: body.into(),
             attributes: (0..attributes)
                 .map(|i| (format!("a{i}"), Attribute::string("x")))

@@ -264,7 +264,7 @@ mod tests {
     fn message() -> Message {
         Message {
             id: "m-1".to_owned(),
-            receipt_handle: crate::queue::ReceiptHandle("h".to_owned()),
+            receipt_handle: crate::queue::ReceiptHandle("h".into()),
             body: "one".into(),
             attributes: std::collections::BTreeMap::new(),
             receive_count: std::num::NonZeroU32::MIN,

@@ -121,7 +121,7 @@ mod tests {
     fn message() -> Message {
         Message {
             id: "m-1".to_owned(),
-            receipt_handle: ReceiptHandle("r".to_owned()),
+            receipt_handle: ReceiptHandle("r".into()),
             body: "body".into(),
             attributes: [("a".to_owned(), Attribute::number(1))].into(),
             receive_count: NonZeroU32::new(3).unwrap(),

@@ -26,7 +26,7 @@ fn record(event: &str, count: u32, seconds_later: u64) -> Record {
 fn message() -> Message {
     Message {
         id: "m-1".to_owned(),
-        receipt_handle: ReceiptHandle("h".to_owned()),
+        receipt_handle: ReceiptHandle("h".into()),
         body: "".into(),
         attributes: BTreeMap::new(),
         receive_count: NonZeroU32::MIN,

@@ -21,7 +21,7 @@ pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
     let some = |text: Option<String>| text.filter(|text| !text.is_empty());
     Some(Message {
         id: some(given.message_id)?,
-        receipt_handle: ReceiptHandle(some(given.receipt_handle)?),
+        receipt_handle: ReceiptHandle(some(given.receipt_handle)?.into()),
         body: given.body?.into(),
         attributes: given
             .message_attributes

@@ -1,14 +1,16 @@
 //! Collects single entries into batches of ten: waits briefly for more, reads the result of every entry, and retries those that may still succeed.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
 use futures_util::future::join_all;
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
 
@@ -42,78 +44,147 @@ pub(super) trait Entry: Clone + Send + 'static {
 pub(super) type Request<E> =
     Arc<dyn Fn(Vec<E>) -> Pin<Box<dyn Future<Output = BatchResult> + Send>> + Send + Sync>;
 
-/// Passes entries to the task that sends them. Cheap to clone; the task ends with the last clone.
+/// Collects entries. Whoever submits the last entry of a full batch sends it; a task sends those that wait for longer than the linger.
 pub(super) struct Batcher<E> {
-    entries: mpsc::Sender<Pending<E>>,
+    shared: Arc<Shared<E>>,
+    _lingering: AbortOnDropHandle<()>,
 }
 
-impl<E> Clone for Batcher<E> {
-    fn clone(&self) -> Self {
-        Self {
-            entries: self.entries.clone(),
-        }
-    }
+struct Shared<E> {
+    linger: Duration,
+    request: Request<E>,
+    permits: Arc<Semaphore>,
+    open: Mutex<Open<E>>,
+    /// A batch was begun while there was none.
+    begun: Notify,
+}
+
+/// The batch that is not full yet.
+struct Open<E> {
+    entries: Vec<Pending<E>>,
+    bytes: usize,
+    /// When it is sent at the latest.
+    until: Instant,
 }
 
 struct Pending<E> {
     entry: E,
     until: Instant,
-    done: oneshot::Sender<Result<(), SubmitError>>,
+    /// The error is boxed: an entry for itself is small, and there is one for each message.
+    done: oneshot::Sender<Result<(), Box<SubmitError>>>,
 }
 
 impl<E: Entry> Batcher<E> {
-    /// Starts the task. An entry waits for at most `linger` until its batch is sent, or for longer while [`Entry::CONCURRENT`] batches are under way.
+    /// An entry waits for at most `linger` until its batch is sent, or for longer while [`Entry::CONCURRENT`] batches are under way.
     pub(super) fn start(linger: Duration, request: Request<E>) -> Self {
-        let (entries, pending) = mpsc::channel(1_000);
-        tokio::spawn(collect(pending, linger, request));
-        Self { entries }
+        let shared = Arc::new(Shared {
+            linger,
+            request,
+            permits: Arc::new(Semaphore::new(E::CONCURRENT)),
+            open: Mutex::new(Open {
+                entries: Vec::new(),
+                bytes: 0,
+                until: Instant::now(),
+            }),
+            begun: Notify::new(),
+        });
+        let lingering = tokio::spawn(Arc::clone(&shared).send_lingering());
+        Self {
+            shared,
+            _lingering: AbortOnDropHandle::new(lingering),
+        }
     }
 
     /// Sends the entry in a batch, with retries until it succeeds, is rejected, or `until` has passed.
     pub(super) async fn submit(&self, entry: E, until: Instant) -> Result<(), SubmitError> {
         let (done, outcome) = oneshot::channel();
         let pending = Pending { entry, until, done };
-        self.entries
-            .send(pending)
-            .await
-            .map_err(|_| SubmitError::Ended)?;
-        outcome.await.unwrap_or(Err(SubmitError::Ended))
+        let is_begun = {
+            let mut open = self.shared.open();
+            let was_empty = open.entries.is_empty();
+            for full in open.add(pending, self.shared.linger) {
+                self.shared.send(full, None);
+            }
+            was_empty && !open.entries.is_empty()
+        };
+        if is_begun {
+            self.shared.begun.notify_one();
+        }
+        match outcome.await {
+            Ok(outcome) => outcome.map_err(|error| *error),
+            Err(_) => Err(SubmitError::Ended),
+        }
     }
 }
 
-async fn collect<E: Entry>(
-    mut entries: mpsc::Receiver<Pending<E>>,
-    linger: Duration,
-    request: Request<E>,
-) {
-    let permits = Arc::new(Semaphore::new(E::CONCURRENT));
-    let mut next = entries.recv().await;
-    while let Some(first) = next.take() {
-        let until = Instant::now() + linger;
-        let mut size = first.entry.size();
-        let mut batch = vec![first];
-        while batch.len() < BATCH_ENTRIES {
-            let Ok(Some(pending)) = timeout_at(until, entries.recv()).await else {
-                break;
-            };
-            size += pending.entry.size();
-            if size > BATCH_BYTES {
-                next = Some(pending);
-                break;
-            }
-            batch.push(pending);
+impl<E: Entry> Open<E> {
+    /// Adds an entry. Returns the batches that are full: one, or two if an entry of the largest size follows others.
+    fn add(
+        &mut self,
+        pending: Pending<E>,
+        linger: Duration,
+    ) -> impl Iterator<Item = Vec<Pending<E>>> {
+        let size = pending.entry.size();
+        let too_large = self.bytes + size > BATCH_BYTES && !self.entries.is_empty();
+        let before = too_large.then(|| self.take());
+        if self.entries.is_empty() {
+            self.until = Instant::now() + linger;
         }
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
-            return;
-        };
-        let request = Arc::clone(&request);
+        self.bytes += size;
+        self.entries.push(pending);
+        let is_full = self.entries.len() == BATCH_ENTRIES || self.bytes >= BATCH_BYTES;
+        let full = is_full.then(|| self.take());
+        before.into_iter().chain(full)
+    }
+
+    fn take(&mut self) -> Vec<Pending<E>> {
+        self.bytes = 0;
+        mem::replace(&mut self.entries, Vec::with_capacity(BATCH_ENTRIES))
+    }
+}
+
+impl<E: Entry> Shared<E> {
+    fn open(&self) -> MutexGuard<'_, Open<E>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends batches that do not become full in time.
+    async fn send_lingering(self: Arc<Self>) {
+        loop {
+            self.begun.notified().await;
+            while let Some(until) = self.lingers_until() {
+                sleep_until(until).await;
+                // While too many batches are under way, it goes on to fill.
+                let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
+                    return;
+                };
+                let mut open = self.open();
+                // A full batch was sent meanwhile, and this one begun later.
+                if open.until <= Instant::now() && !open.entries.is_empty() {
+                    let batch = open.take();
+                    drop(open);
+                    self.send(batch, Some(permit));
+                }
+            }
+        }
+    }
+
+    fn lingers_until(&self) -> Option<Instant> {
+        let open = self.open();
+        (!open.entries.is_empty()).then_some(open.until)
+    }
+
+    /// Sends a batch once there are not too many others under way.
+    fn send(&self, batch: Vec<Pending<E>>, permit: Option<OwnedSemaphorePermit>) {
+        let (permits, request) = (Arc::clone(&self.permits), Arc::clone(&self.request));
         tokio::spawn(async move {
+            let permit = match permit {
+                Some(permit) => Ok(permit),
+                None => permits.acquire_owned().await,
+            };
             deliver(batch, request).await;
             drop(permit);
         });
-        if next.is_none() {
-            next = entries.recv().await;
-        }
     }
 }
 
@@ -178,153 +249,11 @@ impl<E> Pending<E> {
         if retryable && now < self.until {
             return Some(self);
         }
-        let _ = self.done.send(Err(error));
+        let _ = self.done.send(Err(Box::new(error)));
         None
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Mutex;
-
-    #[derive(Clone, Debug, PartialEq)]
-    struct Sized(u32, usize);
-
-    impl Entry for Sized {
-        const CONCURRENT: usize = 4;
-
-        fn size(&self) -> usize {
-            self.1
-        }
-    }
-
-    type Seen = Arc<Mutex<Vec<Vec<u32>>>>;
-
-    /// A request whose results come from `answer`, by entry and number of earlier tries. It records every batch.
-    fn scripted(
-        answer: impl Fn(u32, usize) -> Result<(), EntryError> + Send + Sync + 'static,
-    ) -> (Seen, Request<Sized>) {
-        let seen = Seen::default();
-        let log = Arc::clone(&seen);
-        let request: Request<Sized> = Arc::new(move |entries| {
-            let mut log = log.lock().unwrap();
-            let results = entries
-                .iter()
-                .map(|entry| {
-                    answer(
-                        entry.0,
-                        log.iter().flatten().filter(|id| **id == entry.0).count(),
-                    )
-                })
-                .collect();
-            log.push(entries.iter().map(|entry| entry.0).collect());
-            Box::pin(async move { Ok(results) })
-        });
-        (seen, request)
-    }
-
-    async fn submit_all(
-        batcher: &Batcher<Sized>,
-        entries: Vec<Sized>,
-    ) -> Vec<Result<(), SubmitError>> {
-        let until = Instant::now() + Duration::from_secs(60);
-        let submitted = entries
-            .into_iter()
-            .map(|entry| batcher.submit(entry, until));
-        futures_util::future::join_all(submitted).await
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn entries_go_in_batches_of_ten_and_the_rest_after_the_linger() {
-        let (seen, request) = scripted(|_, _| Ok(()));
-        let batcher = Batcher::start(Duration::from_millis(100), request);
-        let outcomes = submit_all(&batcher, (0..23).map(|id| Sized(id, 1)).collect()).await;
-        assert!(outcomes.iter().all(Result::is_ok));
-        let sizes: Vec<_> = seen.lock().unwrap().iter().map(Vec::len).collect();
-        assert_eq!(sizes, [10, 10, 3]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_batch_never_exceeds_the_size_limit_of_a_request() {
-        let (seen, request) = scripted(|_, _| Ok(()));
-        let batcher = Batcher::start(Duration::from_millis(100), request);
-        let half = BATCH_BYTES / 2;
-        submit_all(
-            &batcher,
-            vec![
-                Sized(0, half),
-                Sized(1, half),
-                Sized(2, 1),
-                Sized(3, BATCH_BYTES),
-            ],
-        )
-        .await;
-        assert_eq!(*seen.lock().unwrap(), [vec![0, 1], vec![2], vec![3]]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_retryable_failures_are_sent_again() {
-        let (seen, request) = scripted(|id, tries| match (id, tries) {
-            (1, 0..=1) => Err(EntryError::new("InternalError", "", false)),
-            (2, _) => Err(EntryError::new("ReceiptHandleIsInvalid", "", true)),
-            _ => Ok(()),
-        });
-        let batcher = Batcher::start(Duration::from_millis(10), request);
-        let outcomes = submit_all(&batcher, (0..4).map(|id| Sized(id, 1)).collect()).await;
-        let rejected = SubmitError::Entry(EntryError::new("ReceiptHandleIsInvalid", "", true));
-        assert_eq!(outcomes, [Ok(()), Ok(()), Err(rejected), Ok(())]);
-        assert_eq!(*seen.lock().unwrap(), [vec![0, 1, 2, 3], vec![1], vec![1]]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_entry_that_fails_its_batch_does_not_fail_the_others() {
-        let seen = Seen::default();
-        let log = Arc::clone(&seen);
-        let request: Request<Sized> = Arc::new(move |entries| {
-            let ids: Vec<_> = entries.iter().map(|entry| entry.0).collect();
-            log.lock().unwrap().push(ids.clone());
-            let code = "AWS.SimpleQueueService.BatchRequestTooLong";
-            let result = match ids.contains(&1) {
-                true => Err(QueueError::new("SendMessageBatch", code, "")),
-                false => Ok(vec![Ok(()); ids.len()]),
-            };
-            Box::pin(async move { result })
-        });
-        let batcher = Batcher::start(Duration::from_millis(10), request);
-        let outcomes = submit_all(&batcher, (0..3).map(|id| Sized(id, 1)).collect()).await;
-        let succeeded: Vec<_> = outcomes.iter().map(Result::is_ok).collect();
-        assert_eq!(succeeded, [true, false, true]);
-        let batches = [vec![0, 1, 2], vec![0], vec![1], vec![2]];
-        assert_eq!(*seen.lock().unwrap(), batches);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_entry_whose_caller_has_given_up_is_not_sent() {
-        let (seen, request) = scripted(|_, _| Ok(()));
-        let batcher = Batcher::start(Duration::from_millis(100), request);
-        let until = Instant::now() + Duration::from_secs(60);
-        let timeout = Duration::from_millis(10);
-        let abandoned = tokio::time::timeout(timeout, batcher.submit(Sized(0, 1), until)).await;
-        assert!(abandoned.is_err());
-        assert_eq!(batcher.submit(Sized(1, 1), until).await, Ok(()));
-        assert_eq!(*seen.lock().unwrap(), [vec![1]]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_entry_fails_when_its_deadline_has_passed() {
-        let (seen, request) = scripted(|_, _| Err(EntryError::new("InternalError", "", false)));
-        let batcher = Batcher::start(Duration::ZERO, request);
-        let until = Instant::now() + Duration::from_secs(20);
-        let outcome = batcher.submit(Sized(0, 1), until).await;
-        assert_eq!(
-            outcome,
-            Err(SubmitError::Entry(EntryError::new(
-                "InternalError",
-                "",
-                false
-            )))
-        );
-        assert!(Instant::now() >= until && seen.lock().unwrap().len() > 3);
-    }
-}
+#[path = "batcher_tests.rs"]
+mod tests;

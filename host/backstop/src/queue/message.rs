@@ -21,7 +21,7 @@ pub(crate) const LONGEST_VISIBILITY: Milliseconds =
 
 /// Identifies one receive of a message, to delete the message or to change its visibility. Each receive has a new one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ReceiptHandle(pub String);
+pub struct ReceiptHandle(pub Arc<str>);
 
 /// How long a message stays invisible: whole seconds, at most 12 hours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

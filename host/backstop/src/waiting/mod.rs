@@ -224,7 +224,7 @@ impl Waiting {
         };
         // SQS counts from later on: the message is forgotten before it is visible, not after.
         let ends = self.ms(since + timeout.as_duration());
-        let handle = Some(message.receipt_handle.0.as_str());
+        let handle = Some(&*message.receipt_handle.0);
         self.remember(message, key, handle, (ends, ends), Hold::Visibility, why);
     }
 

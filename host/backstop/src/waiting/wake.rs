@@ -243,7 +243,11 @@ impl Waiting {
         let memory = self.memory();
         let slot = memory.get(at)?;
         let packed = Packed::read(&slot.packed)?;
-        Some((packed.id(), ReceiptHandle(packed.handle()?), slot.ends))
+        Some((
+            packed.id(),
+            ReceiptHandle(packed.handle()?.into()),
+            slot.ends,
+        ))
     }
 
     fn instant(&self, at: i64) -> Instant {

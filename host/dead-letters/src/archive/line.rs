@@ -170,7 +170,7 @@ impl ArchivedLetter {
     pub fn letter(&self) -> Letter {
         Letter::of(Message {
             id: self.id.clone(),
-            receipt_handle: ReceiptHandle(String::new()),
+            receipt_handle: ReceiptHandle("".into()),
             body: Arc::clone(&self.body),
             attributes: self.attributes(),
             receive_count: NonZeroU32::new(self.receives).unwrap_or(NonZeroU32::MIN),

@@ -11,7 +11,7 @@ use crate::triage::Attempts;
 fn received(body: &str, attributes: &[(&str, &str)]) -> Letter {
     Letter::of(Message {
         id: "m-1".to_owned(),
-        receipt_handle: ReceiptHandle("r".to_owned()),
+        receipt_handle: ReceiptHandle("r".into()),
         body: body.into(),
         attributes: attributes
             .iter()

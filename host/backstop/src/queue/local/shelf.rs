@@ -232,7 +232,7 @@ impl Shelf {
         if let Some((old, _)) = stored.receipt.take() {
             self.handles.remove(&old);
         }
-        let handle = ReceiptHandle(uuid::Uuid::new_v4().to_string());
+        let handle = ReceiptHandle(uuid::Uuid::new_v4().to_string().into());
         self.handles.insert(handle.clone(), index);
         stored.receipt = Some((handle.clone(), Instant::now()));
         stored.receive_count += 1;

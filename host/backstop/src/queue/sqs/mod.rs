@@ -154,7 +154,7 @@ impl Queue for SqsQueue {
         let entries = handles.iter().enumerate().map(|(id, handle)| {
             api::DeleteMessageBatchRequestEntry::builder()
                 .id(id.to_string())
-                .receipt_handle(&handle.0)
+                .receipt_handle(&*handle.0)
                 .build()
         });
         let response = self
@@ -180,7 +180,7 @@ impl Queue for SqsQueue {
         let entries = changes.iter().enumerate().map(|(id, (handle, timeout))| {
             api::ChangeMessageVisibilityBatchRequestEntry::builder()
                 .id(id.to_string())
-                .receipt_handle(&handle.0)
+                .receipt_handle(&*handle.0)
                 .visibility_timeout(i32::try_from(timeout.seconds()).unwrap_or(i32::MAX))
                 .build()
         });

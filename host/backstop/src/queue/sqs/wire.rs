@@ -95,7 +95,7 @@ pub(super) fn incoming(
     };
     Some(Message {
         id,
-        receipt_handle: ReceiptHandle(handle),
+        receipt_handle: ReceiptHandle(handle.into()),
         body: body.into(),
         attributes: message
             .message_attributes
@@ -181,28 +181,22 @@ pub(super) fn entry_results<'a>(
     successful: impl Iterator<Item = &'a str>,
     failed: Vec<api::BatchResultErrorEntry>,
 ) -> Vec<Result<(), EntryError>> {
-    let mut results = vec![Err(EntryError::missing()); entries];
+    let mut results: Vec<Option<Result<(), EntryError>>> = vec![None; entries];
     let mut set = |id: &str, result| {
-        if let Some(slot) = id
-            .parse()
-            .ok()
-            .and_then(|index: usize| results.get_mut(index))
-        {
-            *slot = result;
+        let index = id.parse().ok();
+        if let Some(slot) = index.and_then(|index: usize| results.get_mut(index)) {
+            *slot = Some(result);
         }
     };
     successful.for_each(|id| set(id, Ok(())));
     for entry in failed {
-        set(
-            &entry.id,
-            Err(EntryError::new(
-                entry.code,
-                entry.message.unwrap_or_default(),
-                entry.sender_fault,
-            )),
-        );
+        let message = entry.message.unwrap_or_default();
+        let error = EntryError::new(entry.code, message, entry.sender_fault);
+        set(&entry.id, Err(error));
     }
-    results
+    let missing = || Err(EntryError::missing());
+    let results = results.into_iter();
+    results.map(|it| it.unwrap_or_else(missing)).collect()
 }
 
 pub(super) fn failed<E, R>(
