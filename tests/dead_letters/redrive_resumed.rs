@@ -206,3 +206,67 @@ async fn a_run_whose_plan_is_damaged_hides_no_other() {
     assert!(why.contains("plan.json: EOF while parsing"), "{why}");
     assert_eq!(all[1]["moved"], 1);
 }
+
+#[tokio::test]
+async fn two_runs_of_one_queue_at_once_move_each_letter_once() {
+    let world = with_letters(120).await;
+    let to = [
+        "--to",
+        &world.queues.url,
+        "--rate",
+        "100/s",
+        "--visibility-timeout",
+        "5s",
+    ];
+    let (one, other) = tokio::join!(redrive(&world, &to), redrive(&world, &to));
+    let moved = |result: &Value| result["moved"].as_u64().unwrap();
+    let mut sum = moved(&one.1) + moved(&other.1);
+    // What each held was invisible to the other, and is visible again at once.
+    while world.queues.dead().await > 0 {
+        let (_, result) = redrive(&world, &to).await;
+        assert!(moved(&result) > 0, "{result}");
+        sum += moved(&result);
+    }
+    assert_eq!(sum, 120);
+    assert_eq!(world.queues.take_left().await.len(), 120);
+    assert_eq!(world.queues.held().await, 0);
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_a_run_and_loses_no_letter() {
+    let world = with_letters(200).await;
+    let redrive = command(
+        &world,
+        &["--to", &world.queues.url, "--visibility-timeout", "5s"],
+    );
+    // The set fits, and a part of the journal.
+    let mut shell = tokio::process::Command::new("sh");
+    shell
+        .args(["-c", "ulimit -f 32; exec \"$@\"", "sh"])
+        .arg(redrive.as_std().get_program())
+        .args(redrive.as_std().get_args())
+        .current_dir(world.folder.path());
+    for (name, value) in redrive.as_std().get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    let (code, said) = failed(&shell.output().await.unwrap());
+    assert_ne!(code, 2, "{said}");
+    assert!(said.contains("can't write the journal"), "{said}");
+    let run = runs(&world, &[]).await.remove(0);
+    let before = run["moved"].as_u64().unwrap();
+    assert!((1..200).contains(&before), "{run}");
+    // There is space again.
+    let (code, result) = resume(&world, run["run"].as_str().unwrap()).await;
+    assert_eq!(
+        (code, &result["damaged-lines"]),
+        (0, &json!([])),
+        "{result}"
+    );
+    let uncertain = usize::try_from(result["uncertain"].as_u64().unwrap()).unwrap();
+    let held = world.queues.held().await;
+    assert!((200..=200 + uncertain).contains(&held), "{held}: {result}");
+    assert_eq!(world.queues.take_left().await.len(), 200);
+    assert_eq!(world.queues.dead().await, 0);
+}
