@@ -67,7 +67,7 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         ("backstop-idempotency", &["--features", "dynamodb"], 155),
         ("backstop-engine", &[], 180),
         ("backstop-versions", none, 220),
-        ("backstop", &[], 345),
+        ("backstop", &[], 346),
         ("backstop", none, 300),
         ("backstop", &["--features", "deliver,idempotency"], 350),
         ("backstop-dead-letters", &[], 350),
