@@ -8,6 +8,7 @@
 use std::io::Write;
 
 use backstop_tests::emulator::{fauxqs, ministack};
+use backstop_tests::eventually;
 use serde_json::{Value, json};
 
 use crate::redrive::{command, letter, redrive, resume, runs};
@@ -269,4 +270,39 @@ async fn a_full_disk_stops_a_run_and_loses_no_letter() {
     assert!((200..=200 + uncertain).contains(&held), "{held}: {result}");
     assert_eq!(world.queues.take_left().await.len(), 200);
     assert_eq!(world.queues.dead().await, 0);
+}
+
+#[tokio::test]
+async fn a_resumed_run_that_looks_during_a_step_ends_although_letters_are_gone() {
+    let world = with_letters(3).await;
+    let slow = [
+        "--to",
+        &world.queues.url,
+        "--ramp",
+        "1,all",
+        "--watch",
+        "10m",
+        "--visibility-timeout",
+        "20s",
+    ];
+    let mut child = command(&world, &slow).spawn().unwrap();
+    eventually("one is moved", async || world.queues.held().await == 1).await;
+    eventually("it is noted", async || {
+        let text = std::fs::read_to_string(journal(&world).unwrap()).unwrap();
+        text.contains("\"event\":\"deleted\"")
+    })
+    .await;
+    child.kill().await.unwrap();
+    // Somebody takes the others, and looking costs less than waiting for them.
+    let purge = world.queues.client.purge_queue();
+    let purge = purge.queue_url(&world.queues.dead_letters);
+    purge.send().await.unwrap();
+    let path = journal(&world).unwrap().with_file_name("plan.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"watch\": 600", "\"watch\": 1")).unwrap();
+    let run = runs(&world, &[]).await.remove(0);
+    let resumed = resume(&world, run["run"].as_str().unwrap());
+    let resumed = tokio::time::timeout(std::time::Duration::from_secs(60), resumed).await;
+    let (code, result) = resumed.expect("the run ends");
+    assert_eq!((code, result["missing"].as_u64()), (9, Some(2)), "{result}");
 }

@@ -76,11 +76,11 @@ pub(super) struct Pass {
     failure: Mutex<Option<RedriveError>>,
 }
 
-/// Moves letters. Receives for at least `patience`, if letters are missing, and at most until `pause`.
+/// Moves letters. If letters are missing, it receives until `until` at least, and until `pause` at most.
 pub(super) async fn run(
     work: &Arc<Work>,
     letters: Letters,
-    patience: Duration,
+    until: Instant,
     pause: Option<Instant>,
 ) -> Result<PassEnd, RedriveError> {
     let is_serial = work.parts.description.fifo || work.parts.editor.is_some();
@@ -98,7 +98,7 @@ pub(super) async fn run(
             Letters::Further(quota) => quota,
         }),
         empty: AtomicU32::new(0),
-        until: Instant::now() + patience,
+        until,
         pause,
         seen: Mutex::default(),
         blocked: Mutex::default(),
@@ -155,11 +155,12 @@ impl Pass {
             return Some(PassEnd::Full);
         }
         let now = Instant::now();
-        if self.pause.is_some_and(|pause| now >= pause) {
-            return Some(PassEnd::Paused);
-        }
         let is_empty = self.empty.load(Ordering::Relaxed) >= EMPTY;
-        (is_empty && now >= self.until).then_some(PassEnd::Empty)
+        if is_empty && now >= self.until {
+            return Some(PassEnd::Empty);
+        }
+        let is_paused = self.pause.is_some_and(|pause| now >= pause);
+        is_paused.then_some(PassEnd::Paused)
     }
 
     /// Takes a part of the quota: at most as many letters as one batch has.

@@ -48,12 +48,13 @@ pub(super) async fn steps(
     work: &Arc<Work>,
     patience: Duration,
 ) -> Result<StepsEnd, RedriveError> {
+    let until = Instant::now() + patience;
     let ends = work.parts.plan.ramp.ends();
     let has_limit = ends.first().is_some_and(|end| *end < u64::MAX);
     // What was being sent at a kill belongs to the steps that were begun, and comes before further letters. Those of it that are gone must not be replaced by others.
     if has_limit && work.ledger(|it| it.counts().in_doubt) > 0 {
         setup.progress.change(|it| it.phase = Phase::Moving(0));
-        let end = pass::run(work, Letters::InDoubt, patience, None).await?;
+        let end = pass::run(work, Letters::InDoubt, until, None).await?;
         if end == PassEnd::Stopped {
             return Ok(StepsEnd::interrupted());
         }
@@ -61,7 +62,7 @@ pub(super) async fn steps(
     // A resumed run counts from the last look: what failed before was a reason to stop, and somebody has resumed it.
     let mut before = Failures::at_last_watch(work);
     for (step, end) in ends.into_iter().enumerate() {
-        let last = match move_letters(setup, work, step, end, patience, &before).await? {
+        let last = match move_letters(setup, work, step, end, until, &before).await? {
             Moved::Ended(end) => return Ok(end),
             Moved::Step(last) => last,
         };
@@ -107,7 +108,7 @@ async fn move_letters(
     work: &Arc<Work>,
     step: usize,
     end: u64,
-    patience: Duration,
+    until: Instant,
     before: &Failures,
 ) -> Result<Moved, RedriveError> {
     let (plan, has_own_redrive) = (&work.parts.plan, work.parts.description.redrive.is_some());
@@ -121,7 +122,7 @@ async fn move_letters(
             break;
         }
         setup.progress.change(|it| it.phase = Phase::Moving(step));
-        last = pass::run(work, Letters::Further(left), patience, next).await?;
+        last = pass::run(work, Letters::Further(left), until, next).await?;
         if last != PassEnd::Paused {
             continue;
         }
