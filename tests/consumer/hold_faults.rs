@@ -77,7 +77,9 @@ async fn three_hosts_killed_in_turn_lose_nothing_and_keep_the_ids() {
     }
     let succeeded: u64 = survivors.iter().map(|it| it.succeeded).sum();
     let duplicates: u64 = survivors.iter().map(|it| it.duplicates).sum();
-    assert!(succeeded >= 60 && duplicates > 0, "{survivors:?}");
+    // The copies that the killed hosts left are noticed, or succeed too if they are attempted at the same time.
+    assert!(succeeded >= 60, "{survivors:?}");
+    assert!(succeeded - 60 + duplicates > 0, "{survivors:?}");
     let attempts = world.by_body();
     assert_eq!(attempts.len(), 60);
     for (body, attempts) in attempts {

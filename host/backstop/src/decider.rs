@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-
 use crate::decision::{
     Answer, Bounds, DecidedBy, Decision, FallbackCause, FallbackKind, Hold, Reach, Resend, decide,
 };
+use crate::decision_threads::DecisionThreads;
 use crate::failure::{Failure, Milliseconds};
 use crate::hold::Journey;
 use crate::observers::{Observed, Observers};
-use crate::policy::{DECISIONS, Evaluation, LivePolicy, Payload, Policy};
+use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
 use crate::record::Observer;
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
 use crate::waiting::{PayloadParts, RememberedFailure};
@@ -24,8 +23,7 @@ pub struct Decider {
     policy: Arc<LivePolicy>,
     bounds: Bounds,
     observers: Observers,
-    /// As many decisions as the sandbox makes at once: each further one would occupy a thread to wait there.
-    permits: Arc<Semaphore>,
+    threads: Arc<DecisionThreads>,
 }
 
 /// A decision, and the version of the policy that it is based on.
@@ -56,7 +54,7 @@ impl Decider {
             policy,
             bounds,
             observers: Observers::of(queue.into()),
-            permits: Arc::new(Semaphore::new(DECISIONS as usize)),
+            threads: Arc::default(),
         }
     }
 
@@ -113,13 +111,13 @@ impl Decider {
     ) -> Decided {
         let decider = self.clone();
         let input = failure.clone();
-        // Until the thread is free for the next decision.
-        let _permit = self.permits.acquire().await;
-        let decided =
-            tokio::task::spawn_blocking(move || decider.decide_now(&input, &payload, journey))
-                .await;
-        decided.unwrap_or_else(|panic| {
-            tracing::error!(%panic, "message-id" = failure.message_id, "the evaluation failed: the fallback decides");
+        let threads = &self.threads;
+        let decided = threads.run(move || decider.decide_now(&input, &payload, journey));
+        decided.await.unwrap_or_else(|| {
+            tracing::error!(
+                "message-id" = failure.message_id,
+                "the evaluation failed: the fallback decides"
+            );
             let cause = FallbackCause::new(
                 FallbackKind::HostFailed,
                 "the host failed while it evaluated the policy",

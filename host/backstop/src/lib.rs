@@ -109,6 +109,7 @@ mod config;
 mod consumer;
 mod dead_letter;
 mod decider;
+mod decision_threads;
 mod doctor;
 pub mod error;
 mod exporter;

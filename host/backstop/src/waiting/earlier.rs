@@ -142,7 +142,7 @@ impl Waiting {
             if slot.hold != Hold::Resend || slot.known != Known::Elsewhere {
                 continue;
             }
-            let Some(time) = by_id.get(id(slot).as_str()) else {
+            let Some(time) = by_id.get(id(&memory, slot).as_str()) else {
                 continue;
             };
             let is_same = self

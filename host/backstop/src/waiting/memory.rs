@@ -8,7 +8,9 @@ use std::mem::size_of;
 use hashbrown::HashTable;
 use slab::Slab;
 
-use super::names::{Name, Names};
+use super::causes::{Cause, CauseNumber, Causes};
+use super::packed::{self, Packing};
+use super::records::{Place, Records};
 use crate::decision::Hold;
 use crate::failure::Milliseconds;
 
@@ -21,8 +23,8 @@ const TENTH: i64 = 100;
 /// The most messages that leave at one time while another one comes: the lock is held for a short time.
 pub(super) const LEAVE_AT_ONCE: usize = 256;
 
-/// The bytes of a remembered message besides its own: its slot, and its entries in the order of time and in the index by key.
-const COST: usize = size_of::<Slot>() + 12 + 10 + 16;
+/// The bytes of a remembered message besides its record: its slot, and its entries in the order of time and in the index by key.
+const COST: usize = size_of::<Slot>() + 20 + 11;
 
 /// How much is remembered of one queue.
 #[derive(Debug, Clone, Copy)]
@@ -50,8 +52,7 @@ pub(super) enum Known {
 /// A remembered message.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
-    /// What [`pack`](super::packed::pack) wrote.
-    pub(super) packed: Box<[u8]>,
+    record: Place,
     pub(super) key: Key,
     /// When the message, or this copy of it, becomes visible.
     pub(super) ends: i64,
@@ -63,9 +64,7 @@ pub(super) struct Slot {
     pub(super) delay: Milliseconds,
     /// Its failed attempts.
     pub(super) attempt: u32,
-    pub(super) code: Name,
-    pub(super) class: Name,
-    pub(super) policy: Name,
+    cause: CauseNumber,
     /// Tells this message from an earlier one in the same place.
     pub(super) serial: u32,
     /// The last reconsideration that decided about it again.
@@ -81,16 +80,14 @@ pub(super) struct Slot {
 /// A message to remember.
 #[derive(Debug)]
 pub(super) struct New<'a> {
-    pub(super) packed: Box<[u8]>,
+    pub(super) packing: Packing,
     pub(super) key: Key,
     pub(super) ends: i64,
     pub(super) due: i64,
     pub(super) failed: i64,
     pub(super) delay: Milliseconds,
     pub(super) attempt: u32,
-    pub(super) code: &'a str,
-    pub(super) class: &'a str,
-    pub(super) policy: &'a str,
+    pub(super) cause: Cause<'a>,
     pub(super) hold: Hold,
     pub(super) known: Known,
     pub(super) by_envelope: bool,
@@ -112,8 +109,8 @@ pub(super) struct Memory {
     by_key: HashTable<u32>,
     /// The places in the order of [`tenth`].
     by_end: BTreeSet<(u32, u32)>,
-    names: Names,
-    packed_bytes: usize,
+    records: Records,
+    causes: Causes,
     serial: u32,
     /// The messages that wait and are not remembered, by the minute in which they become visible.
     not_remembered: BTreeMap<i64, u64>,
@@ -126,8 +123,8 @@ impl Memory {
             slots: Slab::new(),
             by_key: HashTable::new(),
             by_end: BTreeSet::new(),
-            names: Names::default(),
-            packed_bytes: 0,
+            records: Records::default(),
+            causes: Causes::default(),
             serial: 0,
             not_remembered: BTreeMap::new(),
         }
@@ -138,18 +135,17 @@ impl Memory {
         self.expire(now, LEAVE_AT_ONCE);
         self.forget(new.key);
         self.serial = self.serial.wrapping_add(1);
-        self.packed_bytes += new.packed.len();
+        let number = u32::try_from(self.slots.vacant_key()).unwrap_or(u32::MAX);
+        let (cause, record) = self.causes.add(new.cause, &new.packing);
         let slot = Slot {
-            packed: new.packed,
+            record: self.records.add(number, &record),
             key: new.key,
             ends: new.ends,
             due: new.due,
             failed: new.failed,
             delay: new.delay,
             attempt: new.attempt,
-            code: self.names.add(new.code),
-            class: self.names.add(new.class),
-            policy: self.names.add(new.policy),
+            cause,
             serial: self.serial,
             reconsidered: 0,
             hold: new.hold,
@@ -157,7 +153,7 @@ impl Memory {
             by_envelope: new.by_envelope,
             hop_ended: false,
         };
-        let number = u32::try_from(self.slots.insert(slot)).unwrap_or(u32::MAX);
+        self.slots.insert(slot);
         let slots = &self.slots;
         self.by_key
             .insert_unique(new.key, number, |place| key(slots, *place));
@@ -297,9 +293,15 @@ impl Memory {
         }
     }
 
-    /// The text of a code, a class or a policy.
-    pub(super) fn text(&self, name: Name) -> &str {
-        self.names.text(name)
+    /// Why a message waits.
+    pub(super) fn cause(&self, slot: &Slot) -> Cause<'_> {
+        self.causes.get(slot.cause)
+    }
+
+    /// What [`pack`](packed::pack) wrote of a message that is still remembered.
+    pub(super) fn packed(&self, slot: &Slot) -> Vec<u8> {
+        let (record, first) = (self.records.get(slot.record), self.causes.first(slot.cause));
+        packed::restore(record, first).unwrap_or_default()
     }
 
     #[cfg(test)]
@@ -314,7 +316,7 @@ impl Memory {
 
     /// The memory that all of it takes, about.
     pub(super) fn bytes(&self) -> usize {
-        self.packed_bytes + self.slots.len() * COST + self.names.bytes()
+        self.records.bytes() + self.slots.len() * COST + self.causes.bytes()
     }
 
     fn place(&self, wanted: Key) -> Option<u32> {
@@ -331,10 +333,12 @@ impl Memory {
         if let Ok(found) = found {
             found.remove();
         }
-        self.packed_bytes -= slot.packed.len();
-        for name in [slot.code, slot.class, slot.policy] {
-            self.names.remove(name);
+        if let Some(moved) = self.records.remove(slot.record)
+            && let Some(owner) = self.slots.get_mut(moved.owner as usize)
+        {
+            owner.record = owner.record.after(&moved);
         }
+        self.causes.remove(slot.cause);
         if self.slots.is_empty() {
             // A wave of failures is over: its memory is returned.
             self.slots.shrink_to_fit();

@@ -8,18 +8,22 @@ const LARGE: Limits = Limits {
     bytes: 1 << 20,
 };
 
+const CAUSE: Cause<'_> = Cause {
+    code: "HTTP 503",
+    class: "transient",
+    policy: "sha256:00",
+};
+
 fn new(key: Key, ends: i64) -> New<'static> {
     New {
-        packed: vec![0; 10].into(),
+        packing: Packing::of(&key.to_le_bytes(), b"failure"),
         key,
         ends,
         due: ends,
         failed: 0,
         delay: Milliseconds(0),
         attempt: 1,
-        code: "HTTP 503",
-        class: "transient",
-        policy: "sha256:00",
+        cause: CAUSE,
         hold: Hold::Visibility,
         known: Known::Here,
         by_envelope: false,
@@ -99,7 +103,10 @@ fn beyond_the_limits_the_messages_that_come_last_are_counted_instead() {
         // Each with a code of its own: those count too.
         let code = format!("{key:>250}");
         let new = New {
-            code: &code,
+            cause: Cause {
+                code: &code,
+                ..CAUSE
+            },
             ..new(key, 1_000)
         };
         memory.add(new, 0);
@@ -184,7 +191,10 @@ proptest! {
             prop_assert_eq!(memory.by_end.len(), memory.len());
             prop_assert_eq!(memory.by_key.len(), memory.len());
             prop_assert!(memory.all().map(|(_, slot)| tenth(slot.ends)).is_sorted());
-            prop_assert_eq!(memory.packed_bytes, 10 * memory.len());
+            for (_, slot) in memory.all() {
+                let packed = [&slot.key.to_le_bytes()[..], b"failure"].concat();
+                prop_assert_eq!(memory.packed(slot), packed);
+            }
         }
     }
 }

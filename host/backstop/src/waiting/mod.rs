@@ -2,13 +2,14 @@
 //!
 //! No API of SQS lists invisible messages. The host that hid a message remembers it here until it becomes visible, in memory and bounded ([`memory`]): so it can report what waits ([`report`]), wake it ([`wake`]) and decide about it again after a swap ([`reconsider`]). The failure of a message that is sent again is remembered until the message is due, however often it hops through this host. A restart forgets everything; the messages come by themselves when they are due.
 
+mod causes;
 mod due;
 mod earlier;
 mod filter;
 mod memory;
-mod names;
 mod packed;
 mod reconsider;
+mod records;
 mod report;
 mod retry;
 mod rules;
@@ -27,6 +28,7 @@ use crate::decision::{Action, Hold};
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Description, Envelope, Message, Queue, Requests, VisibilityTimeout};
+use causes::Cause;
 use earlier::EarlierTimes;
 use memory::{Key, Known, Limits, Memory, New};
 use packed::{Decidable, Packed};
@@ -258,7 +260,7 @@ impl Waiting {
         let Some((at, slot)) = memory.find(key) else {
             return false;
         };
-        let failed_at = Packed::read(&slot.packed).and_then(|it| it.failed_at());
+        let failed_at = Packed::read(&memory.packed(slot)).and_then(|it| it.failed_at());
         let is_same = slot.hold == Hold::Resend && failed_at == Some(envelope.failed_at());
         if is_same {
             memory.set_hop(at, ends, due);
@@ -272,13 +274,14 @@ impl Waiting {
         let envelope = message.envelope.as_deref()?;
         let memory = self.memory();
         let (_, slot) = memory.find(key)?;
-        let failure = self.failure(&slot.packed, slot.attempt)?;
+        let failure = self.failure(&memory.packed(slot), slot.attempt)?;
+        let cause = memory.cause(slot);
         let is_same = failure.failure.failed_at == envelope.failed_at();
         is_same.then(|| Past {
             failure,
             delay: slot.delay,
-            class: memory.text(slot.class).to_owned(),
-            policy: memory.text(slot.policy).to_owned(),
+            class: cause.class.to_owned(),
+            policy: cause.policy.to_owned(),
         })
     }
 
@@ -310,7 +313,7 @@ impl Waiting {
         hold: Hold,
         why: Why<'_>,
     ) {
-        let packed = packed::pack(
+        let packing = packed::pack(
             &message.id,
             handle,
             (message.sent, message.receive_count.get()),
@@ -320,16 +323,18 @@ impl Waiting {
         let ago = self.queue.now().since(why.failed_at);
         let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
         let new = New {
-            packed,
+            packing,
             key,
             ends,
             due,
             failed: now.saturating_sub(ago),
             delay: why.delay,
             attempt: why.attempt,
-            code: &filter::remembered(why.code),
-            class: &why.class,
-            policy: why.policy,
+            cause: Cause {
+                code: &filter::remembered(why.code),
+                class: &why.class,
+                policy: why.policy,
+            },
             hold,
             by_envelope: hold == Hold::Resend || !why.is_decided,
             known: match why.decidable {

@@ -1,11 +1,12 @@
 //! One remembered message as compact bytes: its id, its receipt handle, and what a policy needs to decide about its failure again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::failure::{Error, Failure, Milliseconds, Timestamp, random};
@@ -20,8 +21,23 @@ const BUFFER: usize = 1 << 10;
 pub(crate) type PayloadParts = BTreeMap<String, Option<String>>;
 
 /// One remembered message.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Packed<'a> {
+    own: Own<'a>,
+    failure: &'a [u8],
+}
+
+/// A message as compact bytes.
+#[derive(Debug)]
+pub(super) struct Packing {
+    bytes: Vec<u8>,
+    /// So many bytes are the message's own. Those of its failure follow, which others may have too.
+    own: usize,
+}
+
+/// What a message has for itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Own<'a> {
     #[serde(borrow)]
     id: Id<'a>,
     #[serde(borrow)]
@@ -30,8 +46,18 @@ pub(super) struct Packed<'a> {
     sent: u64,
     /// How often it had been received.
     receives: u32,
-    #[serde(borrow)]
-    failure: Option<PackedFailure<'a>>,
+    /// `None` if its failure is not remembered.
+    failed: Option<Failed>,
+}
+
+/// When a message failed.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Failed {
+    /// After it was sent.
+    after: i64,
+    age: u32,
+    kept: u32,
+    previous_delay: Option<u32>,
 }
 
 /// SQS's ids are UUIDs, which take less than half of their text.
@@ -44,17 +70,13 @@ enum Id<'a> {
 /// SQS's handles are base64.
 #[derive(Debug, Serialize, Deserialize)]
 enum Handle<'a> {
-    Bytes(std::borrow::Cow<'a, [u8]>),
+    Bytes(#[serde(borrow, serialize_with = "all_at_once")] Cow<'a, [u8]>),
     Text(&'a str),
 }
 
-/// A failure, without what its message and its queue have anyway.
+/// A failure, without what its message and its queue have for themselves.
 #[derive(Debug, Serialize, Deserialize)]
 struct PackedFailure<'a> {
-    age: u32,
-    kept: u32,
-    failed_at: u64,
-    previous_delay: Option<u32>,
     code: &'a str,
     message: &'a str,
     status: Option<u16>,
@@ -95,18 +117,70 @@ pub(super) fn pack(
     handle: Option<&str>,
     (sent, receives): (Timestamp, u32),
     decidable: Option<Decidable<'_>>,
-) -> Box<[u8]> {
-    let packed = Packed {
+) -> Packing {
+    let decidable = decidable.filter(Decidable::fits);
+    let own = Own {
         id: Id::of(id),
         handle: handle.map(Handle::of),
         sent: sent.0,
         receives,
-        failure: decidable.filter(Decidable::fits).map(PackedFailure::of),
+        failed: decidable.map(|it| Failed::of(&it, sent)),
     };
-    // A copy in its exact size: cutting the grown buffer would leave holes in memory.
-    let buffer = Vec::with_capacity(BUFFER);
-    let buffer = postcard::to_extend(&packed, buffer).unwrap_or_default();
-    buffer.as_slice().into()
+    let bytes = Vec::with_capacity(BUFFER);
+    let mut bytes = postcard::to_extend(&own, bytes).unwrap_or_default();
+    let own = bytes.len();
+    if let Some(decidable) = decidable {
+        bytes = postcard::to_extend(&PackedFailure::of(decidable), bytes).unwrap_or_default();
+    }
+    Packing { bytes, own }
+}
+
+impl Packing {
+    #[cfg(test)]
+    pub(super) fn of(own: &[u8], failure: &[u8]) -> Self {
+        Self {
+            bytes: [own, failure].concat(),
+            own: own.len(),
+        }
+    }
+
+    /// What others may have too.
+    pub(super) fn failure(&self) -> &[u8] {
+        self.bytes.get(self.own..).unwrap_or_default()
+    }
+
+    /// The bytes without the start and the end that the failure has in common with this one.
+    pub(super) fn without(&self, first: &[u8]) -> Vec<u8> {
+        let (own, failure) = self.bytes.split_at(self.own);
+        let start = same(failure.iter().zip(first));
+        let (rest, rest_of_first) = (failure.get(start..), first.get(start..));
+        let rest = rest.unwrap_or_default();
+        let end = same(
+            rest.iter()
+                .rev()
+                .zip(rest_of_first.unwrap_or_default().iter().rev()),
+        );
+        let record = Vec::with_capacity(self.bytes.len() + 16);
+        let record = postcard::to_extend(&(self.own, start, end), record);
+        let mut record = record.unwrap_or_default();
+        record.extend_from_slice(own);
+        record.extend_from_slice(rest.get(..rest.len() - end).unwrap_or_default());
+        record
+    }
+}
+
+/// How many of the first pairs are of one value.
+fn same<'a>(pairs: impl Iterator<Item = (&'a u8, &'a u8)>) -> usize {
+    pairs.take_while(|(one, other)| one == other).count()
+}
+
+/// All bytes of a message of which [`Packing::without`] has left some out.
+pub(super) fn restore(record: &[u8], first: &[u8]) -> Option<Vec<u8>> {
+    let (lengths, rest) = postcard::take_from_bytes(record).ok()?;
+    let (own, start, end): (usize, usize, usize) = lengths;
+    let (own, middle) = rest.split_at_checked(own)?;
+    let end = first.get(first.len().checked_sub(end)?..)?;
+    Some([own, first.get(..start)?, middle, end].concat())
 }
 
 impl Decidable<'_> {
@@ -166,19 +240,33 @@ impl<'a> Handle<'a> {
     }
 }
 
+/// Not byte by byte.
+fn all_at_once<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(bytes)
+}
+
+impl Failed {
+    fn of(Decidable { failure, kept, .. }: &Decidable<'_>, sent: Timestamp) -> Self {
+        Self {
+            after: failure.failed_at.0.wrapping_sub(sent.0).cast_signed(),
+            age: failure.age.0,
+            kept: kept.0,
+            previous_delay: failure.previous_delay.map(|delay| delay.0),
+        }
+    }
+
+    const fn at(self, sent: u64) -> Timestamp {
+        Timestamp(sent.wrapping_add_signed(self.after))
+    }
+}
+
 impl<'a> PackedFailure<'a> {
     fn of(decidable: Decidable<'a>) -> Self {
         let Decidable {
-            failure,
-            kept,
-            payload,
+            failure, payload, ..
         } = decidable;
         let error = &failure.error;
         Self {
-            age: failure.age.0,
-            kept: kept.0,
-            failed_at: failure.failed_at.0,
-            previous_delay: failure.previous_delay.map(|delay| delay.0),
             code: &error.code,
             message: &error.message,
             status: error.status,
@@ -210,42 +298,44 @@ fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 impl<'a> Packed<'a> {
     /// Reads what [`pack`] wrote.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
-        postcard::from_bytes(bytes).ok()
+        let (own, failure) = postcard::take_from_bytes(bytes).ok()?;
+        Some(Self { own, failure })
     }
 
     pub(super) fn id(&self) -> String {
-        self.id.text()
+        self.own.id.text()
     }
 
     pub(super) fn handle(&self) -> Option<String> {
-        self.handle.as_ref().map(Handle::text)
+        self.own.handle.as_ref().map(Handle::text)
     }
 
     pub(super) fn sent(&self) -> Timestamp {
-        Timestamp(self.sent)
+        Timestamp(self.own.sent)
     }
 
     pub(super) const fn receives(&self) -> u32 {
-        self.receives
+        self.own.receives
     }
 
     /// When the attempt failed, if its failure is remembered.
     pub(super) fn failed_at(&self) -> Option<Timestamp> {
-        self.failure.as_ref().map(|it| Timestamp(it.failed_at))
+        self.own.failed.map(|it| it.at(self.own.sent))
     }
 
     /// The failure of an attempt at a message of the queue with this ARN, if it is remembered.
     pub(super) fn failure(&self, source: &str, attempt: NonZeroU32) -> Option<RememberedFailure> {
-        let it = self.failure.as_ref()?;
+        let failed = self.own.failed?;
+        let it: PackedFailure<'_> = postcard::from_bytes(self.failure).ok()?;
         let message_id = self.id();
         let failure = Failure {
             random: random(&message_id, attempt),
             message_id,
             source: source.to_owned(),
             attempt,
-            age: Milliseconds(it.age),
-            failed_at: Timestamp(it.failed_at),
-            previous_delay: it.previous_delay.map(Milliseconds),
+            age: Milliseconds(failed.age),
+            failed_at: failed.at(self.own.sent),
+            previous_delay: failed.previous_delay.map(Milliseconds),
             error: Error {
                 code: it.code.to_owned(),
                 message: it.message.to_owned(),
@@ -258,7 +348,7 @@ impl<'a> Packed<'a> {
         let payload = it.payload.iter();
         Some(RememberedFailure {
             failure,
-            kept: Milliseconds(it.kept),
+            kept: Milliseconds(failed.kept),
             payload: payload
                 .map(|(pointer, text)| ((*pointer).to_owned(), text.map(str::to_owned)))
                 .collect(),
@@ -267,70 +357,5 @@ impl<'a> Packed<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use backstop_core::examples::ordinary_failure;
-    use proptest::prelude::*;
-
-    fn failure(id: &str) -> Failure {
-        let attempt = NonZeroU32::new(7).unwrap();
-        Failure {
-            message_id: id.to_owned(),
-            attempt,
-            random: random(id, attempt),
-            previous_delay: Some(Milliseconds(5)),
-            error: Error {
-                status: Some(503),
-                retry_after: Some(Milliseconds(9)),
-                details: vec![("a".to_owned(), "b".to_owned())],
-                ..Error::new("HTTP 503", "busy")
-            },
-            attributes: vec![("tenant".to_owned(), "t-1".to_owned())],
-            ..ordinary_failure()
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_packed_is_read_again(
-            id in "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}|\\PC{0,200}",
-            handle in proptest::option::of("[A-Za-z0-9+/]{0,400}={0,2}|\\PC{0,50}"),
-            pointer in "\\PC{0,20}",
-            part in proptest::option::of("\\PC{0,20}"),
-        ) {
-            let failure = failure(&id);
-            let payload: PayloadParts = [(pointer, part)].into();
-            let decidable = Decidable { failure: &failure, kept: Milliseconds(3), payload: &payload };
-            let bytes = pack(&id, handle.as_deref(), (Timestamp(11), 3), Some(decidable));
-            let read = Packed::read(&bytes).unwrap();
-            prop_assert_eq!(read.id(), id);
-            prop_assert_eq!(read.handle(), handle);
-            prop_assert_eq!((read.sent(), read.receives()), (Timestamp(11), 3));
-            let remembered = read.failure(&failure.source, failure.attempt).unwrap();
-            prop_assert_eq!(remembered, RememberedFailure { failure, kept: Milliseconds(3), payload });
-        }
-    }
-
-    #[test]
-    fn an_id_and_a_handle_of_sqs_take_less_than_their_text() {
-        let handle = BASE64.encode([7; 300]);
-        let id = "5fea7756-0ea4-451a-a703-a558b933e274";
-        let bytes = pack(id, Some(&handle), (Timestamp(1_767_225_600_000), 1), None);
-        assert!(bytes.len() < 300 + 16 + 16, "{}", bytes.len());
-    }
-
-    #[test]
-    fn a_large_failure_is_left_out() {
-        let mut failure = failure("m");
-        failure.error.message = "x".repeat(FAILURE_BYTES);
-        let decidable = Decidable {
-            failure: &failure,
-            kept: Milliseconds(0),
-            payload: &PayloadParts::new(),
-        };
-        let bytes = pack("m", None, (Timestamp(0), 1), Some(decidable));
-        assert!(bytes.len() < 20);
-        let read = Packed::read(&bytes).unwrap();
-        assert_eq!(read.failure("q", failure.attempt), None);
-    }
-}
+#[path = "packed_tests.rs"]
+mod tests;

@@ -193,7 +193,7 @@ impl Waiting {
             let comes = if is_here { slot.ends.max(*time) } else { *time };
             let wanted = retry.failed_at.plus(retry.delay.as_duration());
             let earlier = EarlierTime {
-                id: id(slot),
+                id: id(&memory, slot),
                 failed_at: retry.failed_at,
                 due: self.timestamp(*time, now).max(wanted),
             };
@@ -259,7 +259,12 @@ impl Waiting {
                 true => &mut result,
                 false => &mut uncounted,
             };
-            let Some(slot) = self.memory().get(at).cloned() else {
+            let found = {
+                let memory = self.memory();
+                let slot = memory.get(at);
+                slot.map(|slot| (slot.clone(), memory.packed(slot)))
+            };
+            let Some((slot, packed)) = found else {
                 // It has become visible meanwhile.
                 result.same += 1;
                 continue;
@@ -268,7 +273,7 @@ impl Waiting {
                 result.before += 1;
                 continue;
             }
-            let Some(remembered) = self.failure(&slot.packed, slot.attempt) else {
+            let Some(remembered) = self.failure(&packed, slot.attempt) else {
                 match slot.known {
                     Known::Elsewhere => result.elsewhere += 1,
                     Known::Here | Known::TooLarge => result.too_large += 1,
@@ -310,8 +315,8 @@ impl Waiting {
     }
 
     /// What the active version would decide about a remembered message.
-    pub(super) fn today(&self, slot: &Slot) -> Today {
-        let Some(remembered) = self.failure(&slot.packed, slot.attempt) else {
+    pub(super) fn today(&self, slot: &Slot, packed: &[u8]) -> Today {
+        let Some(remembered) = self.failure(packed, slot.attempt) else {
             return Today::NotRemembered;
         };
         let policy = self.decider.policy().current();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::Waiting;
+use super::causes::Cause;
 use super::due::{Due, histogram};
 use super::filter::{Filter, Matcher};
 use super::memory::{Memory, Slot};
@@ -155,7 +156,7 @@ impl Waiting {
         let matching = memory.iter().map(|(_, slot)| slot);
         let matching = matching.filter(|slot| {
             matcher.matches(self.seen(&memory, slot, now))
-                && matcher.names(|| super::wake::id(slot))
+                && matcher.names(|| super::wake::id(&memory, slot))
         });
         for slot in matching {
             tally.add(&memory, slot);
@@ -194,19 +195,24 @@ impl Waiting {
             let mut memory = self.memory();
             memory.expire(now, usize::MAX);
             let slots = memory.iter().map(|(_, slot)| slot);
-            let slots = slots.filter(|slot| super::wake::id(slot) == id);
+            let slots = slots.filter(|slot| super::wake::id(&memory, slot) == id);
             slots
                 .map(|slot| {
-                    let text = |name| memory.text(name).to_owned();
-                    let texts = (text(slot.code), text(slot.class), text(slot.policy));
-                    (slot.clone(), texts)
+                    let Cause {
+                        code,
+                        class,
+                        policy,
+                    } = memory.cause(slot);
+                    let texts = (code.to_owned(), class.to_owned(), policy.to_owned());
+                    (slot.clone(), memory.packed(slot), texts)
                 })
                 .collect()
         };
-        let report = |(slot, (code, class, policy)): (Slot, (String, String, String))| {
+        let report = |(slot, bytes, texts): (Slot, Vec<u8>, (String, String, String))| {
+            let (code, class, policy) = texts;
             let time = |at| self.timestamp(at, now);
-            let packed = Packed::read(&slot.packed)?;
-            let failure = self.failure(&slot.packed, slot.attempt);
+            let packed = Packed::read(&bytes)?;
+            let failure = self.failure(&bytes, slot.attempt);
             let error = failure.map(|it| it.failure.error);
             let decided = slot.failed.saturating_add(slot.delay.0.into());
             let is_earlier = decided.saturating_sub(slot.due) >= LEAST;
@@ -225,7 +231,7 @@ impl Waiting {
                 error,
                 class,
                 policy,
-                today: self.today(&slot),
+                today: self.today(&slot, &bytes),
             })
         };
         found.into_iter().filter_map(report).collect()
@@ -256,7 +262,8 @@ impl<'a> Tally<'a> {
         self.waiting += 1;
         self.resent += u64::from(slot.hold == Hold::Resend);
         self.dues.push(slot.due);
-        let group = (memory.text(slot.code), memory.text(slot.class));
+        let cause = memory.cause(slot);
+        let group = (cause.code, cause.class);
         let of_group = Sum {
             count: 0,
             next: slot.due,
@@ -266,7 +273,7 @@ impl<'a> Tally<'a> {
         let listed = entry(&mut self.groups, group, of_group).map(|sum| {
             sum.count += 1;
             if sum.samples.len() < SAMPLES {
-                sum.samples.push(super::wake::id(slot));
+                sum.samples.push(super::wake::id(memory, slot));
             }
             sum.next = sum.next.min(slot.due);
             sum.last = sum.last.max(slot.due);
@@ -274,7 +281,7 @@ impl<'a> Tally<'a> {
         let listed = [
             listed,
             entry(&mut self.attempts, slot.attempt, 0).map(|count| *count += 1),
-            entry(&mut self.policies, memory.text(slot.policy), 0).map(|count| *count += 1),
+            entry(&mut self.policies, cause.policy, 0).map(|count| *count += 1),
         ];
         self.unlisted += u64::from(listed.contains(&None));
     }

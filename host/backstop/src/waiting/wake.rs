@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Waiting;
 use super::filter::{Filter, Matcher, Seen};
-use super::memory::{At, Slot};
+use super::memory::{At, Memory, Slot};
 use super::packed::Packed;
 use super::rules::Rule;
 use super::spread::spread;
@@ -122,14 +122,14 @@ impl Waiting {
         let (mut changed, mut resent) = (Vec::new(), Vec::new());
         for (place, slot) in memory.iter() {
             let seen = self.seen(&memory, slot, now);
-            if !rule.matcher.matches(seen) || !rule.matcher.names(|| id(slot)) {
+            if !rule.matcher.matches(seen) || !rule.matcher.names(|| id(&memory, slot)) {
                 continue;
             }
             woken.matched += 1;
             match slot.hold {
                 Hold::Visibility => changed.push((place, slot.ends)),
                 Hold::Resend => {
-                    let wakes = self.at(rule.time(&id(slot)), now).max(slot.ends);
+                    let wakes = self.at(rule.time(&id(&memory, slot)), now).max(slot.ends);
                     match wakes < slot.due {
                         true => resent.push((place, wakes)),
                         false => woken.as_soon += 1,
@@ -161,15 +161,11 @@ impl Waiting {
         (changes, woken)
     }
 
-    pub(super) fn seen<'a>(
-        &self,
-        memory: &'a super::memory::Memory,
-        slot: &Slot,
-        now: i64,
-    ) -> Seen<'a> {
+    pub(super) fn seen<'a>(&self, memory: &'a Memory, slot: &Slot, now: i64) -> Seen<'a> {
+        let cause = memory.cause(slot);
         Seen {
-            code: memory.text(slot.code),
-            class: memory.text(slot.class),
+            code: cause.code,
+            class: cause.class,
             attempt: slot.attempt,
             due: self.timestamp(slot.due, now),
         }
@@ -242,7 +238,8 @@ impl Waiting {
     fn handle(&self, at: At) -> Option<(String, ReceiptHandle, i64)> {
         let memory = self.memory();
         let slot = memory.get(at)?;
-        let packed = Packed::read(&slot.packed)?;
+        let packed = memory.packed(slot);
+        let packed = Packed::read(&packed)?;
         Some((
             packed.id(),
             ReceiptHandle(packed.handle()?.into()),
@@ -261,6 +258,6 @@ pub(super) fn is_sooner(ends: i64, time: i64, now: i64) -> bool {
 }
 
 /// The id of a remembered message.
-pub(super) fn id(slot: &Slot) -> String {
-    Packed::read(&slot.packed).map_or_else(String::new, |packed| packed.id())
+pub(super) fn id(memory: &Memory, slot: &Slot) -> String {
+    Packed::read(&memory.packed(slot)).map_or_else(String::new, |packed| packed.id())
 }

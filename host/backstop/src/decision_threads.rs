@@ -1,0 +1,109 @@
+//! The threads on which decisions are made. A decision that waits for a thread takes little memory; a thread has a stack.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::policy::DECISIONS;
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// The threads of one queue: at most as many as the sandbox makes decisions at once. Each makes one decision after another, and ends when none waits.
+#[derive(Default)]
+pub(crate) struct DecisionThreads(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Task>,
+    threads: u32,
+}
+
+impl DecisionThreads {
+    /// Makes a decision on one of the threads. `None` if it panics.
+    pub(crate) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        decide: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (decided, decision) = oneshot::channel();
+        self.add(Box::new(move || {
+            // Fails if nobody awaits the decision any more.
+            let _ = decided.send(decide());
+        }));
+        decision.await.ok()
+    }
+
+    fn add(self: &Arc<Self>, task: Task) {
+        let mut state = self.lock();
+        state.waiting.push_back(task);
+        if state.threads < DECISIONS {
+            state.threads += 1;
+            let this = Arc::clone(self);
+            tokio::task::spawn_blocking(move || this.make_decisions());
+        }
+    }
+
+    fn make_decisions(&self) {
+        while let Some(task) = self.next() {
+            // The panic was reported. It ends its decision, not the thread.
+            let _ = catch_unwind(AssertUnwindSafe(task));
+        }
+    }
+
+    /// The next decision. The thread ends if there is none.
+    fn next(&self) -> Option<Task> {
+        let mut state = self.lock();
+        let next = state.waiting.pop_front();
+        if next.is_none() {
+            state.threads -= 1;
+        }
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_wave_of_decisions_is_made_on_few_threads() {
+        let threads = Arc::new(DecisionThreads::default());
+        let decisions = (0..400).map(|number| {
+            threads.run(move || {
+                std::thread::sleep(Duration::from_millis(1));
+                (number, std::thread::current().id())
+            })
+        });
+        let decisions = join_all(decisions).await;
+        let made = decisions.iter().map(|decision| decision.unwrap().0);
+        assert!(made.eq(0..400));
+        let threads: HashSet<_> = decisions.iter().flatten().map(|it| it.1).collect();
+        // A thread that finds no decision ends, and another one may begin.
+        assert!(threads.len() <= 4 * DECISIONS as usize, "{}", threads.len());
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_one_decision() {
+        let threads = Arc::new(DecisionThreads::default());
+        let decisions = (0..40).map(|number| {
+            threads.run(move || {
+                assert!(number % 2 == 0);
+                number
+            })
+        });
+        let made: Vec<_> = join_all(decisions).await.into_iter().flatten().collect();
+        assert_eq!(made.len(), 20);
+        tokio::task::yield_now().await;
+        assert_eq!(threads.run(|| 1).await, Some(1));
+    }
+}
