@@ -74,6 +74,13 @@ enum Handle<'a> {
     Text(&'a str),
 }
 
+/// What a failure does not have in common with the first one of its cause: often a request id.
+#[derive(Debug, Serialize, Deserialize)]
+enum Difference<'a> {
+    Uuid([u8; 16]),
+    Bytes(#[serde(borrow, serialize_with = "all_at_once")] Cow<'a, [u8]>),
+}
+
 /// A failure, without what its message and its queue have for themselves.
 #[derive(Debug, Serialize, Deserialize)]
 struct PackedFailure<'a> {
@@ -164,8 +171,8 @@ impl Packing {
         let record = postcard::to_extend(&(self.own, start, end), record);
         let mut record = record.unwrap_or_default();
         record.extend_from_slice(own);
-        record.extend_from_slice(rest.get(..rest.len() - end).unwrap_or_default());
-        record
+        let middle = rest.get(..rest.len() - end).unwrap_or_default();
+        postcard::to_extend(&Difference::of(middle), record).unwrap_or_default()
     }
 }
 
@@ -179,8 +186,9 @@ pub(super) fn restore(record: &[u8], first: &[u8]) -> Option<Vec<u8>> {
     let (lengths, rest) = postcard::take_from_bytes(record).ok()?;
     let (own, start, end): (usize, usize, usize) = lengths;
     let (own, middle) = rest.split_at_checked(own)?;
+    let middle: Difference<'_> = postcard::from_bytes(middle).ok()?;
     let end = first.get(first.len().checked_sub(end)?..)?;
-    Some([own, first.get(..start)?, middle, end].concat())
+    Some([own, first.get(..start)?, &middle.bytes(), end].concat())
 }
 
 impl Decidable<'_> {
@@ -219,6 +227,22 @@ impl<'a> Id<'a> {
         match self {
             Self::Uuid(bytes) => Uuid::from_bytes(*bytes).hyphenated().to_string(),
             Self::Text(text) => (*text).to_owned(),
+        }
+    }
+}
+
+impl<'a> Difference<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        match str::from_utf8(bytes).map(Id::of) {
+            Ok(Id::Uuid(uuid)) => Self::Uuid(uuid),
+            Ok(Id::Text(_)) | Err(_) => Self::Bytes(bytes.into()),
+        }
+    }
+
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Uuid(uuid) => Id::Uuid(*uuid).text().into_bytes().into(),
+            Self::Bytes(bytes) => bytes.as_ref().into(),
         }
     }
 }

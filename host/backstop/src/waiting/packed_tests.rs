@@ -77,19 +77,28 @@ fn a_large_failure_is_left_out() {
 
 #[test]
 fn what_a_failure_has_in_common_with_another_one_is_left_out() {
-    for (failure, first, middle) in [
-        ("", "", ""),
-        ("busy (request 12)", "", "busy (request 12)"),
-        ("busy (request 12)", "busy (request 12)", ""),
-        ("busy (request 12)", "busy (request 3)", "12"),
-        ("busy", "busybusy", ""),
-        ("busybusy", "busy", "busy"),
-        ("abc", "xyz", "abc"),
+    let with_id = |id: &str| format!("busy (request {id})");
+    let (one, other) = (
+        "5fea7756-0ea4-451a-a703-a558b933e274",
+        "c7d8b0e2-94f1-4a3b-8a55-0f6d1c2e3b48",
+    );
+    for (failure, first, bytes) in [
+        ("", "", 1),
+        ("busy (request 12)", "", 1 + 17),
+        ("busy (request 12)", "busy (request 12)", 1),
+        ("busy (request 12)", "busy (request 3)", 1 + 2),
+        ("busy", "busybusy", 1),
+        ("busybusy", "busy", 1 + 4),
+        ("abc", "xyz", 1 + 3),
+        (&with_id(one), &with_id(other), 16),
+        // No id as it would be written.
+        (&with_id(&one.to_uppercase()), &with_id(other), 1 + 36),
+        (one, other, 16),
     ] {
         let packing = Packing::of(b"own", failure.as_bytes());
         let record = packing.without(first.as_bytes());
-        assert_eq!(record.len(), 3 + 3 + middle.len(), "{failure} {first}");
-        assert!(record.ends_with(middle.as_bytes()));
+        let others = "own".len() + 3 + 1;
+        assert_eq!(record.len(), others + bytes, "{failure} {first}");
         let bytes = restore(&record, first.as_bytes());
         assert_eq!(bytes.as_ref(), Some(&packing.bytes));
     }
