@@ -62,7 +62,9 @@ async fn the_hosts_that_are_asked_tell_each_other_which_messages_come_at_the_end
     let reconsider = ["policy", "reconsider", name, "--spread", "0s"];
     let later = machine.json(&reconsider).await;
     assert_eq!(sum(&later, |it| &it["resent"]), 0);
-    assert!(sum(&later, |it| &it["later"]) > 0, "{later:?}");
+    // All may be at the host that has not seen them fail.
+    let known = sum(&later, |it| &it["later"]) + sum(&later, |it| &it["elsewhere"]);
+    assert!((30..=40).contains(&known), "{later:?}");
 
     std::fs::write(&policy, waits(1_000)).unwrap();
     swapped(&hosts, 2).await;
