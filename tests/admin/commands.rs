@@ -119,7 +119,7 @@ async fn a_url_that_is_no_hosts_is_an_error_that_says_so() {
     let (code, _, error) = with_token(&["status", "--admin", "http://127.0.0.1:1"]).await;
     assert_eq!(code, 5, "{error}");
     assert!(
-        error.contains("http://127.0.0.1:1 does not answer"),
+        error.contains("http://127.0.0.1:1 does not answer: check that the host runs"),
         "{error}"
     );
     let both = [

@@ -37,11 +37,11 @@ Examples:
   Everything that would wait for more than another hour, on a host elsewhere:
     BACKSTOP_ADMIN_TOKEN=… backstop wake orders --due-after 1h --admin http://10.0.0.7:9465
 
-No message comes later than it would have. Attempts are not reset. A message that is held by being sent again comes when its hop ends, after 15 minutes at most. Hosts on other machines have to be asked by --admin, each one. host/docs/waiting.md explains more.";
+No message comes later than it would have. Attempts are not reset. A message that is held by being sent again comes when its hop ends, after 15 minutes at most. Hosts on other machines need --admin, once for each. host/docs/waiting.md explains more.";
 
 /// Bring waiting messages back sooner, spread over a time
 ///
-/// For when the cause of their failures is mended. All hosts of this machine are asked, or one elsewhere: each makes the messages visible that it has hidden.
+/// For when the cause of their failures is mended. It reaches all hosts of this machine, or those of --admin. Each makes the messages visible that it has hidden.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 #[command(group(ArgGroup::new("chosen").multiple(true).required(true).args(["code", "class", "attempt", "id", "due_after", "all"])))]

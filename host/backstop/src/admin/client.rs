@@ -52,7 +52,9 @@ pub enum ClientError {
         url: String,
     },
     /// There is no connection, or it broke.
-    #[error("{host} does not answer")]
+    #[error(
+        "{host} does not answer: check that the host runs, and that this is the address of its `admin`"
+    )]
     Unreachable {
         /// The host.
         host: String,

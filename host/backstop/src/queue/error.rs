@@ -4,9 +4,17 @@ use backstop_backoff::{Class, classify};
 
 use backstop_aws::is_configuration_error;
 
-/// A request failed as a whole.
+/// What to do about a queue that does not exist.
+pub(crate) const CREATE_IT: &str =
+    "create it or correct its URL; the account and region must be those of the credentials";
+
+/// A request failed as a whole. A queue that does not exist is followed by what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{operation} failed: {code}{}{message}", if message.is_empty() { "" } else { ": " })]
+#[error(
+    "{operation} failed: {code}{}{message}{}",
+    if message.is_empty() { "" } else { ": " },
+    if self.is_missing_queue() { format!(" ({CREATE_IT})") } else { String::new() }
+)]
 pub struct QueueError {
     /// The API's name of the operation.
     pub operation: &'static str,

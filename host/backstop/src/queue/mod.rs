@@ -47,6 +47,7 @@ pub(crate) use batched::{Batched, BatchedSends, BatchedWakes, Count, Requests};
 pub(crate) use batcher::SubmitError;
 pub use connections::Connections;
 pub use envelope::Envelope;
+pub(crate) use error::CREATE_IT;
 pub use error::{EntryError, QueueError};
 pub(crate) use limits::{
     BATCH_BYTES, BATCH_ENTRIES, LONGEST_SEND_DELAY, MAX_ATTRIBUTES, is_allowed,

@@ -81,7 +81,7 @@ impl AccessArgs {
     async fn configured(&self, name: &str) -> Result<DeadLetterQueues> {
         let path = self.config.display();
         let config = Config::read(&self.config).with_context(|| {
-            format!("`{name}` is neither a URL nor an ARN, so it is looked up in {path}")
+            format!("`{name}` is neither a URL nor an ARN, so it is looked up in {path} (--config names another file)")
         })?;
         let queue = config.queues.iter().find(|queue| queue.name == name);
         let lambda = config.lambda.iter().find(|lambda| lambda.name() == name);

@@ -22,7 +22,7 @@ Examples:
 A version that was rolled back is not loaded again, not even after a restart, until its source has another version.
 A version that keeps breaking is rolled back automatically: see `rollback` in host/docs/configuration.md.";
 
-/// Roll back to the previous good version, in the hosts that run on this machine or in one elsewhere
+/// Roll back to the previous good version, in the hosts that run on this machine or in those of --admin
 ///
 /// It takes effect at once, while messages flow: decisions in progress finish on the version that they started with.
 #[derive(Debug, Parser)]

@@ -20,7 +20,7 @@ Examples:
   For a script:
     backstop policy status --json | jq '.queues[] | {queue, title: .policy.title}'";
 
-/// Show the active policy versions of the hosts that run on this machine, or of one elsewhere
+/// Show the active policy versions of the hosts that run on this machine, or of those of --admin
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {

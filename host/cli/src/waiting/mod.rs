@@ -33,7 +33,7 @@ A host remembers the messages that it has made invisible or sent again since its
 
 /// Show which messages wait for their next attempt, why, and until when
 ///
-/// Asks the hosts that run on this machine, or one elsewhere, and adds up what they remember: how many messages wait, by error code, class and attempts, and when they are due.
+/// Asks the hosts that run on this machine, or those of --admin, and adds up what they remember: how many messages wait, by error code, class and attempts, and when they are due.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -3,16 +3,14 @@
 use std::num::NonZeroU32;
 
 use crate::failure::Error;
-use crate::queue::QueueError;
+use crate::queue::{CREATE_IT, QueueError};
 use crate::text::chain;
 
 /// A reason why a consumer cannot start, with what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The queue does not exist.
-    #[error(
-        "the {role} {url} does not exist: create it or correct its URL; the account and region must be those of the credentials"
-    )]
+    #[error("the {role} {url} does not exist: {CREATE_IT}")]
     Missing {
         /// `queue` or `dead-letter queue`.
         role: &'static str,
