@@ -44,10 +44,10 @@ pub use reconsider::{Reconsider, Reconsidered, Today};
 pub use report::{Count, Group, MessageReport, QueueReport};
 pub use wake::{Refusal, Wake, Woken};
 
-/// What is remembered of one queue: as many messages as SQS holds invisible.
+/// What is remembered of one queue: as many messages as SQS holds invisible, and so many bytes that the whole process of a host with one queue takes about 100 MiB.
 const LIMITS: Limits = Limits {
     messages: 120_000,
-    bytes: 96 << 20,
+    bytes: 56 << 20,
 };
 
 /// The messages of one queue that wait and that this host remembers.
