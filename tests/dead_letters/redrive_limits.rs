@@ -160,6 +160,9 @@ async fn what_can_t_be_done_is_refused_before_anything_is_moved() {
         state.to_str().unwrap(),
     ];
     let (code, errors) = failed(&world.plain(&resume).output().await.unwrap());
-    assert!(code == 2 && errors.contains("there is no run"), "{errors}");
+    assert!(
+        code == 2 && errors.contains("there is no run") && errors.contains("dlq runs"),
+        "{errors}"
+    );
     assert_eq!(world.queues.dead().await, 1);
 }

@@ -31,14 +31,32 @@ fn note(world: &World, entry: &Value) {
     writeln!(file, "{entry}").unwrap();
 }
 
-/// Sets the clock of the machine that started the only run ten minutes ahead of the emulator's.
-fn start_in_the_future(world: &World) {
+/// The letters in the set of the only run that it has not touched.
+fn left(world: &World) -> Vec<String> {
+    let journal = journal(world).unwrap();
+    let set = std::fs::read_to_string(journal.with_file_name("letters.jsonl")).unwrap();
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let ids = set.lines().map(|line| {
+        let (_, id): (bool, String) = serde_json::from_str(line).unwrap();
+        id
+    });
+    ids.filter(|id| !text.contains(id)).collect()
+}
+
+/// Changes the plan of the only run.
+fn replan(world: &World, change: impl FnOnce(&mut Value)) {
     let plan = journal(world).unwrap().with_file_name("plan.json");
     let text = std::fs::read_to_string(&plan).unwrap();
     let mut changed: Value = serde_json::from_str(&text).unwrap();
-    let started = changed["started"].as_u64().unwrap();
-    changed["started"] = json!(started + 600_000);
+    change(&mut changed);
     std::fs::write(plan, changed.to_string()).unwrap();
+}
+
+/// Sets the clock of the machine that started the only run ahead of the emulator's.
+fn start_in_the_future(world: &World, minutes: u64) {
+    replan(world, |plan| {
+        plan["started"] = json!(plan["started"].as_u64().unwrap() + minutes * 60_000);
+    });
 }
 
 #[tokio::test]
@@ -73,15 +91,7 @@ async fn a_further_run_is_refused_while_a_killed_one_has_letters_in_the_queue() 
     let arguments = ["--to", &world.queues.url, "--ramp", "1", "--watch", "0s"];
     let (_, result) = redrive(&world, &arguments).await;
     let run = result["run"].as_str().unwrap();
-    // Two letters are left.
-    let journal = journal(&world).unwrap();
-    let set = std::fs::read_to_string(journal.with_file_name("letters.jsonl")).unwrap();
-    let ids = set.lines().map(|line| {
-        let (_, id): (bool, String) = serde_json::from_str(line).unwrap();
-        id
-    });
-    let text = std::fs::read_to_string(&journal).unwrap();
-    let left = ids.into_iter().find(|id| !text.contains(id)).unwrap();
+    let left = left(&world).remove(0);
     note(&world, &json!({"event": "started", "at": 1, "who": "ann"}));
     note(&world, &json!({"event": "sending", "ids": [left]}));
     let output = command(&world, &["--to", &world.queues.url]).output().await;
@@ -148,7 +158,7 @@ async fn letters_that_come_back_are_known_although_the_clock_was_ahead() {
     let world = with_letters(1).await;
     let (code, result) = redrive(&world, &["--to", &world.queues.url]).await;
     assert_eq!(code, 0, "{result}");
-    start_in_the_future(&world);
+    start_in_the_future(&world, 10);
     // It dies again.
     world.put(letter("00")).await;
     let run = result["run"].as_str().unwrap();
@@ -168,7 +178,7 @@ async fn a_letter_that_comes_back_to_a_fifo_queue_is_moved_once_although_the_clo
     let arguments = ["--to", &world.queues.url, "--visibility-timeout", "5s"];
     let (code, result) = redrive(&world, &arguments).await;
     assert_eq!((code, result["moved"].as_u64()), (0, Some(1)), "{result}");
-    start_in_the_future(&world);
+    start_in_the_future(&world, 10);
     // It dies again, with another body, so that SQS takes it for another message.
     let mut again = letter("00");
     again.body = " 00";
@@ -181,6 +191,70 @@ async fn a_letter_that_comes_back_to_a_fifo_queue_is_moved_once_although_the_clo
         "{result}"
     );
     assert_eq!(world.queues.dead().await, 1);
+}
+
+#[tokio::test]
+async fn letters_of_one_message_that_were_there_before_the_run_are_all_moved() {
+    let world = World::fifo(&ministack().endpoint).await;
+    for body in ["00", " 00"] {
+        // Both died of the same message.
+        let mut given = letter("00");
+        (given.body, given.group) = (body, Some("g"));
+        world.put(given).await;
+    }
+    let arguments = [
+        "--to",
+        &world.queues.url,
+        "--ramp",
+        "1",
+        "--watch",
+        "0s",
+        "--visibility-timeout",
+        "5s",
+    ];
+    let (code, result) = redrive(&world, &arguments).await;
+    assert_eq!((code, result["moved"].as_u64()), (0, Some(1)), "{result}");
+    // As if they had been there for long.
+    start_in_the_future(&world, 20);
+    replan(&world, |plan| plan["ramp"] = json!("1,all"));
+    let (_, result) = resume(&world, result["run"].as_str().unwrap()).await;
+    assert_eq!(
+        (result["moved"].as_u64(), result["failed-again"].as_u64()),
+        (Some(2), Some(0)),
+        "{result}"
+    );
+    assert_eq!(world.queues.dead().await, 0);
+}
+
+#[tokio::test]
+async fn a_letter_that_a_finished_run_could_not_delete_is_deleted_when_it_is_resumed() {
+    let world = with_letters(3).await;
+    let arguments = ["--to", &world.queues.url, "--ramp", "1", "--watch", "0s"];
+    let (_, result) = redrive(&world, &arguments).await;
+    let run = result["run"].as_str().unwrap();
+    let left = left(&world).remove(0);
+    note(&world, &json!({"event": "sending", "ids": [left]}));
+    let sent = json!({"event": "sent", "at": 1, "letters": [{"id": left}]});
+    note(&world, &sent);
+    let ended = json!({"event": "ended", "at": 1, "outcome": "done", "later": 0});
+    note(&world, &ended);
+    let output = command(&world, &["--to", &world.queues.url]).output().await;
+    let (_, said) = failed(&output.unwrap());
+    assert!(said.contains("would send 1 of its letters again"), "{said}");
+    let (code, result) = resume(&world, run).await;
+    assert_eq!(
+        (
+            code,
+            result["not-deleted"].as_u64(),
+            result["moved"].as_u64()
+        ),
+        (0, Some(0), Some(2)),
+        "{result}"
+    );
+    assert_eq!(
+        (world.queues.dead().await, world.queues.held().await),
+        (1, 1)
+    );
 }
 
 #[tokio::test]

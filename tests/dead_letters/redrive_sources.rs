@@ -47,7 +47,7 @@ async fn a_letter_that_names_a_wrong_target_is_refused_and_stops_no_other() {
         "is the dead-letter queue itself",
         "can't use the target x",
         "can't use the target arn:aws:sqs:::",
-        "its name leads to arn:aws:sqs:us-east-1",
+        "the queue with this name here is arn:aws:sqs:us-east-1",
     ] {
         assert!(why.contains(expected), "{expected}: {why}");
     }

@@ -183,7 +183,9 @@ pub enum IdsError {
         line: u64,
     },
     /// All ids together are too long to be kept in memory.
-    #[error("line {line}: the ids up to here have more than {most} bytes, which is the most")]
+    #[error(
+        "line {line}: the ids up to here have more than {most} bytes, which is the most. Split the file"
+    )]
     Many {
         /// Its number, from 1.
         line: u64,
@@ -221,11 +223,13 @@ pub fn read_ids(mut input: impl BufRead, most: usize) -> Result<HashSet<String>,
             Some(id) if id.is_empty() => {}
             Some(id) if id.len() > LONGEST_ID => return Err(IdsError::Long { line: number }),
             Some(id) => {
-                bytes += id.len();
+                let size = id.len();
+                if ids.insert(id) {
+                    bytes += size;
+                }
                 if bytes > most {
                     return Err(IdsError::Many { line: number, most });
                 }
-                ids.insert(id);
             }
             None => return Err(IdsError::NoId { line: number }),
         }
@@ -236,6 +240,8 @@ pub fn read_ids(mut input: impl BufRead, most: usize) -> Result<HashSet<String>,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::By;
+    use crate::letter::tests::letter;
 
     #[test]
     fn a_star_stands_for_any_text() {
@@ -253,6 +259,60 @@ mod tests {
         ] {
             assert_eq!(Pattern::new(pattern).matches(text), expected, "{pattern}");
         }
+    }
+
+    #[tokio::test]
+    async fn each_filter_chooses_the_letter_that_fits_and_no_other() {
+        let attributes = [
+            ("BackstopReason", "permanent: HTTP 400"),
+            ("BackstopMessageId", "first"),
+            ("BackstopClass", "permanent"),
+            ("BackstopError", "HTTP 400: no such article"),
+            ("BackstopSource", "arn:aws:sqs:eu-west-1:1:orders"),
+            ("BackstopPolicy", "sha256:abcd0123,sha256:ef45"),
+        ];
+        let mut found = letter(r#"{"customer": {"id": 7}}"#, &attributes).await;
+        found.dead_since = Some(Timestamp(1_000));
+        let ids = |id: &str| Some([id.to_owned()].into());
+        let patterns = |text: &str| vec![Pattern::new(text)];
+        let texts = |text: &str| vec![text.to_owned()];
+        let value = |text: &str| vec![("/customer/id".to_owned(), Pattern::new(text))];
+        let none = Filters::default;
+        #[rustfmt::skip]
+        let filters = [
+            (Filters { ids: ids("first"), ..none() }, Filters { ids: ids("other"), ..none() }),
+            (Filters { reasons: patterns("permanent: *"), ..none() }, Filters { reasons: patterns("transient: *"), ..none() }),
+            (Filters { codes: patterns("HTTP 4*"), ..none() }, Filters { codes: patterns("HTTP 5*"), ..none() }),
+            (Filters { classes: patterns("permanent"), ..none() }, Filters { classes: patterns("perm"), ..none() }),
+            (Filters { policies: texts("ef45"), ..none() }, Filters { policies: texts("ef46"), ..none() }),
+            (Filters { policies: texts("sha256:abcd"), ..none() }, Filters { policies: texts("cd01"), ..none() }),
+            (Filters { origins: vec![Origin::Backstop], ..none() }, Filters { origins: vec![Origin::Sqs, Origin::Sns], ..none() }),
+            (Filters { sources: patterns("orders"), ..none() }, Filters { sources: patterns("order"), ..none() }),
+            (Filters { fingerprints: vec![found.fingerprint().id()], ..none() }, Filters { fingerprints: texts("00000000"), ..none() }),
+            (Filters { texts: texts("customer"), ..none() }, Filters { texts: texts("Customer"), ..none() }),
+            (Filters { texts: texts("no such article"), ..none() }, Filters { texts: texts("no such order"), ..none() }),
+            (Filters { values: value("7"), ..none() }, Filters { values: value("8"), ..none() }),
+            (Filters { since: Some(Timestamp(1_000)), ..none() }, Filters { since: Some(Timestamp(1_001)), ..none() }),
+            (Filters { until: Some(Timestamp(1_001)), ..none() }, Filters { until: Some(Timestamp(1_000)), ..none() }),
+        ];
+        for (fits, fits_not) in filters {
+            assert!(fits.matches(&found), "{fits:?}");
+            assert!(!fits_not.matches(&found), "{fits_not:?}");
+            assert!(!fits.is_empty());
+        }
+        // Alternatives of one kind, and every kind that has a value.
+        let either = Filters {
+            codes: [patterns("x"), patterns("HTTP 400")].concat(),
+            ..none()
+        };
+        assert!(either.matches(&found) && none().matches(&found));
+        let both = Filters {
+            classes: patterns("transient"),
+            ..either
+        };
+        assert!(!both.matches(&found));
+        let policy = "sha256:abcd0123,sha256:ef45".to_owned();
+        assert_eq!(By::Policy.of(&found), Some(policy));
     }
 
     #[test]
@@ -275,5 +335,8 @@ mod tests {
         assert!(refused(wide.as_bytes()).starts_with("line 2: expected an id of 1024"));
         let many: String = (0..1_000).map(|number| format!("{number}\n")).collect();
         assert!(refused(many.as_bytes()).contains("more than 1000 bytes"));
+        // An id that is there already takes no more.
+        let same = "one-id\n".repeat(1_000);
+        assert_eq!(read_ids(same.as_bytes(), 1_000).unwrap().len(), 1);
     }
 }

@@ -281,4 +281,4 @@ fn time_of(text: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 #[path = "letter_tests.rs"]
-mod tests;
+pub(crate) mod tests;

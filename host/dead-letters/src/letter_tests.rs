@@ -5,7 +5,7 @@ use backstop::queue::{Attribute, Connections, LocalQueue, LocalSettings, Outgoin
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 
-async fn letter(body: &str, attributes: &[(&str, &str)]) -> Letter {
+pub(crate) async fn letter(body: &str, attributes: &[(&str, &str)]) -> Letter {
     let queue = Connections::default().local.named("dead");
     let attributes = attributes.iter();
     let sent = Outgoing {
@@ -57,7 +57,7 @@ async fn forged_and_broken_values_are_unknown() {
 
 /// What SNS has put into dead-letter queues, and Lambda, as recorded from AWS.
 #[tokio::test]
-async fn letters_of_sns_have_no_error_and_those_of_lambda_a_status() {
+async fn letters_of_sns_have_no_error_and_those_of_lambda_have_its_code_and_text() {
     let notification = r#"{"Type":"Notification","MessageId":"n-1","TopicArn":"arn:aws:sns:eu-west-1:1:orders","Message":"an order","Timestamp":"2026-01-01T00:00:00.000Z","SignatureVersion":"1","Signature":"x","SigningCertURL":"https://x/","UnsubscribeURL":"https://y/","MessageAttributes":{"attr1":{"Type":"Number","Value":"111"}}}"#;
     let found = letter(notification, &[]).await;
     assert_eq!(found.origin, Origin::Sns);

@@ -103,8 +103,7 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
         println!("no runs in {}", runs.folder().display());
     }
     for id in ids {
-        // Other folders are none of runs.
-        let Ok(folder) = runs.find(&id) else { continue };
+        let folder = runs.find(&id)?;
         let (plan, ledger) = match (folder.plan(), folder.ledger()) {
             (Ok(plan), Ok(ledger)) => (plan, ledger),
             // The others are shown all the same.

@@ -51,8 +51,11 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
         };
         let target = match pass.work.parts.router.open(&to).await {
             Err(error) if names_itself(pass, &to) && error.is_of_target() => {
-                let why = backstop_core::text::chain(&error);
-                refused.push((letter, format!("{why}: name another target with --to")));
+                let mut why = backstop_core::text::chain(&error);
+                if matches!(error, RedriveError::Target { .. }) {
+                    why += ": name another target with --to";
+                }
+                refused.push((letter, why));
                 continue;
             }
             target => target?,
@@ -79,7 +82,7 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
     Ok(())
 }
 
-/// Whether only letters name this target, and neither the operator nor the configuration. Anybody who can write to the dead-letter queue may have written such a letter, and must not stop the run by it.
+/// Whether only letters name this target, and neither the operator nor the configuration. Anybody who can write to the dead-letter queue may have written such a letter: a target that does not exist must not stop the run.
 fn names_itself(pass: &Pass, to: &To) -> bool {
     let plan = &pass.work.parts.plan;
     plan.to.is_none() && plan.default_to.as_ref() != Some(to)

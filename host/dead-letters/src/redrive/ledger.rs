@@ -209,9 +209,14 @@ impl Ledger {
         number(self.letters.len())
     }
 
+    /// How many letters were sent, or were being sent, and are not deleted.
+    pub(super) fn unsettled(&self) -> u64 {
+        self.sending + self.sent
+    }
+
     /// How many letters have left the dead-letter queue or were refused.
     pub(super) fn settled(&self) -> u64 {
-        self.taken() - self.sending - self.sent
+        self.taken() - self.unsettled()
     }
 
     /// How many letters were refused.

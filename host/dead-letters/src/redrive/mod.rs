@@ -87,7 +87,9 @@ pub enum RedriveError {
         cause: QueueError,
     },
     /// The queue that was found is another one, such as one with the same name in another region.
-    #[error("can't use the target {to}: its name leads to {found}")]
+    #[error(
+        "can't use the target {to}: the queue with this name here is {found}. Use the region of the target, or name another target with --to"
+    )]
     OtherQueue {
         /// The target.
         to: To,
@@ -121,7 +123,7 @@ pub enum RedriveError {
         why: String,
     },
     /// There is no such run.
-    #[error("there is no run `{run}` in {}", folder.display())]
+    #[error("there is no run `{run}` in {}: `backstop dlq runs` lists them", folder.display())]
     NoRun {
         /// Its id.
         run: String,
@@ -134,9 +136,9 @@ pub enum RedriveError {
         /// The run's folder.
         folder: PathBuf,
     },
-    /// An earlier run of the same queue was killed and not resumed.
+    /// An earlier run of the same queue has not settled all of its letters.
     #[error(
-        "the run {run} of this queue was killed, and another run would send {letters} of its letters again. Go on with it first: backstop dlq redrive --resume {run}"
+        "the run {run} of this queue is not finished, and another run would send {letters} of its letters again. Resume it first: backstop dlq redrive --resume {run}"
     )]
     Unsettled {
         /// Its id.

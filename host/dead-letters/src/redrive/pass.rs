@@ -14,6 +14,7 @@ use super::RedriveError;
 use super::batch::{delete, move_letters};
 use super::hold::Hold;
 use super::journal::Entry;
+use super::ledger::Ledger;
 use super::work::{Judgement, Work};
 use crate::letter::Letter;
 
@@ -50,8 +51,8 @@ pub(super) enum PassEnd {
 /// Which letters of the set a step moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Letters {
-    /// Those that were being sent when the run was killed, and no others.
-    InDoubt,
+    /// Those that an earlier process has sent, or was sending, and has not deleted; no others.
+    Unsettled,
     /// This many further ones.
     Further(u64),
 }
@@ -94,7 +95,7 @@ pub(super) async fn run(
         work: Arc::clone(work),
         letters,
         quota: AtomicU64::new(match letters {
-            Letters::InDoubt => u64::MAX,
+            Letters::Unsettled => u64::MAX,
             Letters::Further(quota) => quota,
         }),
         empty: AtomicU32::new(0),
@@ -147,8 +148,7 @@ impl Pass {
         if self.work.left() == Some(0) {
             return Some(PassEnd::Empty);
         }
-        let in_doubt = || self.work.ledger(|it| it.counts().in_doubt);
-        if self.letters == Letters::InDoubt && in_doubt() == 0 {
+        if self.letters == Letters::Unsettled && self.work.ledger(Ledger::unsettled) == 0 {
             return Some(PassEnd::Quota);
         }
         if self.hold.len() >= MOST_HELD {
@@ -214,7 +214,7 @@ impl Pass {
             let letter = Letter::of(message);
             match self.work.judge(&letter) {
                 Judgement::Move | Judgement::Repeat if self.is_blocked(&letter) => {}
-                Judgement::Move if self.letters == Letters::InDoubt => self.block(&letter),
+                Judgement::Move if self.letters == Letters::Unsettled => self.block(&letter),
                 Judgement::Move => {
                     taken += 1;
                     to_move.push(letter);
@@ -259,7 +259,9 @@ impl Pass {
                 .queue
                 .receive(most, POLL, self.hold.visibility());
             match received.await {
-                Err(error) if error.retryable && tried < TRIES && self.end().is_none() => {
+                // Nothing more is needed, so this is no reason to fail.
+                Err(error) if error.retryable && self.end().is_some() => return Ok(Vec::new()),
+                Err(error) if error.retryable && tried < TRIES => {
                     sleep(wait).await;
                     wait *= 2;
                 }

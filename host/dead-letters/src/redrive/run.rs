@@ -143,11 +143,7 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         }
     };
     if is_exhausted {
-        // What was sent and can't be received any more is gone: the deletion had succeeded.
-        let ids = work.ledger(Ledger::not_deleted);
-        if !ids.is_empty() {
-            work.record(&[Entry::Deleted { ids }]).await?;
-        }
+        work.note_gone().await?;
     }
     let summary = summary(&work, outcome, text, is_exhausted);
     finish(&journal, &setup, summary).await

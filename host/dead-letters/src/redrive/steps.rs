@@ -40,6 +40,11 @@ impl StepsEnd {
     fn interrupted() -> Self {
         Self::new(Outcome::Interrupted, None)
     }
+
+    fn full() -> Self {
+        let text = "the queue has more than 100,000 letters that are not in the set: SQS lets nobody receive more at the same time";
+        Self::new(Outcome::Failed, Some(text.to_owned()))
+    }
 }
 
 /// All steps. `patience` is how long letters may be invisible that an earlier process held.
@@ -51,12 +56,14 @@ pub(super) async fn steps(
     let until = Instant::now() + patience;
     let ends = work.parts.plan.ramp.ends();
     let has_limit = ends.first().is_some_and(|end| *end < u64::MAX);
-    // What was being sent at a kill belongs to the steps that were begun, and comes before further letters. Those of it that are gone must not be replaced by others.
-    if has_limit && work.ledger(|it| it.counts().in_doubt) > 0 {
+    // What an earlier process has sent, or was sending, belongs to the steps that were begun, and comes before further letters. Those of it that are gone must not be replaced by others.
+    if has_limit && work.ledger(Ledger::unsettled) > 0 {
         setup.progress.change(|it| it.phase = Phase::Moving(0));
-        let end = pass::run(work, Letters::InDoubt, until, None).await?;
-        if end == PassEnd::Stopped {
-            return Ok(StepsEnd::interrupted());
+        match pass::run(work, Letters::Unsettled, until, None).await? {
+            PassEnd::Stopped => return Ok(StepsEnd::interrupted()),
+            PassEnd::Full => return Ok(StepsEnd::full()),
+            PassEnd::Empty => work.note_gone().await?,
+            PassEnd::Quota | PassEnd::Paused => {}
         }
     }
     // A resumed run counts from the last look: what failed before was a reason to stop, and somebody has resumed it.
@@ -138,10 +145,7 @@ async fn move_letters(
     }
     Ok(match last {
         PassEnd::Stopped => Moved::Ended(StepsEnd::interrupted()),
-        PassEnd::Full => {
-            let text = "the queue has more than 100,000 letters that are not in the set: SQS lets nobody receive more at the same time".to_owned();
-            Moved::Ended(StepsEnd::new(Outcome::Failed, Some(text)))
-        }
+        PassEnd::Full => Moved::Ended(StepsEnd::full()),
         PassEnd::Quota | PassEnd::Paused | PassEnd::Empty => Moved::Step(last),
     })
 }

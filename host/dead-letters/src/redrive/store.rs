@@ -45,7 +45,7 @@ impl Runs {
             .filter_map(|entry| {
                 let entry = entry.ok()?;
                 let id = entry.file_name().into_string().ok()?;
-                entry.path().join("plan.json").exists().then_some(id)
+                (is_id(&id) && entry.path().join("plan.json").exists()).then_some(id)
             })
             .collect();
         ids.sort_by(|one, other| other.cmp(one));
@@ -54,12 +54,8 @@ impl Runs {
 
     /// The run with this id.
     pub fn find(&self, id: &str) -> Result<RunFolder, RedriveError> {
-        let is_name = !id.is_empty()
-            && id
-                .bytes()
-                .all(|it| it.is_ascii_alphanumeric() || it == b'-');
         let folder = self.0.join(id);
-        if !is_name || !folder.join("plan.json").exists() {
+        if !is_id(id) || !folder.join("plan.json").exists() {
             return Err(RedriveError::NoRun {
                 run: id.to_owned(),
                 folder: self.0.clone(),
@@ -71,10 +67,8 @@ impl Runs {
     /// Refuses a further run of this queue while an earlier one has letters there that it has sent, or was sending when it was killed. A run that another process works on is none of these, since it holds its letters.
     pub fn check_settled(&self, queue: &str) -> Result<(), RedriveError> {
         for run in self.ids()? {
+            let folder = self.find(&run)?;
             // What is wrong with another run is no reason to refuse this one.
-            let Ok(folder) = self.find(&run) else {
-                continue;
-            };
             let Ok(plan) = folder.plan() else { continue };
             if plan.queue != queue || folder.is_active() {
                 continue;
@@ -82,11 +76,12 @@ impl Runs {
             let Ok(ledger) = folder.ledger() else {
                 continue;
             };
-            // A run that is done has looked for all of them.
+            // A run that is done has looked for those in doubt. Those that it could not delete are still there.
             let is_done = ledger.ended().is_some_and(|it| it.outcome == Outcome::Done);
             let counts = ledger.counts();
-            let letters = counts.not_deleted + counts.in_doubt;
-            if letters > 0 && !is_done {
+            let in_doubt = if is_done { 0 } else { counts.in_doubt };
+            let letters = counts.not_deleted + in_doubt;
+            if letters > 0 {
                 return Err(RedriveError::Unsettled { run, letters });
             }
         }
@@ -107,6 +102,11 @@ impl Runs {
         }
         Ok(RunFolder(folder))
     }
+}
+
+fn is_id(name: &str) -> bool {
+    let is_allowed = |it: u8| it.is_ascii_alphanumeric() || it == b'-';
+    !name.is_empty() && name.bytes().all(is_allowed)
 }
 
 /// The folder of one run.

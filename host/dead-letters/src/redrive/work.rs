@@ -147,6 +147,15 @@ impl Work {
         Ok(())
     }
 
+    /// Notes that what was sent and can't be received any more is gone: its deletion had succeeded.
+    pub(super) async fn note_gone(&self) -> Result<(), RedriveError> {
+        let ids = self.ledger(Ledger::not_deleted);
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.record(&[Entry::Deleted { ids }]).await
+    }
+
     /// How many letters of the set are neither moved nor refused; `None` if nobody knows.
     pub(super) fn left(&self) -> Option<u64> {
         match &self.parts.set {
@@ -175,11 +184,10 @@ impl Work {
                 (was_there && filters.matches(letter), was_there)
             }
         };
-        let moved = known.ledger.moved_before(letter).map(str::to_owned);
-        // Several letters of a queue may have died of one message: those that are listed are none that came back. Of a FIFO queue none are, and the clocks of this machine and of SQS may differ.
-        match moved {
-            Some(moved) if !is_listed(&self.parts.set, id) => return Judgement::CameBack(moved),
-            Some(_) | None => {}
+        // Several letters may have died of one message.
+        let moved = known.ledger.moved_before(letter);
+        if let Some(moved) = moved.filter(|_| self.parts.is_new(letter)) {
+            return Judgement::CameBack(moved.to_owned());
         }
         if is_member {
             return Judgement::Move;
@@ -193,15 +201,12 @@ impl Work {
 
     /// Whether a letter of another dead-letter queue, or of this one after a step, has failed again: the id of the letter that was moved.
     pub(super) fn failed_again(&self, letter: &Letter) -> Option<String> {
-        let id = &letter.message.id;
         let known = self.known();
-        if is_listed(&self.parts.set, id) || known.ledger.letters.contains_key(id) {
+        let is_known = known.ledger.letters.contains_key(&letter.message.id);
+        if is_known || !self.parts.is_new(letter) {
             return None;
         }
-        let is_new =
-            letter.message.sent.0.saturating_add(CLOCK_DIFFERENCE) >= self.parts.plan.started.0;
-        let moved = known.ledger.moved_before(letter).filter(|_| is_new);
-        moved.map(str::to_owned)
+        known.ledger.moved_before(letter).map(str::to_owned)
     }
 
     /// The new ones of these letters that came back.
@@ -212,10 +217,15 @@ impl Work {
     }
 }
 
-/// Whether a letter was in the queue when the set was fixed, by its id.
-fn is_listed(set: &Set, id: &str) -> bool {
-    match set {
-        Set::Letters { members, others } => members.contains(id) || others.contains(id),
-        Set::Before { .. } => false,
+impl Parts {
+    /// Whether a letter can have come back: it is not listed, and not older than the run, as far as clocks tell. The letters of a FIFO queue are not listed.
+    fn is_new(&self, letter: &Letter) -> bool {
+        let id = &letter.message.id;
+        let is_listed = match &self.set {
+            Set::Letters { members, others } => members.contains(id) || others.contains(id),
+            Set::Before { .. } => false,
+        };
+        let sent = letter.message.sent.0.saturating_add(CLOCK_DIFFERENCE);
+        !is_listed && sent >= self.plan.started.0
     }
 }

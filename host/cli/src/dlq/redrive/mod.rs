@@ -168,14 +168,16 @@ async fn start(args: &Args, name: &str) -> Result<()> {
     let opened = args.access.open(name).await?;
     let runs = args.state.runs()?;
     for queue in &opened.queues {
+        check(args, queue).await?;
+        if !args.dry_run && !args.native {
+            runs.check_settled(queue.url())?;
+        }
+    }
+    for queue in &opened.queues {
         let plan = plan::new(args, &opened, queue)?;
         if args.dry_run {
             dry_run(args, &plan, queue).await?;
             continue;
-        }
-        check(&plan, queue).await?;
-        if !args.native {
-            runs.check_settled(&plan.queue)?;
         }
         let folder = runs.create(&plan)?;
         if args.native {
@@ -188,9 +190,12 @@ async fn start(args: &Args, name: &str) -> Result<()> {
 }
 
 /// Refuses what can have no effect.
-async fn check(plan: &Plan, queue: &Arc<dyn Queue>) -> Result<()> {
-    let keeps = plan.attempts == Attempts::Keep;
-    if keeps && queue.describe().await.map_err(RedriveError::from)?.fifo {
+async fn check(args: &Args, queue: &Arc<dyn Queue>) -> Result<()> {
+    if !matches!(args.attempts, Some(AttemptsArg::Keep)) {
+        return Ok(());
+    }
+    let description = queue.describe().await.map_err(RedriveError::from);
+    if description.with_context(|| one_line(queue.url()))?.fifo {
         return Err(CommandError::Usage(
             "--attempts keep has no effect on a FIFO queue: its consumers count attempts in memory, and would start again. Leave it out".to_owned(),
         ));

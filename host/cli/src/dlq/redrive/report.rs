@@ -64,7 +64,7 @@ pub(in crate::dlq) fn damaged(lines: &[u64]) {
         ""
     };
     println!(
-        "\nLines of journal.jsonl that can't be read, because somebody or the disk has changed them: {}{more}. No letter is lost by that: one is deleted only if a line that can be read says that it was sent. Letters that only these lines call sent may have been sent twice.",
+        "\nLines of journal.jsonl that can't be read: {}{more}. Somebody or the disk has changed them. No letter is lost: a letter is deleted only after its `sent` line was written. A letter whose `sent` line is damaged may have been sent twice.",
         shown.join(", ")
     );
 }
