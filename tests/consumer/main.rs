@@ -21,3 +21,4 @@ mod startup;
 mod waiting;
 mod waiting_commands;
 mod waiting_hostile;
+mod why_commands;

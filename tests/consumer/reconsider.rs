@@ -188,6 +188,15 @@ async fn a_version_that_dead_letters_discards_breaks_or_reads_other_parts_change
     assert!(
         matches!(today, Today::Decision(decision) if decision.class.to_string() == "permanent")
     );
+    let discards = Rule {
+        // `discard` with `because`.
+        judge: Some(
+            "(i32.store8 (i32.const 400) (i32.const 2)) (i32.store (i32.const 404) (i32.const 2048)) (i32.store (i32.const 408) (i32.const 7)) (i32.const 400)",
+        ),
+        ..Rule::default()
+    };
+    swap(&policy, &folder, &discards.text());
+    assert_eq!(run().await.discard, 10);
     let breaks = "(if (i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.const 112)) (then (unreachable))) (i32.const 1)";
     swap(&policy, &folder, &text(breaks, None));
     assert_eq!(run().await.broken, 10);

@@ -1,4 +1,4 @@
-//! `backstop waiting`, `wake`, `policy reconsider` and `why` on real hosts and emulators.
+//! `backstop waiting` and `wake` on real hosts and emulators.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_core::clock;
+use backstop_core::failure::Timestamp;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command, serve, text};
 use backstop_tests::emulator::{Emulator, fauxqs, ministack};
 use backstop_tests::eventually;
-use backstop_tests::policies::waits;
 use backstop_tests::worker::{Attempt, Worker};
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -214,6 +214,18 @@ async fn all_hosts_of_the_machine_are_asked_and_a_restarted_one_says_that_it_kno
         (&0.into(), &80.into())
     );
     assert!(new["since"].as_u64() > old["since"].as_u64());
+    let (_, shown, _) = machine.run(&["waiting", &machine.name]).await;
+    for (host, queue) in [(second.id(), &old), (restarted.id(), &new)] {
+        let sentence = format!(
+            "process {host} remembers {} of what has failed since its start at {}, ",
+            queue["waiting"],
+            Timestamp(queue["since"].as_u64().unwrap()).rfc3339()
+        );
+        assert!(
+            shown.contains(&sentence),
+            "{sentence:?} is not in:\n{shown}"
+        );
+    }
 
     // By rate: half a second for what is left.
     let wake = ["wake", &machine.name, "--all", "--rate", "100/s"];
@@ -286,81 +298,6 @@ async fn messages_that_are_sent_again_are_announced_and_woken_at_their_hop_by_an
     let counts: Vec<_> = counts.map(|it| it.receive_count).collect();
     assert_eq!(counts, [1, 1, 2, 2]);
     second.kill().await;
-}
-
-#[tokio::test]
-async fn a_swap_and_reconsider_hurry_what_waits_and_why_says_what_the_new_version_says() {
-    let machine = Machine::new(ministack()).await;
-    let policy = machine.at("policy.wat");
-    std::fs::write(&policy, waits(7_200_000)).unwrap();
-    let host = machine
-        .host(&["--policy", &policy, "--admin", "127.0.0.1:0"])
-        .await;
-    machine.send(40).await;
-    machine.until_waiting(40).await;
-    let id = machine.worker.attempts()[0].headers["x-aws-sqsd-msgid"]
-        .to_str()
-        .unwrap()
-        .to_owned();
-    let (code, shown, error) = machine.run(&["why", &id]).await;
-    assert_eq!(code, 0, "{error}");
-    for part in [
-        "waits for its next attempt, due at ",
-        "in 2h",
-        "since receive 1",
-        "today: transient: retry in 2h",
-    ] {
-        assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
-    }
-    let reconsider = ["policy", "reconsider", &machine.name, "--spread", "2s"];
-    let result = &machine.json(&reconsider).await[0];
-    assert_eq!(
-        (&result["same"], &result["hurried"]),
-        (&40.into(), &0.into())
-    );
-
-    std::fs::write(&policy, waits(9_000_000)).unwrap();
-    let swaps = async |count| {
-        eventually("the new version decides", || async {
-            host.log()
-                .matches("a new version of the policy is active")
-                .count()
-                == count
-        })
-        .await;
-    };
-    swaps(1).await;
-    let result = &machine.json(&reconsider).await[0];
-    assert_eq!(
-        (&result["later"], &result["hurried"]),
-        (&40.into(), &0.into())
-    );
-    std::fs::write(&policy, waits(1_000)).unwrap();
-    swaps(2).await;
-    let (_, shown, _) = machine.run(&["why", &id]).await;
-    assert!(shown.contains("today: transient: retry in 1s"), "{shown}");
-    let dry = [&reconsider[..], &["--dry-run"]].concat();
-    let (_, shown, _) = machine.run(&dry).await;
-    assert!(shown.contains("40 would come sooner"), "{shown}");
-    // By the address, as from another machine.
-    let log = host.log();
-    let url = log.split("http://").nth(1).unwrap();
-    let url = format!("http://{}", url.split_whitespace().next().unwrap());
-    let (code, shown, error) =
-        run(&[&reconsider[..], &["--admin", url.trim_end_matches('"')]].concat()).await;
-    assert_eq!(code, 0, "{error}");
-    assert!(shown.contains("40 come sooner, the last at "), "{shown}");
-    eventually("all have come", || async {
-        machine.queues.held().await == 0
-    })
-    .await;
-    let (code, _, error) = machine.run(&["why", &id]).await;
-    assert_eq!(code, 1);
-    assert!(
-        error.contains("the running host does not remember it"),
-        "{error}"
-    );
-    assert_eq!(host.stop().await.0, 0);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use backstop_tests::proxy::{Fault, Proxy};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::restore::killed_after;
 use crate::world::{Given, World, binary, failed, number, of_backstop, string};
 
 /// What a letter consists of, without what a new message has anew.
@@ -206,7 +207,7 @@ async fn a_group_keeps_its_order_through_archive_and_restore() {
 
 #[tokio::test]
 async fn an_archive_that_is_killed_at_any_moment_loses_nothing() {
-    let world = World::standard(&fauxqs().endpoint).await;
+    let mut world = World::standard(&fauxqs().endpoint).await;
     let all: BTreeSet<String> = (0..1_500).map(|number| number.to_string()).collect();
     for chunk in all.iter().collect::<Vec<_>>().chunks(50) {
         let puts = chunk.iter().map(|body| {
@@ -225,11 +226,16 @@ async fn an_archive_that_is_killed_at_any_moment_loses_nothing() {
         "--visibility-timeout",
         "5s",
     ];
-    for milliseconds in [60, 150, 250, 400, 600] {
-        let mut child = world.command("archive", &flags).spawn().unwrap();
-        sleep(Duration::from_millis(milliseconds)).await;
-        let _ = child.kill().await;
+    let direct = world.queues.clone();
+    let proxy = Proxy::start(&direct.endpoint, |_, _| Fault::None).await;
+    world.queues = direct.behind(&proxy.endpoint);
+    let mut killed = 0;
+    for requests in [1, 10, 40, 70, 90] {
+        let child = world.command("archive", &flags).spawn().unwrap();
+        killed += usize::from(killed_after(child, &proxy, requests).await);
     }
+    assert!(killed > 0);
+    world.queues = direct;
     sleep(Duration::from_secs(6)).await;
     world.json("archive", &flags).await;
     assert_eq!(world.queues.dead().await, 0);

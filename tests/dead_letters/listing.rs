@@ -6,10 +6,13 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use backstop_tests::backstop::serve;
 use backstop_tests::emulator::{MOTO, fauxqs, ministack, moto};
+use backstop_tests::eventually;
+use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::{Worker, numbered};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -114,7 +117,7 @@ async fn a_queue_that_would_move_letters_when_they_are_read_is_refused() {
 
 #[tokio::test]
 async fn a_listing_that_is_interrupted_makes_its_letters_visible() {
-    let world = World::standard(&ministack().endpoint).await;
+    let mut world = World::standard(&ministack().endpoint).await;
     for number in 0..30 {
         world
             .put(Given {
@@ -123,12 +126,30 @@ async fn a_listing_that_is_interrupted_makes_its_letters_visible() {
             })
             .await;
     }
+    let direct = world.queues.clone();
+    let receives = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&receives);
+    let proxy = Proxy::start(&direct.endpoint, move |operation, _| match operation {
+        // All but the first receive take a second longer.
+        "ReceiveMessage" if counted.fetch_add(1, Ordering::Relaxed) > 0 => Fault::Slow,
+        _ => Fault::None,
+    })
+    .await;
+    world.queues = direct.behind(&proxy.endpoint);
     let child = world.command("list", &["--limit", "25"]).spawn().unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    eventually("the second receive is under way", || async {
+        receives.load(Ordering::Relaxed) > 1
+    })
+    .await;
     let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
-    let _ = kill_process(id, Signal::INT);
+    kill_process(id, Signal::INT).unwrap();
     let output = child.wait_with_output().await.unwrap();
-    succeeded(&output);
+    let shown = succeeded(&output);
+    assert!(
+        shown.contains("of about 30; there may be more: it was stopped"),
+        "{shown}"
+    );
+    world.queues = direct;
     assert_eq!(world.visible().await, 30);
 }
 
@@ -236,13 +257,18 @@ async fn a_consumer_that_works_while_others_list_handles_every_letter() {
     let mut queues = world.queues.clone();
     std::mem::swap(&mut queues.url, &mut queues.dead_letters);
     let worker = Worker::answering(|_| 200).await;
-    let consumer = serve(&queues, &worker, &[]).await;
+    // The first listing may begin before the consumer is ready.
+    let (consumer, first) = tokio::join!(serve(&queues, &worker, &[]), world.json("list", &[]));
+    let mut seen = vec![first["queues"][0]["seen"].as_u64().unwrap()];
     while world.queues.dead().await > 0 {
-        world.run("list", &[]).await;
+        let listing = world.json("list", &[]).await;
+        seen.push(listing["queues"][0]["seen"].as_u64().unwrap());
     }
     consumer.stop().await;
     let mut handled: Vec<_> = worker.attempts().into_iter().map(|it| it.body).collect();
     handled.sort();
     handled.dedup();
     assert_eq!(handled.len(), 300);
+    // One that began with the consumer, and others while it worked.
+    assert!(seen.len() > 1 && seen[0] > 0, "{seen:?}");
 }

@@ -5,7 +5,7 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -13,7 +13,7 @@ use backstop_tests::backstop;
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::worker::Worker;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::redrive::{redrive, resume, runs};
 use crate::world::World;
@@ -37,9 +37,30 @@ async fn died(letters: usize) -> (World, Worker, Arc<AtomicU16>) {
     (world, worker, status)
 }
 
+/// The body of each dead letter, by id.
+async fn bodies(world: &World) -> BTreeMap<String, String> {
+    let listed = world.run("list", &["--letters", "--json"]).await;
+    let parsed = |lines: &str| -> Vec<Value> {
+        let lines = lines.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let listed = parsed(&listed);
+    let ids = listed.iter().map(|it| it["id"].as_str().unwrap());
+    let arguments: Vec<_> = ids.chain(["--json"]).collect();
+    let shown = parsed(&world.run("show", &arguments).await);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    shown
+        .iter()
+        .map(|it| (text(&it["id"]), text(&it["body"])))
+        .collect()
+}
+
 #[tokio::test]
 async fn a_ramp_stops_on_a_bad_cause_leaves_the_rest_and_goes_on_when_it_is_mended() {
     let (world, worker, status) = died(40).await;
+    let before = bodies(&world).await;
     let running = backstop::serve(&world.queues, &worker, &[]).await;
     // Their letters say where they come from. The cause is not mended.
     let ramp = ["--ramp", "5,10,all", "--stop-at", "20%", "--watch", "3s"];
@@ -68,6 +89,15 @@ async fn a_ramp_stops_on_a_bad_cause_leaves_the_rest_and_goes_on_when_it_is_mend
         .collect();
     assert_eq!((ids.len(), moved.len()), (5, 5));
     assert!(ids.is_disjoint(&moved));
+    let now = bodies(&world).await;
+    assert_eq!((before.len(), now.len()), (40, 40));
+    for pair in back {
+        let (new, old) = (
+            pair["id"].as_str().unwrap(),
+            pair["moved"].as_str().unwrap(),
+        );
+        assert_eq!(now[new], before[old], "{pair}");
+    }
 
     // Mended: the rest of the set is moved, in further steps; what came back stays.
     status.store(200, Ordering::Relaxed);

@@ -12,7 +12,9 @@ use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::config;
 use backstop_tests::backstop::text;
 use backstop_tests::emulator::{Emulator, MOTO, fauxqs, ministack, moto};
+use backstop_tests::proxy::{Fault, Proxy};
 use serde_json::json;
+use tokio::process::Child;
 use tokio::time::sleep;
 
 use crate::world::{Given, World, failed, succeeded};
@@ -194,6 +196,17 @@ async fn an_incomplete_line_is_named_and_one_that_is_no_text_stops_the_restore()
     );
 }
 
+/// Kills a command after its next requests to the proxy. Whether it was still running.
+pub(crate) async fn killed_after(mut child: Child, proxy: &Proxy, requests: u64) -> bool {
+    let end = proxy.requests() + requests;
+    while proxy.requests() < end && child.try_wait().unwrap().is_none() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let is_running = child.try_wait().unwrap().is_none();
+    child.kill().await.unwrap();
+    is_running
+}
+
 #[tokio::test]
 async fn a_restore_that_is_killed_goes_on_and_loses_nothing() {
     let world = World::standard(&fauxqs().endpoint).await;
@@ -201,23 +214,24 @@ async fn a_restore_that_is_killed_goes_on_and_loses_nothing() {
     let line = |body: &String| line(&format!("id-{body}"), body, None);
     let lines: String = all.iter().map(line).collect();
     std::fs::write(world.path("a.jsonl"), lines).unwrap();
-    let endpoint = ["--endpoint-url", &world.queues.endpoint];
+    let proxy = Proxy::start(&world.queues.endpoint, |_, _| Fault::None).await;
+    let behind = world.queues.behind(&proxy.endpoint);
+    let endpoint = ["--endpoint-url", &behind.endpoint];
     let arguments = [
         "dlq",
         "restore",
         "a.jsonl",
         "--json",
         "--to",
-        &world.queues.dead_letters,
+        &behind.dead_letters,
     ];
     let arguments = [&arguments[..], &endpoint].concat();
     let mut killed = 0;
-    for milliseconds in [40, 80, 120, 200] {
-        let mut child = world.plain(&arguments).spawn().unwrap();
-        sleep(Duration::from_millis(milliseconds)).await;
-        killed += usize::from(child.try_wait().unwrap().is_none());
-        let _ = child.kill().await;
+    for requests in [1, 10, 30, 60] {
+        let child = world.plain(&arguments).spawn().unwrap();
+        killed += usize::from(killed_after(child, &proxy, requests).await);
     }
+    assert!(killed > 0);
     let output = world.plain(&arguments).output().await.unwrap();
     succeeded(&output);
     let held = world.queues.dead().await;
@@ -240,7 +254,9 @@ async fn a_queue_that_is_not_there_is_said() {
         let output = world.command(name, flags).output().await.unwrap();
         let (code, said) = failed(&output);
         assert!(
-            code == 5 && said.contains("NonExistentQueue"),
+            code == 5
+                && said.contains("NonExistentQueue")
+                && said.contains("create it or correct its URL"),
             "{code}: {said}"
         );
     }

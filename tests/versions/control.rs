@@ -185,6 +185,22 @@ async fn the_socket_of_a_killed_host_is_not_a_host() {
 }
 
 #[tokio::test]
+async fn the_folder_of_the_socket_is_its_owners_alone() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    let host = Host::start(&[]).await;
+    let cache = host.folder.path().join("kept");
+    let sockets: Vec<_> = cache.join("running").read_dir().unwrap().collect();
+    assert_eq!(sockets.len(), 1);
+    let socket = sockets[0].as_ref().unwrap();
+    assert!(socket.file_type().unwrap().is_socket());
+    for folder in [cache.join("running"), cache] {
+        let mode = folder.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700, "{}", folder.display());
+    }
+    assert_eq!(host.running.stop().await.0, 0);
+}
+
+#[tokio::test]
 async fn a_folder_that_others_may_write_to_is_refused_with_advice() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
