@@ -198,21 +198,19 @@ impl Pollers {
         };
         let mut permits = first;
         let most = BATCH_ENTRIES.min(shared.options.max_in_flight);
-        let full = async {
-            while permits.num_permits() < most {
-                let missing = u32::try_from(most - permits.num_permits()).unwrap_or(1);
-                let semaphore = || Arc::clone(&self.permits);
-                match semaphore().try_acquire_many_owned(missing) {
-                    Ok(missing) => permits.merge(missing),
-                    Err(_) => match semaphore().acquire_owned().await {
-                        Ok(one) => permits.merge(one),
-                        Err(_) => break,
-                    },
+        let missing = u32::try_from(most.saturating_sub(1)).unwrap_or_default();
+        let semaphore = || Arc::clone(&self.permits);
+        match timeout(BATCH_WAIT, semaphore().acquire_many_owned(missing)).await {
+            Ok(Ok(others)) => permits.merge(others),
+            // Fewer suffice if the others are in use for longer.
+            Ok(Err(_)) | Err(_) => {
+                while permits.num_permits() < most
+                    && let Ok(another) = semaphore().try_acquire_owned()
+                {
+                    permits.merge(another);
                 }
             }
-        };
-        // Fewer suffice if the others are in use for longer.
-        let _ = timeout(BATCH_WAIT, full).await;
+        }
         let _bytes = self.budget.hold(self.largest.load(Relaxed));
         Some(Room { permits, _bytes })
     }

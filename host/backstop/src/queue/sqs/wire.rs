@@ -83,42 +83,56 @@ pub(super) fn incoming(
     message: api::Message,
     (now, received): (Timestamp, Instant),
 ) -> Option<Message> {
-    let mut system = message.attributes.unwrap_or_default();
-    let milliseconds =
-        |value: Option<&String>| value.and_then(|value| value.parse().ok()).map(Timestamp);
-    let sent = milliseconds(system.get(&System::SentTimestamp)).unwrap_or(now);
     let (Some(id), Some(handle), Some(body)) =
         (message.message_id, message.receipt_handle, message.body)
     else {
         tracing::warn!("a message has no id, receipt handle or body: it is delivered again");
         return None;
     };
-    Some(Message {
+    let attributes = message.message_attributes.unwrap_or_default().into_iter();
+    let mut incoming = Message {
         id,
         receipt_handle: ReceiptHandle(handle.into()),
         body: body.into(),
-        attributes: message
-            .message_attributes
-            .unwrap_or_default()
-            .into_iter()
+        attributes: attributes
             .filter_map(|(name, value)| Some((name, attribute(value)?)))
             .collect::<BTreeMap<_, _>>(),
-        receive_count: system
-            .get(&System::ApproximateReceiveCount)
-            .and_then(|count| count.parse().ok())
-            .unwrap_or(NonZeroU32::MIN),
-        sent,
-        kept_since: sent,
-        first_received: milliseconds(system.get(&System::ApproximateFirstReceiveTimestamp))
-            .unwrap_or(now),
+        receive_count: NonZeroU32::MIN,
+        sent: now,
+        kept_since: now,
+        first_received: now,
         received,
-        sender: system.remove(&System::SenderId),
-        group: system.remove(&System::MessageGroupId),
-        deduplication_id: system.remove(&System::MessageDeduplicationId),
-        trace_header: system.remove(&System::AwsTraceHeader),
-        dead_letter_source: system.remove(&System::DeadLetterQueueSourceArn),
+        sender: None,
+        group: None,
+        deduplication_id: None,
+        trace_header: None,
+        dead_letter_source: None,
         envelope: None,
-    })
+    };
+    for (name, value) in message.attributes.unwrap_or_default() {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "SQS may add attributes")]
+        match name {
+            System::ApproximateReceiveCount => {
+                incoming.receive_count = value.parse().unwrap_or(NonZeroU32::MIN);
+            }
+            System::SentTimestamp => incoming.sent = milliseconds(&value).unwrap_or(now),
+            System::ApproximateFirstReceiveTimestamp => {
+                incoming.first_received = milliseconds(&value).unwrap_or(now);
+            }
+            System::SenderId => incoming.sender = Some(value),
+            System::MessageGroupId => incoming.group = Some(value),
+            System::MessageDeduplicationId => incoming.deduplication_id = Some(value),
+            System::AwsTraceHeader => incoming.trace_header = Some(value),
+            System::DeadLetterQueueSourceArn => incoming.dead_letter_source = Some(value),
+            _ => {}
+        }
+    }
+    incoming.kept_since = incoming.sent;
+    Some(incoming)
+}
+
+fn milliseconds(value: &str) -> Option<Timestamp> {
+    value.parse().ok().map(Timestamp)
 }
 
 fn attribute(value: api::MessageAttributeValue) -> Option<Attribute> {
