@@ -1,8 +1,8 @@
 //! A size limit for the responses of AWS services. The SDK reads a complete response into memory before it parses it, so a malicious endpoint could fill the host's memory.
 
 use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::interceptors::Intercept;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextMut;
+use aws_smithy_runtime_api::client::interceptors::{Intercept, SharedInterceptor};
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::ConfigBag;
@@ -43,6 +43,13 @@ impl ResponseLimit {
     pub const S3: Self = Self {
         success: usize::MAX,
     };
+}
+
+impl From<ResponseLimit> for SharedInterceptor {
+    /// An interceptor that no configuration can turn off, so that no request has to look it up.
+    fn from(limit: ResponseLimit) -> Self {
+        Self::permanent(limit)
+    }
 }
 
 impl Intercept for ResponseLimit {

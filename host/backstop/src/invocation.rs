@@ -21,12 +21,12 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(3);
 
 /// The SDK's client with these timeouts and no retries, and where its requests go.
 pub(crate) fn client(sdk: &SdkConfig, timeouts: TimeoutConfig) -> (Client, Endpoint) {
-    let config = aws_sdk_lambda::config::Builder::from(sdk)
+    let mut config = aws_sdk_lambda::config::Builder::from(sdk)
         .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts)
-        .interceptor(ResponseLimit::LAMBDA)
-        .build();
-    (Client::from_conf(config), Endpoint::of("LAMBDA", sdk))
+        .timeout_config(timeouts);
+    config.push_interceptor(ResponseLimit::LAMBDA.into());
+    let client = Client::from_conf(config.build());
+    (client, Endpoint::of("LAMBDA", sdk))
 }
 
 /// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`; or why nobody answered.

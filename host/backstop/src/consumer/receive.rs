@@ -243,7 +243,7 @@ impl Pollers {
 }
 
 fn into_lanes(messages: Vec<Message>, fifo: bool) -> Vec<VecDeque<Arc<Message>>> {
-    let mut lanes: Vec<VecDeque<Arc<Message>>> = Vec::new();
+    let mut lanes: Vec<VecDeque<Arc<Message>>> = Vec::with_capacity(messages.len());
     for message in messages.into_iter().map(Arc::new) {
         let same_group = |lane: &&mut VecDeque<Arc<Message>>| {
             fifo && lane

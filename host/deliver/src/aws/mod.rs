@@ -22,17 +22,15 @@ pub(crate) fn timeouts() -> TimeoutConfig {
 
 /// Builds a client's configuration: one call is one request, with timeouts and a limit for responses.
 macro_rules! client {
-    ($sdk:ident, $config:expr, $limit:expr) => {
-        $sdk::Client::from_conf(
-            $sdk::config::Builder::from($config)
-                .retry_config(aws_config::retry::RetryConfig::disabled())
-                .timeout_config($crate::aws::timeouts())
-                // The timeout of an attempt is enough, and costs less.
-                .stalled_stream_protection($sdk::config::StalledStreamProtectionConfig::disabled())
-                .interceptor($limit)
-                .build(),
-        )
-    };
+    ($sdk:ident, $config:expr, $limit:expr) => {{
+        let mut config = $sdk::config::Builder::from($config)
+            .retry_config(aws_config::retry::RetryConfig::disabled())
+            .timeout_config($crate::aws::timeouts())
+            // The timeout of an attempt is enough, and costs less.
+            .stalled_stream_protection($sdk::config::StalledStreamProtectionConfig::disabled());
+        config.push_interceptor($limit.into());
+        $sdk::Client::from_conf(config.build())
+    }};
 }
 
 pub(crate) use client;

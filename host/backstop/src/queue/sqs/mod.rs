@@ -42,15 +42,14 @@ impl Sqs {
             .operation_attempt_timeout(REQUEST_TIMEOUT)
             .build();
         let endpoint = Endpoint::of("SQS", config);
-        let config = aws_sdk_sqs::config::Builder::from(config)
+        let mut config = aws_sdk_sqs::config::Builder::from(config)
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
             // The timeout of an attempt is enough, and costs less.
-            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .interceptor(ResponseLimit::SQS)
-            .build();
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+        config.push_interceptor(ResponseLimit::SQS.into());
         Self {
-            client: Client::from_conf(config),
+            client: Client::from_conf(config.build()),
             endpoint,
         }
     }

@@ -98,10 +98,10 @@ impl Bucket {
             .connect_timeout(CONNECT_TIMEOUT)
             .operation_timeout(REQUEST_TIMEOUT)
             .build();
-        let config = Builder::from(sdk)
+        let mut config = Builder::from(sdk)
             .timeout_config(timeouts)
-            .interceptor(ResponseLimit::S3)
             .force_path_style(path_style);
+        config.push_interceptor(ResponseLimit::S3.into());
         Self {
             client: Client::from_conf(config.build()),
             endpoint: Endpoint::of("S3", sdk),
