@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
+    MessageSystemAttributeName,
 };
 use backstop_tests::aws;
 use tokio::sync::Notify;
@@ -41,14 +42,17 @@ pub(crate) async fn run(work: Work) {
 
 /// Receives ten messages and settles them. Returns how many there were.
 async fn turn(client: &Client, work: &Work) -> usize {
-    let received = client
+    let mut receive = client
         .receive_message()
         .queue_url(&work.url)
         .max_number_of_messages(10)
-        .wait_time_seconds(20)
-        .send()
-        .await
-        .unwrap();
+        .wait_time_seconds(20);
+    if work.attributes {
+        receive = receive
+            .message_system_attribute_names(MessageSystemAttributeName::All)
+            .message_attribute_names("All");
+    }
+    let received = receive.send().await.unwrap();
     let messages = received.messages.unwrap_or_default();
     let count = messages.len();
     let fails = |message: &Message| work.fails(message.body().unwrap());

@@ -28,7 +28,7 @@ pub(crate) async fn run(work: Work) {
     let clock = Clock::start();
     tokio::spawn(consumer.run(CancellationToken::new()));
     while settled(&stats) < messages {
-        sleep(Duration::from_millis(2)).await;
+        sleep(Duration::from_millis(10)).await;
     }
     clock.end();
 }

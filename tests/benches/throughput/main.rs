@@ -35,10 +35,12 @@ struct Work {
     in_flight: usize,
     /// The URL of the dead-letter queue, for the side that needs one.
     dead_letters: String,
+    /// Whether a bare loop asks for attributes.
+    attributes: bool,
 }
 
 impl Work {
-    fn arguments(&self) -> [String; 7] {
+    fn arguments(&self) -> [String; 8] {
         [
             self.url.clone(),
             self.endpoint.clone(),
@@ -47,6 +49,7 @@ impl Work {
             self.polls.to_string(),
             self.in_flight.to_string(),
             self.dead_letters.clone(),
+            self.attributes.to_string(),
         ]
     }
 
@@ -60,6 +63,7 @@ impl Work {
             polls: number(4),
             in_flight: number(5),
             dead_letters: arguments[6].clone(),
+            attributes: arguments[7].parse().unwrap(),
         }
     }
 

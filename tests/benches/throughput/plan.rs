@@ -25,12 +25,23 @@ impl Latency {
 pub(crate) enum Side {
     /// Loops of receive and delete, with the Rust SDK.
     Bare,
+    /// The same, which also asks for the attributes: a loop needs them to count receives and to send dead letters.
+    BareWithAttributes,
     /// Backstop's library with a Rust function.
     Backstop { in_flight: usize },
     /// `sqs-consumer` of npm.
     SqsConsumer,
     /// Loops of receive and delete in threads, with boto3.
     Boto3,
+}
+
+impl Side {
+    fn is_rust(self) -> bool {
+        match self {
+            Self::Bare | Self::BareWithAttributes | Self::Backstop { .. } => true,
+            Self::SqsConsumer | Self::Boto3 => false,
+        }
+    }
 }
 
 /// One side in one setting.
@@ -43,6 +54,8 @@ pub(crate) struct Case {
     /// How many of a hundred messages fail.
     pub(crate) failing: usize,
     pub(crate) fifo: bool,
+    /// Whether tokio has one worker thread instead of two: the emulator needs the other processor.
+    pub(crate) one_thread: bool,
 }
 
 impl Case {
@@ -53,6 +66,7 @@ impl Case {
             latency: Latency::None,
             failing: 0,
             fifo: false,
+            one_thread: false,
         }
     }
 
@@ -64,6 +78,13 @@ impl Case {
         Self { fifo: true, ..self }
     }
 
+    const fn one_thread(self) -> Self {
+        Self {
+            one_thread: true,
+            ..self
+        }
+    }
+
     const fn behind_latency(self) -> Self {
         let latency = Latency::TenMilliseconds;
         Self { latency, ..self }
@@ -72,13 +93,18 @@ impl Case {
     /// What the table calls the side.
     pub(crate) fn name(&self) -> String {
         let polls = self.polls;
-        match self.side {
+        let name = match self.side {
             Side::Bare => format!("bare loop, {polls} pollers"),
+            Side::BareWithAttributes => format!("bare loop with attributes, {polls} pollers"),
             Side::Backstop { in_flight } => {
                 format!("Backstop, {polls} polls, {in_flight} in flight")
             }
             Side::SqsConsumer => format!("sqs-consumer, {polls} consumers"),
             Side::Boto3 => format!("boto3, {polls} threads"),
+        };
+        match self.one_thread {
+            true => format!("{name}, 1 thread"),
+            false => name,
         }
     }
 
@@ -103,23 +129,24 @@ impl Case {
 
     /// Enough for a run of some seconds.
     pub(crate) fn messages(&self) -> usize {
-        match (self.side, self.latency) {
-            (Side::Bare | Side::Backstop { .. }, Latency::None) => 60_000,
-            (Side::Bare | Side::Backstop { .. }, Latency::TenMilliseconds) => 1_000 * self.polls,
-            (Side::SqsConsumer | Side::Boto3, _) => (1_000 * self.polls).min(6_000),
+        match (self.side.is_rust(), self.latency) {
+            (true, Latency::None) => 60_000,
+            (true, Latency::TenMilliseconds) => 1_000 * self.polls,
+            (false, _) => (1_000 * self.polls).min(6_000),
         }
     }
 
     /// The sides that the goals compare run more often.
     pub(crate) fn rounds(&self) -> usize {
-        match (self.side, self.failing, self.fifo) {
-            (Side::Bare | Side::Backstop { .. }, 0, false) => ROUNDS,
+        match (self.side.is_rust(), self.failing, self.fifo) {
+            (true, 0, false) => ROUNDS,
             _ => ROUNDS - 1,
         }
     }
 }
 
 const BARE: Case = Case::new(Side::Bare, 16);
+const ATTRIBUTES: Case = Case::new(Side::BareWithAttributes, 16);
 const AS_MANY: Case = Case::new(Side::Backstop { in_flight: 160 }, 16);
 const MORE: Case = Case::new(Side::Backstop { in_flight: 1_000 }, 16);
 const NODE: Case = Case::new(Side::SqsConsumer, 16);
@@ -129,11 +156,15 @@ const PYTHON: Case = Case::new(Side::Boto3, 16);
 const MANY_POLLS: usize = 48;
 
 /// All cases without latency.
-const DIRECT: [Case; 17] = [
+const DIRECT: [Case; 22] = [
     Case::new(Side::Bare, 1),
     Case::new(Side::Bare, 4),
     BARE,
+    BARE.one_thread(),
+    ATTRIBUTES,
+    ATTRIBUTES.one_thread(),
     AS_MANY,
+    AS_MANY.one_thread(),
     MORE,
     Case::new(Side::SqsConsumer, 4),
     NODE,
@@ -146,13 +177,22 @@ const DIRECT: [Case; 17] = [
     AS_MANY.failing(50),
     NODE.failing(50),
     BARE.fifo(),
+    ATTRIBUTES.fifo(),
     AS_MANY.fifo(),
 ];
 
+const MANY_BARE: Case = Case::new(Side::Bare, MANY_POLLS).behind_latency();
+const MANY_ATTRIBUTES: Case = Case::new(Side::BareWithAttributes, MANY_POLLS).behind_latency();
+const MANY: Case = Case::new(Side::Backstop { in_flight: 2_000 }, MANY_POLLS).behind_latency();
+
 /// Further cases behind latency.
-const MORE_POLLS: [Case; 3] = [
-    Case::new(Side::Bare, MANY_POLLS).behind_latency(),
-    Case::new(Side::Backstop { in_flight: 2_000 }, MANY_POLLS).behind_latency(),
+const MORE_POLLS: [Case; 7] = [
+    MANY_BARE,
+    MANY_BARE.one_thread(),
+    MANY_ATTRIBUTES,
+    MANY_ATTRIBUTES.one_thread(),
+    MANY,
+    MANY.one_thread(),
     Case::new(Side::SqsConsumer, MANY_POLLS).behind_latency(),
 ];
 

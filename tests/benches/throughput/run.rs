@@ -124,11 +124,16 @@ pub(crate) async fn measure(services: &Services, case: &Case) -> Measured {
         polls: case.polls,
         in_flight: match case.side {
             Side::Backstop { in_flight } => in_flight,
-            Side::Bare | Side::SqsConsumer | Side::Boto3 => 0,
+            Side::Bare | Side::BareWithAttributes | Side::SqsConsumer | Side::Boto3 => 0,
         },
         dead_letters: queues.dead_letters.clone(),
+        attributes: case.side == Side::BareWithAttributes,
     };
-    let (mut child, mut output) = spawn(&mut command(case.side, &work));
+    let mut command = command(case.side, &work);
+    if case.one_thread {
+        command.env("TOKIO_WORKER_THREADS", "1");
+    }
+    let (mut child, mut output) = spawn(&mut command);
     let measured = async {
         expect(&mut output, "start").await;
         let id = child.id().unwrap();
@@ -161,13 +166,15 @@ fn log(case: &Case, measured: &Measured) {
 fn command(side: Side, work: &Work) -> Command {
     let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/throughput");
     let program = match side {
-        Side::Bare | Side::Backstop { .. } => std::env::current_exe().unwrap(),
+        Side::Bare | Side::BareWithAttributes | Side::Backstop { .. } => {
+            std::env::current_exe().unwrap()
+        }
         Side::SqsConsumer => services().join("node_modules/.bin/node"),
         Side::Boto3 => services().join("python/bin/python"),
     };
     let mut command = Command::new(program);
     match side {
-        Side::Bare => command.arg("bare"),
+        Side::Bare | Side::BareWithAttributes => command.arg("bare"),
         Side::Backstop { .. } => command.arg("consumer"),
         Side::SqsConsumer => command
             .arg(format!("{scripts}/sqs_consumer.mjs"))
@@ -247,6 +254,7 @@ pub(crate) async fn idle(services: &Services) -> Idle {
         polls: 16,
         in_flight: 160,
         dead_letters: queues.dead_letters,
+        attributes: false,
     };
     let (child, output) = spawn(this_program("idle").args(work.arguments()));
     Idle {
