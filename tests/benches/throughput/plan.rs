@@ -183,7 +183,7 @@ const DIRECT: [Case; 22] = [
 
 const MANY_BARE: Case = Case::new(Side::Bare, MANY_POLLS).behind_latency();
 const MANY_ATTRIBUTES: Case = Case::new(Side::BareWithAttributes, MANY_POLLS).behind_latency();
-const MANY: Case = Case::new(Side::Backstop { in_flight: 2_000 }, MANY_POLLS).behind_latency();
+const MANY: Case = Case::new(Side::Backstop { in_flight: 1_000 }, MANY_POLLS).behind_latency();
 
 /// Further cases behind latency.
 const MORE_POLLS: [Case; 7] = [
