@@ -1,6 +1,6 @@
 //! The standalone consumer of one queue.
 //!
-//! A message moves forward through these modules: `receive` polls the queue, `lane` handles the messages in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` carries the decision out. `heartbeat` keeps messages invisible meanwhile.
+//! A message moves forward through these modules: `receive` polls the queue, `workers` run a task for each lane, `lane` handles its messages in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` carries the decision out. `heartbeat` keeps messages invisible meanwhile.
 
 mod apply;
 mod attempt;
@@ -14,6 +14,7 @@ mod receive;
 mod recent;
 mod startup;
 mod stats;
+mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Receives messages with long polls, several at once while the queue is busy, and starts a lane for each message.
+//! Receives messages with long polls, several at once while the queue is busy, and gives each message to a worker as a lane.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
+use super::Shared;
 use super::budget::{Budget, Share};
 use super::heartbeat::Heartbeat;
 use super::polling::Polling;
-use super::{Shared, lane};
+use super::workers::{Lane, Workers};
 use crate::hold;
 use crate::queue::{BATCH_ENTRIES, Message, QueueError};
 use crate::telemetry;
@@ -42,6 +43,7 @@ pub(super) struct Pollers {
     permits: Arc<Semaphore>,
     budget: Arc<Budget>,
     lanes: TaskTracker,
+    workers: Workers,
     running: AtomicUsize,
     most: usize,
     /// One poller collects permits at a time: if they are scarce, one full poll is cheaper than several small ones.
@@ -68,6 +70,7 @@ impl Pollers {
             permits: Arc::new(Semaphore::new(options.max_in_flight.max(1))),
             budget: Budget::new(options.max_bytes_in_flight),
             lanes: lanes.clone(),
+            workers: Workers::new(),
             running: AtomicUsize::new(0),
             most: options.max_polls.max(1),
             collecting: Mutex::default(),
@@ -215,7 +218,7 @@ impl Pollers {
         Some(Room { permits, _bytes })
     }
 
-    /// Starts a lane for each message, or on a FIFO queue for each message group: a task of its own.
+    /// Starts a lane for each message, or on a FIFO queue for each message group.
     fn start_lanes(&self, shared: &Arc<Shared>, messages: Vec<Message>, mut room: Room) {
         let now = shared.queue.now();
         let messages: Vec<_> = messages
@@ -229,16 +232,17 @@ impl Pollers {
         }
         let lanes = into_lanes(messages, shared.fifo);
         let heartbeat = Arc::new(Heartbeat::start(shared, lanes.iter().flatten()));
-        for lane in lanes {
-            let permits = room.permits.split(lane.len());
-            let bytes = lane.iter().map(|message| message.size()).sum();
-            let room = (permits, self.budget.hold(bytes));
-            let (shared, heartbeat) = (Arc::clone(shared), Arc::clone(&heartbeat));
-            self.lanes.spawn(async move {
-                lane::run(&shared, lane, &heartbeat).await;
-                drop(room);
-            });
-        }
+        let lanes = lanes.into_iter().map(|messages| {
+            let permits = room.permits.split(messages.len());
+            let bytes = messages.iter().map(|message| message.size()).sum();
+            Lane {
+                messages,
+                heartbeat: Arc::clone(&heartbeat),
+                _room: (permits, self.budget.hold(bytes)),
+                _token: self.lanes.token(),
+            }
+        });
+        self.workers.handle(shared, lanes);
     }
 }
 
