@@ -1,4 +1,4 @@
-//! Tasks that handle lanes, each one after another: a task for each lane would cost more than the rest of what the host does with a message that succeeds.
+//! Tasks that handle lanes, each one after another. A new task for each lane would be among the largest costs of a message that succeeds.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
