@@ -225,6 +225,23 @@ async fn one_poll_is_made_at_a_time_if_no_more_are_allowed_or_there_is_no_room()
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_messages_in_flight_are_handled_at_the_same_time_in_each_wave() {
+    let work = Duration::from_secs(10);
+    let running = Running::start("orders", 1_000, options(8), work).await;
+    // More than the workers that wait between the waves.
+    for wave in 1..=3 {
+        let started = Instant::now();
+        running.queue.queue.emptied().await;
+        assert!(started.elapsed() < 2 * work, "{:?}", started.elapsed());
+        if wave < 3 {
+            fill(&running.queue.queue, 1_000).await;
+        }
+    }
+    let (_, summary) = running.stopped().await;
+    assert_eq!((summary.received, summary.succeeded), (3_000, 3_000));
+}
+
+#[tokio::test(start_paused = true)]
 async fn scarce_room_is_filled_with_full_polls() {
     // 100 messages at once, each of which takes a while: the polls share the room that becomes free.
     let options = Options {
