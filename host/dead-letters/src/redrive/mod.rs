@@ -138,7 +138,7 @@ pub enum RedriveError {
     },
     /// An earlier run of the same queue has not settled all of its letters.
     #[error(
-        "the run {run} of this queue is not finished, and another run would send {letters} of its letters again. Resume it first: backstop dlq redrive --resume {run}"
+        "the run {run} still has letters in this queue that it has sent, or may have sent: another run would send {letters} of its letters again. Resume it first: backstop dlq redrive --resume {run}"
     )]
     Unsettled {
         /// Its id.
