@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::Shared;
 use crate::failure::{Error, Milliseconds};
@@ -23,11 +23,12 @@ pub(super) enum Outcome {
 /// Runs the handler on a message, in the task of its lane. A panic of the handler is an outcome like any other.
 pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
     let handle = async { shared.handler.handle_shared(Arc::clone(message)).await };
-    let longest = shared.options.attempt_timeout;
+    let (longest, started) = (shared.options.attempt_timeout, Instant::now());
     tokio::select! {
         biased;
         ended = AssertUnwindSafe(handle).catch_unwind() => outcome(ended),
-        () = sleep(longest) => {
+        // A handler that does not wait needs no timer: there is none before this is polled.
+        () = async { sleep(longest.saturating_sub(started.elapsed())).await } => {
             let longest = Milliseconds::from_duration(longest);
             Outcome::Failed(Error::new(TIMEOUT, format!("no outcome within {longest}")))
         }

@@ -1,68 +1,132 @@
-//! Limits the bytes of the messages in flight: bodies and attributes, from the receive to the end of the handling.
+//! Limits what is in flight, from the receive to the end of the handling: messages, and the bytes of their bodies and attributes.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify, Semaphore};
+use tokio::time::timeout;
 
-/// A budget of bytes. One receive may overdraw it, because the size of messages is unknown until they are received.
+/// How long to wait for the rest of a room once there is a part of it.
+const REST_WAIT: Duration = Duration::from_millis(50);
+
+/// A budget of messages and of bytes. One receive may overdraw that of bytes, because the size of messages is unknown until they are received.
 #[derive(Debug)]
 pub(super) struct Budget {
-    most: usize,
-    held: AtomicUsize,
+    messages: Semaphore,
+    /// One room is collected at a time: if messages are scarce, one full poll is cheaper than several small ones.
+    collecting: Mutex<()>,
+    most_bytes: usize,
+    bytes: AtomicUsize,
     freed: Notify,
 }
 
-/// Bytes taken from the budget, returned when dropped.
+/// Room taken from the budget, returned when dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct Room {
     budget: Arc<Budget>,
+    messages: usize,
     bytes: usize,
 }
 
 impl Budget {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    /// A budget of this many messages and bytes.
+    pub(super) fn new(messages: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            most,
-            held: AtomicUsize::new(0),
+            messages: Semaphore::new(messages.clamp(1, Semaphore::MAX_PERMITS)),
+            collecting: Mutex::default(),
+            most_bytes: bytes,
+            bytes: AtomicUsize::new(0),
             freed: Notify::new(),
         })
     }
 
+    /// Room for up to this many messages, once there are bytes left: for at least one, and for more if it becomes free soon. It holds this many bytes.
+    pub(super) async fn room(self: &Arc<Self>, most: usize, bytes: usize) -> Option<Room> {
+        let _collecting = self.collecting.lock().await;
+        self.has_bytes_left().await;
+        let mut permits = self.messages.acquire().await.ok()?;
+        let rest = u32::try_from(most.saturating_sub(1)).unwrap_or_default();
+        match timeout(REST_WAIT, self.messages.acquire_many(rest)).await {
+            Ok(Ok(others)) => permits.merge(others),
+            // Fewer suffice if the others are in use for longer.
+            Ok(Err(_)) | Err(_) => {
+                while permits.num_permits() < most
+                    && let Ok(another) = self.messages.try_acquire()
+                {
+                    permits.merge(another);
+                }
+            }
+        }
+        let messages = permits.num_permits();
+        permits.forget();
+        self.bytes.fetch_add(bytes, SeqCst);
+        Some(Room {
+            budget: Arc::clone(self),
+            messages,
+            bytes,
+        })
+    }
+
+    /// Whether there is room for this many messages.
+    pub(super) fn has_room(&self, messages: usize) -> bool {
+        self.messages.available_permits() >= messages && self.has_bytes()
+    }
+
     /// Waits until there are bytes left.
-    pub(super) async fn has_bytes_left(&self) {
-        while !self.is_left() {
+    async fn has_bytes_left(&self) {
+        while !self.has_bytes() {
             let freed = self.freed.notified();
-            if self.is_left() {
+            if self.has_bytes() {
                 return;
             }
             freed.await;
         }
     }
 
-    /// Whether there are bytes left.
-    pub(super) fn is_left(&self) -> bool {
-        self.held.load(SeqCst) < self.most
+    fn has_bytes(&self) -> bool {
+        self.bytes.load(SeqCst) < self.most_bytes
     }
 
-    /// Takes these bytes from the budget.
-    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Share {
-        self.held.fetch_add(bytes, SeqCst);
-        Share {
-            budget: Arc::clone(self),
+    fn free(&self, bytes: usize) {
+        let before = self.bytes.fetch_sub(bytes, SeqCst);
+        if before >= self.most_bytes {
+            self.freed.notify_waiters();
+        }
+    }
+}
+
+impl Room {
+    /// For how many messages it is.
+    pub(super) fn messages(&self) -> usize {
+        self.messages
+    }
+
+    /// Holds this many bytes from now on.
+    pub(super) fn hold(&mut self, bytes: usize) {
+        self.budget.bytes.fetch_add(bytes, SeqCst);
+        self.budget.free(mem::replace(&mut self.bytes, bytes));
+    }
+
+    /// Takes a part of this many messages and bytes, or what is left of them.
+    pub(super) fn split(&mut self, messages: usize, bytes: usize) -> Self {
+        let (messages, bytes) = (messages.min(self.messages), bytes.min(self.bytes));
+        self.messages -= messages;
+        self.bytes -= bytes;
+        Self {
+            budget: Arc::clone(&self.budget),
+            messages,
             bytes,
         }
     }
 }
 
-impl Drop for Share {
+impl Drop for Room {
     fn drop(&mut self) {
-        let budget = &self.budget;
-        let held = budget.held.fetch_sub(self.bytes, SeqCst);
-        if held >= budget.most {
-            budget.freed.notify_waiters();
-        }
+        self.budget.free(self.bytes);
+        self.budget.messages.add_permits(self.messages);
     }
 }
 
@@ -72,18 +136,47 @@ mod tests {
 
     use super::*;
 
+    async fn room(budget: &Arc<Budget>, messages: usize, bytes: usize) -> Room {
+        budget.room(messages, bytes).await.unwrap()
+    }
+
     #[tokio::test]
-    async fn bytes_are_left_until_the_budget_is_used_and_again_when_some_are_returned() {
-        let budget = Budget::new(100);
-        let first = budget.hold(60);
-        assert!(budget.has_bytes_left().now_or_never().is_some());
+    async fn there_is_room_until_the_bytes_are_used_and_again_when_some_are_returned() {
+        let budget = Budget::new(10, 100);
+        let first = room(&budget, 1, 60).await;
+        assert!(budget.has_room(9));
         // More than the budget: received messages have to be held.
-        let second = budget.hold(60);
-        let mut waiting = Box::pin(budget.has_bytes_left());
+        let second = room(&budget, 1, 60).await;
+        assert!(!budget.has_room(1));
+        let mut waiting = Box::pin(budget.room(1, 0));
         assert!((&mut waiting).now_or_never().is_none());
         drop(first);
         assert!((&mut waiting).now_or_never().is_some());
         drop(second);
-        assert_eq!(budget.held.load(SeqCst), 0);
+        assert_eq!(budget.bytes.load(SeqCst), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_room_is_smaller_if_the_rest_does_not_become_free_soon() {
+        let budget = Budget::new(12, 100);
+        let first = room(&budget, 10, 0).await;
+        assert_eq!(first.messages(), 10);
+        let second = room(&budget, 10, 0).await;
+        assert_eq!(second.messages(), 2);
+        drop(first);
+        assert_eq!(room(&budget, 10, 0).await.messages(), 10);
+    }
+
+    #[tokio::test]
+    async fn the_parts_of_a_room_are_returned_one_by_one_and_what_is_left_of_it() {
+        let budget = Budget::new(10, 100);
+        let mut whole = room(&budget, 10, 110).await;
+        let parts = [whole.split(3, 20), whole.split(5, 60)];
+        assert!(!budget.has_room(0), "110 bytes are held");
+        drop(whole);
+        assert_eq!(budget.bytes.load(SeqCst), 80);
+        assert!(budget.has_room(2) && !budget.has_room(3));
+        drop(parts);
+        assert!(budget.has_room(10));
     }
 }

@@ -1,54 +1,108 @@
 //! Keeps the messages of a receive invisible while they are handled.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Shared;
+use super::due::{Due, Place};
 use crate::queue::{Message, SubmitError, VisibilityTimeout};
 
 /// How long one renewal is retried. The next one follows soon.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The heartbeat of one receive. It renews the visibility timeout of its messages after each third of it, counted from the receive.
+/// The heartbeats of a consumer.
+///
+/// Most messages are settled before their first renewal is due. One task waits for that of all receives, and a receive gets a task of its own only then.
+pub(super) struct Heartbeats {
+    /// The receives whose first renewal is not due yet.
+    waiting: Arc<Due<Weak<Heartbeat>>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// The heartbeat of one receive. It renews the visibility timeout of its messages after each third of it, counted from the receive, until it is dropped.
 ///
 /// A message leaves the heartbeat before the last change of its visibility, so that no renewal overwrites that change.
 pub(super) struct Heartbeat {
     messages: Arc<[Kept]>,
-    _task: AbortOnDropHandle<()>,
+    place: Place,
+    first_renewal: Instant,
+    renewing: OnceLock<AbortOnDropHandle<()>>,
+    heartbeats: Arc<Heartbeats>,
+    /// The consumer runs until this is dropped.
+    _token: TaskTrackerToken,
 }
 
 /// A message that is kept invisible until it is released.
 struct Kept {
-    identity: Weak<Message>,
+    /// The address of the message.
+    identity: usize,
     /// Locked during its renewal. `None` once it is released.
     message: Mutex<Option<Arc<Message>>>,
 }
 
-impl Heartbeat {
+impl Heartbeats {
+    pub(super) fn start(shared: &Arc<Shared>) -> Arc<Self> {
+        let waiting = Arc::new(Due::new());
+        let task = tokio::spawn(start_renewing(Arc::clone(&waiting), Arc::clone(shared)));
+        Arc::new(Self {
+            waiting,
+            _task: AbortOnDropHandle::new(task),
+        })
+    }
+
     /// Starts to keep these messages invisible. They were received at the same time.
-    pub(super) fn start<'a>(
-        shared: &Arc<Shared>,
+    pub(super) fn keep<'a>(
+        self: &Arc<Self>,
+        shared: &Shared,
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
-    ) -> Self {
+        token: TaskTrackerToken,
+    ) -> Arc<Heartbeat> {
         let mut received = None;
         let messages = messages.into_iter().map(|message| {
             received.get_or_insert(message.received);
             Kept {
-                identity: Arc::downgrade(message),
+                identity: address(message),
                 message: Mutex::new(Some(Arc::clone(message))),
             }
         });
         let messages: Arc<[Kept]> = messages.collect();
-        let received = received.unwrap_or_else(Instant::now);
-        let third = shared.visibility.as_duration() / 3;
-        let (shared, kept) = (Arc::clone(shared), Arc::clone(&messages));
+        let first_renewal = received.unwrap_or_else(Instant::now) + third(shared);
+        let heartbeat = Arc::new(Heartbeat {
+            messages,
+            place: self.waiting.place(first_renewal),
+            first_renewal,
+            renewing: OnceLock::new(),
+            heartbeats: Arc::clone(self),
+            _token: token,
+        });
+        self.waiting
+            .add(heartbeat.place, Arc::downgrade(&heartbeat));
+        heartbeat
+    }
+}
+
+/// Starts the renewals of each receive when its first one is due.
+async fn start_renewing(waiting: Arc<Due<Weak<Heartbeat>>>, shared: Arc<Shared>) {
+    loop {
+        if let Some(heartbeat) = waiting.next().await.upgrade() {
+            heartbeat.start_renewing(&shared);
+        }
+    }
+}
+
+impl Heartbeat {
+    /// Renews the visibility timeouts now, and after each further third of them.
+    fn start_renewing(&self, shared: &Arc<Shared>) {
+        let (shared, kept) = (Arc::clone(shared), Arc::clone(&self.messages));
+        let (first, third) = (self.first_renewal, third(&shared));
         let task = tokio::spawn(async move {
-            let mut ticks = interval_at(received + third, third);
+            let mut ticks = interval_at(first, third);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
@@ -56,19 +110,30 @@ impl Heartbeat {
                 join_all(kept.iter().map(|kept| kept.renew(&shared, until))).await;
             }
         });
-        Self {
-            messages,
-            _task: AbortOnDropHandle::new(task),
-        }
+        let _ = self.renewing.set(AbortOnDropHandle::new(task));
     }
 
     /// Stops to keep this message invisible. A renewal of it under way has ended when this returns.
     pub(super) async fn release(&self, message: &Message) {
-        let is_it = |kept: &&Kept| std::ptr::eq(kept.identity.as_ptr(), message);
+        let is_it = |kept: &&Kept| kept.identity == address(message);
         if let Some(kept) = self.messages.iter().find(is_it) {
             kept.message.lock().await.take();
         }
     }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.heartbeats.waiting.remove(self.place);
+    }
+}
+
+fn third(shared: &Shared) -> Duration {
+    shared.visibility.as_duration() / 3
+}
+
+fn address(message: &Message) -> usize {
+    std::ptr::from_ref(message).addr()
 }
 
 impl Kept {

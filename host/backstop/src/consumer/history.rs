@@ -4,6 +4,7 @@
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::recent::{Key, Recent};
@@ -33,6 +34,8 @@ struct Remembered {
 pub(super) struct History {
     fifo: bool,
     messages: Mutex<Recent<Remembered>>,
+    /// Whether nothing is remembered. As long as that is so, nobody takes the lock.
+    is_empty: AtomicBool,
     hashes: RandomState,
 }
 
@@ -42,6 +45,7 @@ impl History {
         Self {
             fifo,
             messages: Mutex::new(Recent::of(MESSAGES)),
+            is_empty: AtomicBool::new(true),
             hashes: RandomState::new(),
         }
     }
@@ -122,11 +126,10 @@ impl History {
 
     /// The message has left the queue.
     pub(super) fn forget(&self, message: &Message) {
-        // Only a message that has failed is remembered.
-        let mut messages = self.lock();
-        if messages.is_empty() {
+        if self.is_empty() {
             return;
         }
+        let mut messages = self.lock();
         let forgotten = match message.envelope {
             None => messages.remove(self.key(&message.id)),
             Some(_) => messages.remove(self.key_of_copies(&message.id, self.content(message))),
@@ -136,6 +139,7 @@ impl History {
         {
             messages.remove(self.key_of_copies(&message.id, forgotten.content));
         }
+        self.is_empty.store(messages.is_empty(), Ordering::Release);
     }
 
     /// The delay before this attempt, if it is known: from this process, or from the envelope. If another process made the last attempt, what this one remembers is out of date.
@@ -153,7 +157,7 @@ impl History {
     }
 
     fn remembered(&self, message: &Message) -> Remembered {
-        if self.lock().is_empty() {
+        if self.is_empty() {
             return Remembered::default();
         }
         let id = self.key(&message.id);
@@ -172,6 +176,7 @@ impl History {
         let id = self.key(&message.id);
         let content = message.envelope.as_ref().map(|_| self.content(message));
         let mut messages = self.lock();
+        self.is_empty.store(false, Ordering::Release);
         match content {
             None => change(messages.get_or_insert(id, Remembered::default())),
             Some(content) => {
@@ -217,6 +222,10 @@ impl History {
             (name, value.to_text()).hash(&mut hasher);
         }
         hasher.finish().max(1)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty.load(Ordering::Acquire)
     }
 
     fn lock(&self) -> MutexGuard<'_, Recent<Remembered>> {

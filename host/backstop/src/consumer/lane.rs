@@ -1,7 +1,8 @@
 //! Handles one message, or those of one FIFO group in their order: attempt, failure, decide, apply.
 
-use std::collections::VecDeque;
+use std::collections::{VecDeque, vec_deque};
 use std::num::NonZeroU32;
+use std::option;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +22,62 @@ use crate::queue::{Envelope, Message, VisibilityTimeout};
 /// How long the return of a message is retried. After that it is delivered again when its visibility timeout ends.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The messages of a lane that are still to be handled: one, or on a FIFO queue those of a message group in their order.
+pub(super) struct Messages {
+    first: Option<Arc<Message>>,
+    /// Takes no memory of its own while it is empty.
+    others: VecDeque<Arc<Message>>,
+}
+
+impl Messages {
+    pub(super) fn of(first: Arc<Message>) -> Self {
+        Self {
+            first: Some(first),
+            others: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, message: Arc<Message>) {
+        self.others.push_back(message);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Message>> {
+        self.first.iter().chain(&self.others)
+    }
+
+    /// Whether a message is of their group.
+    pub(super) fn is_same_group(&self, message: &Message) -> bool {
+        self.iter()
+            .next()
+            .is_some_and(|first| first.group == message.group)
+    }
+
+    fn take(&mut self) -> Option<Arc<Message>> {
+        self.first.take().or_else(|| self.others.pop_front())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
+    }
+}
+
+impl IntoIterator for Messages {
+    type Item = Arc<Message>;
+    type IntoIter = std::iter::Chain<option::IntoIter<Self::Item>, vec_deque::IntoIter<Self::Item>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.others)
+    }
+}
+
 /// Handles the messages in their order. If a message of a FIFO queue fails and stays in the queue, the messages after it are returned, because they must not overtake it.
 ///
 /// The heartbeat keeps them invisible meanwhile.
-pub(super) async fn run(
-    shared: &Arc<Shared>,
-    mut messages: VecDeque<Arc<Message>>,
-    heartbeat: &Heartbeat,
-) {
-    while !shared.stop.is_cancelled()
-        && let Some(message) = messages.pop_front()
+pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat: &Heartbeat) {
+    // At the end of a lane, nobody asks whether the consumer stops: that takes a lock.
+    while !messages.is_empty()
+        && !shared.stop.is_cancelled()
+        && let Some(message) = messages.take()
     {
         let span = tracing::info_span!(
             "message",
@@ -38,14 +85,18 @@ pub(super) async fn run(
             id = message.id,
             attempt = shared.history.attempt(&message).get()
         );
-        let handled = receive(shared, &message, heartbeat).instrument(span);
-        let is_removed = handled.await;
+        let handled = || receive(shared, &message, heartbeat);
+        let is_removed = match span.is_disabled() {
+            // A span that nobody records costs time, too.
+            true => handled().await,
+            false => handled().instrument(span).await,
+        };
         heartbeat.release(&message).await;
         if !is_removed && shared.fifo {
             break;
         }
     }
-    for message in &messages {
+    for message in messages.iter() {
         heartbeat.release(message).await;
     }
     if !messages.is_empty() {

@@ -1,10 +1,11 @@
 //! The standalone consumer of one queue.
 //!
-//! A message moves forward through these modules: `receive` polls the queue, `workers` run a task for each lane, `lane` handles its messages in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` carries the decision out. `heartbeat` keeps messages invisible meanwhile.
+//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` carries the decision out. `heartbeat` keeps messages invisible meanwhile.
 
 mod apply;
 mod attempt;
 mod budget;
+mod due;
 mod heartbeat;
 mod held;
 mod history;

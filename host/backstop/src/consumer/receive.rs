@@ -1,6 +1,5 @@
 //! Receives messages with long polls, several at once while the queue is busy, and gives each message to a worker as a lane.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,13 +7,13 @@ use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
 use metrics::Gauge;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use super::Shared;
-use super::budget::{Budget, Share};
-use super::heartbeat::Heartbeat;
+use super::budget::{Budget, Room};
+use super::heartbeat::Heartbeats;
+use super::lane::Messages;
 use super::polling::Polling;
 use super::workers::{Lane, Workers};
 use crate::hold;
@@ -27,9 +26,6 @@ const LONG_POLL: Duration = Duration::from_secs(20);
 /// The longest poll while messages are in flight or other polls are under way. A shutdown returns messages after the last poll has ended, because the poll would receive them again.
 const BUSY_POLL: Duration = Duration::from_secs(2);
 
-/// How long to wait for the permits of a full batch once there is one.
-const BATCH_WAIT: Duration = Duration::from_millis(50);
-
 /// The shortest poll.
 const SHORTEST_POLL: Duration = Duration::from_secs(1);
 
@@ -40,14 +36,12 @@ const BACKOFF: Backoff = Backoff::milliseconds(200, 20_000);
 ///
 /// A poll that comes back full starts another poller, as long as there is room for its messages. One that comes back with a single message, with none or with an error ends its poller, except for the last one.
 pub(super) struct Pollers {
-    permits: Arc<Semaphore>,
     budget: Arc<Budget>,
     lanes: TaskTracker,
     workers: Workers,
+    heartbeats: Arc<Heartbeats>,
     running: AtomicUsize,
     most: usize,
-    /// One poller collects permits at a time: if they are scarce, one full poll is cheaper than several small ones.
-    collecting: Mutex<()>,
     /// Whether the polls succeed.
     polling: Arc<Polling>,
     /// The bytes of the largest receive so far: what a poll under way is expected to bring.
@@ -56,24 +50,17 @@ pub(super) struct Pollers {
     tasks: TaskTracker,
 }
 
-/// Room for the messages of one poll.
-struct Room {
-    permits: OwnedSemaphorePermit,
-    _bytes: Share,
-}
-
 impl Pollers {
     /// Starts the first poller.
     pub(super) fn start(shared: &Arc<Shared>, lanes: &TaskTracker) -> Arc<Self> {
         let options = &shared.options;
         let pollers = Arc::new(Self {
-            permits: Arc::new(Semaphore::new(options.max_in_flight.max(1))),
-            budget: Budget::new(options.max_bytes_in_flight),
+            budget: Budget::new(options.max_in_flight, options.max_bytes_in_flight),
             lanes: lanes.clone(),
             workers: Workers::new(),
+            heartbeats: Heartbeats::start(shared),
             running: AtomicUsize::new(0),
             most: options.max_polls.max(1),
-            collecting: Mutex::default(),
             polling: Arc::clone(shared.stats.polling()),
             largest: AtomicUsize::new(0),
             polls: telemetry::Queue::named(&shared.name).polls(),
@@ -123,7 +110,7 @@ impl Pollers {
         let longest = if is_idle { LONG_POLL } else { BUSY_POLL };
         // A shutdown waits for the poll no longer than the grace period.
         let wait = longest.min(shared.options.grace).max(SHORTEST_POLL);
-        let asked = room.permits.num_permits();
+        let asked = room.messages();
         shared.stats.receive_requests.add(1);
         let poll = shared.queue.receive(asked, wait, shared.visibility);
         tokio::pin!(poll);
@@ -146,7 +133,7 @@ impl Pollers {
                     .received
                     .add(received.try_into().unwrap_or(u64::MAX));
                 self.start_lanes(shared, messages, room);
-                if received == BATCH_ENTRIES && self.has_room() {
+                if received == BATCH_ENTRIES && self.budget.has_room(BATCH_ENTRIES) {
                     self.add(shared);
                 }
                 received > 1 || !self.retire()
@@ -157,10 +144,6 @@ impl Pollers {
             }
         };
         goes_on && !shared.stop.is_cancelled()
-    }
-
-    fn has_room(&self) -> bool {
-        self.permits.available_permits() >= BATCH_ENTRIES && self.budget.is_left()
     }
 
     fn succeeded(&self, shared: &Shared) {
@@ -187,76 +170,50 @@ impl Pollers {
         }
     }
 
-    /// Permits for up to ten messages, once there are bytes left: at least one, and more if they become free soon. `None` if the consumer stops.
+    /// Room for the messages of one poll, which are expected to be as large as the largest so far. `None` if the consumer stops.
     async fn room(&self, shared: &Shared) -> Option<Room> {
-        let first = async {
-            let collecting = self.collecting.lock().await;
-            self.budget.has_bytes_left().await;
-            let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-            permit.map(|permit| (collecting, permit))
-        };
-        let (_collecting, first) = tokio::select! {
-            first = first => first?,
-            () = shared.stop.cancelled() => return None,
-        };
-        let mut permits = first;
         let most = BATCH_ENTRIES.min(shared.options.max_in_flight);
-        let missing = u32::try_from(most.saturating_sub(1)).unwrap_or_default();
-        let semaphore = || Arc::clone(&self.permits);
-        match timeout(BATCH_WAIT, semaphore().acquire_many_owned(missing)).await {
-            Ok(Ok(others)) => permits.merge(others),
-            // Fewer suffice if the others are in use for longer.
-            Ok(Err(_)) | Err(_) => {
-                while permits.num_permits() < most
-                    && let Ok(another) = semaphore().try_acquire_owned()
-                {
-                    permits.merge(another);
-                }
-            }
+        tokio::select! {
+            room = self.budget.room(most, self.largest.load(Relaxed)) => room,
+            () = shared.stop.cancelled() => None,
         }
-        let _bytes = self.budget.hold(self.largest.load(Relaxed));
-        Some(Room { permits, _bytes })
     }
 
     /// Starts a lane for each message, or on a FIFO queue for each message group.
-    fn start_lanes(&self, shared: &Arc<Shared>, messages: Vec<Message>, mut room: Room) {
+    fn start_lanes(&self, shared: &Arc<Shared>, mut messages: Vec<Message>, mut room: Room) {
         let now = shared.queue.now();
-        let messages: Vec<_> = messages
-            .into_iter()
-            .map(|message| hold::open(message, now))
-            .collect();
-        let received = messages.iter().map(Message::size).sum();
-        self.largest.fetch_max(received, Relaxed);
+        for message in &mut messages {
+            hold::open(message, now);
+        }
+        let bytes = messages.iter().map(Message::size).sum();
+        self.largest.fetch_max(bytes, Relaxed);
+        room.hold(bytes);
         if messages.is_empty() {
             return;
         }
         let lanes = into_lanes(messages, shared.fifo);
-        let heartbeat = Arc::new(Heartbeat::start(shared, lanes.iter().flatten()));
+        let messages = lanes.iter().flat_map(Messages::iter);
+        let token = self.lanes.token();
+        let heartbeat = self.heartbeats.keep(shared, messages, token);
         let lanes = lanes.into_iter().map(|messages| {
-            let permits = room.permits.split(messages.len());
             let bytes = messages.iter().map(|message| message.size()).sum();
             Lane {
-                messages,
                 heartbeat: Arc::clone(&heartbeat),
-                _room: (permits, self.budget.hold(bytes)),
-                _token: self.lanes.token(),
+                room: room.split(messages.iter().count(), bytes),
+                messages,
             }
         });
         self.workers.handle(shared, lanes);
     }
 }
 
-fn into_lanes(messages: Vec<Message>, fifo: bool) -> Vec<VecDeque<Arc<Message>>> {
-    let mut lanes: Vec<VecDeque<Arc<Message>>> = Vec::with_capacity(messages.len());
+fn into_lanes(messages: Vec<Message>, fifo: bool) -> Vec<Messages> {
+    let mut lanes: Vec<Messages> = Vec::with_capacity(messages.len());
     for message in messages.into_iter().map(Arc::new) {
-        let same_group = |lane: &&mut VecDeque<Arc<Message>>| {
-            fifo && lane
-                .front()
-                .is_some_and(|first| first.group == message.group)
-        };
+        let same_group = |lane: &&mut Messages| fifo && lane.is_same_group(&message);
         match lanes.iter_mut().find(same_group) {
-            Some(lane) => lane.push_back(message),
-            None => lanes.push(VecDeque::from([message])),
+            Some(lane) => lane.add(message),
+            None => lanes.push(Messages::of(message)),
         }
     }
     lanes

@@ -1,106 +1,91 @@
 //! Tasks that handle lanes, each one after another. A new task for each lane would be among the largest costs of a message that succeeds.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::task::task_tracker::TaskTrackerToken;
+use tokio::sync::oneshot;
 
-use super::budget::Share;
+use super::budget::Room;
 use super::heartbeat::Heartbeat;
 use super::{Shared, lane};
-use crate::queue::Message;
 
 /// The most workers that wait for a lane.
 const MOST_IDLE: usize = 256;
 
 /// The messages of a lane, and what is held until they are settled.
 pub(super) struct Lane {
-    pub(super) messages: VecDeque<Arc<Message>>,
+    pub(super) messages: lane::Messages,
     pub(super) heartbeat: Arc<Heartbeat>,
-    pub(super) _room: (Option<OwnedSemaphorePermit>, Share),
-    /// The consumer runs until this is dropped.
-    pub(super) _token: TaskTrackerToken,
+    pub(super) room: Room,
 }
 
 /// The workers of a consumer. Those that wait end when this is dropped, the others after their lane.
-pub(super) struct Workers(Arc<Waiting>);
+pub(super) struct Workers(Arc<Idle>);
 
-struct Waiting {
-    /// As many permits as there are lanes for idle workers.
-    ready: Semaphore,
-    state: Mutex<State>,
-}
+/// The workers that wait for a lane; `None` once the pollers have ended. Those that came last go first, with their memory still in the processor's cache.
+struct Idle(Mutex<Option<Vec<Worker>>>);
 
-#[derive(Default)]
-struct State {
-    /// Each is for one worker that was idle.
-    lanes: VecDeque<Lane>,
-    idle: usize,
-}
+/// Gives a lane to one worker.
+type Worker = oneshot::Sender<Lane>;
 
 impl Workers {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Waiting {
-            ready: Semaphore::new(0),
-            state: Mutex::default(),
-        }))
+        Self(Arc::new(Idle(Mutex::new(Some(Vec::new())))))
     }
 
     /// Handles these lanes at the same time: by idle workers, and by new ones if these are too few.
-    pub(super) fn handle(&self, shared: &Arc<Shared>, lanes: impl IntoIterator<Item = Lane>) {
-        let mut for_idle = 0;
-        {
-            let mut state = self.0.state();
-            for lane in lanes {
-                if state.idle == 0 {
-                    let (waiting, shared) = (Arc::clone(&self.0), Arc::clone(shared));
-                    tokio::spawn(work(waiting, shared, lane));
-                } else {
-                    state.idle -= 1;
-                    state.lanes.push_back(lane);
-                    for_idle += 1;
-                }
+    pub(super) fn handle(&self, shared: &Arc<Shared>, lanes: impl ExactSizeIterator<Item = Lane>) {
+        let mut idle = self.0.take(lanes.len()).into_iter();
+        for lane in lanes {
+            let refused = match idle.next() {
+                Some(worker) => worker.send(lane).err(),
+                None => Some(lane),
+            };
+            if let Some(lane) = refused {
+                tokio::spawn(work(Arc::clone(&self.0), Arc::clone(shared), lane));
             }
         }
-        self.0.ready.add_permits(for_idle);
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.0.ready.close();
+        self.0.workers().take();
     }
 }
 
-impl Waiting {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Idle {
+    fn workers(&self) -> MutexGuard<'_, Option<Vec<Worker>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next lane; `None` if there are enough idle workers, or the consumer has ended.
+    /// Up to this many workers.
+    fn take(&self, most: usize) -> Vec<Worker> {
+        let mut workers = self.workers();
+        let taken = workers.as_mut().map(|workers| {
+            let rest = workers.len().saturating_sub(most);
+            workers.split_off(rest)
+        });
+        taken.unwrap_or_default()
+    }
+
+    /// The next lane; `None` if enough workers wait already, or the pollers have ended.
     async fn next(&self) -> Option<Lane> {
-        {
-            let mut state = self.state();
-            if state.idle == MOST_IDLE {
-                return None;
-            }
-            state.idle += 1;
-        }
-        if let Ok(ready) = self.ready.acquire().await {
-            ready.forget();
-        }
-        // At the end of the consumer, lanes that are left are handled, too.
-        self.state().lanes.pop_front()
+        let given = {
+            let mut workers = self.workers();
+            let workers = workers.as_mut().filter(|it| it.len() < MOST_IDLE)?;
+            let (worker, given) = oneshot::channel();
+            workers.push(worker);
+            given
+        };
+        given.await.ok()
     }
 }
 
-async fn work(waiting: Arc<Waiting>, shared: Arc<Shared>, first: Lane) {
+async fn work(idle: Arc<Idle>, shared: Arc<Shared>, first: Lane) {
     let mut next = Some(first);
-    while let Some(mut lane) = next.take() {
-        let messages = std::mem::take(&mut lane.messages);
-        lane::run(&shared, messages, &lane.heartbeat).await;
-        drop(lane);
-        next = waiting.next().await;
+    while let Some(lane) = next {
+        lane::run(&shared, lane.messages, &lane.heartbeat).await;
+        drop((lane.heartbeat, lane.room));
+        next = idle.next().await;
     }
 }

@@ -49,16 +49,16 @@ pub(crate) fn after(
 }
 
 /// Opens the envelope of a received message, if it has one: the message is then as it was when it was first sent, with the receives that were attempts.
-pub(crate) fn open(mut message: Message, now: Timestamp) -> Message {
+pub(crate) fn open(message: &mut Message, now: Timestamp) {
     let Some(Attribute::Text { value, .. }) = message.attributes.get(ENVELOPE) else {
-        return message;
+        return;
     };
     let Some(envelope) = parse(value, now) else {
         tracing::warn!(
             id = message.id,
             "a message has an invalid attribute {ENVELOPE}: it is handled as a new message"
         );
-        return message;
+        return;
     };
     message.attributes.remove(ENVELOPE);
     message.id.clone_from(&envelope.id);
@@ -67,7 +67,6 @@ pub(crate) fn open(mut message: Message, now: Timestamp) -> Message {
     message.sender.clone_from(&envelope.sender);
     message.receive_count = message.receive_count.saturating_add(envelope.attempts);
     message.envelope = Some(Box::new(envelope));
-    message
 }
 
 /// A sender can forge an envelope: one with impossible values is none.
@@ -187,7 +186,8 @@ mod tests {
         assert_eq!(sent.attributes.len(), 2);
 
         let arrived = Timestamp(70_000);
-        let opened = open(delivered(sent, "m-2", arrived), arrived);
+        let mut opened = delivered(sent, "m-2", arrived);
+        open(&mut opened, arrived);
         assert_eq!(opened.kept_since, arrived);
         let expected = Message {
             receive_count: NonZeroU32::new(4).unwrap(),
@@ -241,7 +241,9 @@ mod tests {
             message
                 .attributes
                 .insert(ENVELOPE.to_owned(), Attribute::string(text));
-            assert_eq!(open(message.clone(), now), message);
+            let mut opened = message.clone();
+            open(&mut opened, now);
+            assert_eq!(opened, message);
         }
         assert_eq!(parse(&text(&good), now), Some(good));
     }

@@ -232,10 +232,12 @@ impl RetryHandler {
                     );
                     return;
                 }
-                match message::message(given, queue.queue.now())
-                    .map(|message| hold::open(message, queue.queue.now()))
-                {
-                    Some(message) => handler.settle(&queue, &message, &handled, end).await,
+                let now = queue.queue.now();
+                match message::message(given, now) {
+                    Some(mut message) => {
+                        hold::open(&mut message, now);
+                        handler.settle(&queue, &message, &handled, end).await;
+                    }
                     None => tracing::warn!(
                         "a message has no id, receipt handle or body: it is delivered again"
                     ),
