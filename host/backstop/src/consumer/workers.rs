@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 
 use super::budget::Room;
 use super::heartbeat::Heartbeat;
@@ -22,10 +22,15 @@ pub(super) struct Lane {
 pub(super) struct Workers(Arc<Idle>);
 
 /// The workers that wait for a lane; `None` once the pollers have ended. Those that came last go first, with their memory still in the processor's cache.
-struct Idle(Mutex<Option<Vec<Worker>>>);
+struct Idle(Mutex<Option<Vec<Arc<Inbox>>>>);
 
-/// Gives a lane to one worker.
-type Worker = oneshot::Sender<Lane>;
+/// Where one worker finds its next lane. It is used again and again: a channel for each lane would be an allocation for each message.
+#[derive(Default)]
+struct Inbox {
+    lane: Mutex<Option<Lane>>,
+    /// There is a lane, or there will be none.
+    changed: Notify,
+}
 
 impl Workers {
     pub(super) fn new() -> Self {
@@ -36,12 +41,11 @@ impl Workers {
     pub(super) fn handle(&self, shared: &Arc<Shared>, lanes: impl ExactSizeIterator<Item = Lane>) {
         let mut idle = self.0.take(lanes.len()).into_iter();
         for lane in lanes {
-            let refused = match idle.next() {
-                Some(worker) => worker.send(lane).err(),
-                None => Some(lane),
-            };
-            if let Some(lane) = refused {
-                tokio::spawn(work(Arc::clone(&self.0), Arc::clone(shared), lane));
+            match idle.next() {
+                Some(inbox) => inbox.give(lane),
+                None => {
+                    tokio::spawn(work(Arc::clone(&self.0), Arc::clone(shared), lane));
+                }
             }
         }
     }
@@ -49,43 +53,57 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.0.workers().take();
+        let idle = self.0.inboxes().take();
+        for inbox in idle.into_iter().flatten() {
+            inbox.changed.notify_one();
+        }
     }
 }
 
 impl Idle {
-    fn workers(&self) -> MutexGuard<'_, Option<Vec<Worker>>> {
+    fn inboxes(&self) -> MutexGuard<'_, Option<Vec<Arc<Inbox>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Up to this many workers.
-    fn take(&self, most: usize) -> Vec<Worker> {
-        let mut workers = self.workers();
-        let taken = workers.as_mut().map(|workers| {
-            let rest = workers.len().saturating_sub(most);
-            workers.split_off(rest)
+    /// The inboxes of up to this many workers.
+    fn take(&self, most: usize) -> Vec<Arc<Inbox>> {
+        let mut inboxes = self.inboxes();
+        let taken = inboxes.as_mut().map(|inboxes| {
+            let rest = inboxes.len().saturating_sub(most);
+            inboxes.split_off(rest)
         });
         taken.unwrap_or_default()
     }
 
-    /// The next lane; `None` if enough workers wait already, or the pollers have ended.
-    async fn next(&self) -> Option<Lane> {
-        let given = {
-            let mut workers = self.workers();
-            let workers = workers.as_mut().filter(|it| it.len() < MOST_IDLE)?;
-            let (worker, given) = oneshot::channel();
-            workers.push(worker);
-            given
-        };
-        given.await.ok()
+    /// The next lane of this worker; `None` if enough wait already, or the pollers have ended.
+    async fn next(&self, inbox: &Arc<Inbox>) -> Option<Lane> {
+        {
+            let mut inboxes = self.inboxes();
+            let inboxes = inboxes.as_mut().filter(|it| it.len() < MOST_IDLE)?;
+            inboxes.push(Arc::clone(inbox));
+        }
+        inbox.changed.notified().await;
+        inbox.lane().take()
+    }
+}
+
+impl Inbox {
+    fn lane(&self) -> MutexGuard<'_, Option<Lane>> {
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give(&self, lane: Lane) {
+        *self.lane() = Some(lane);
+        self.changed.notify_one();
     }
 }
 
 async fn work(idle: Arc<Idle>, shared: Arc<Shared>, first: Lane) {
+    let inbox = Arc::<Inbox>::default();
     let mut next = Some(first);
     while let Some(lane) = next {
         lane::run(&shared, lane.messages, &lane.heartbeat).await;
         drop((lane.heartbeat, lane.room));
-        next = idle.next().await;
+        next = idle.next(&inbox).await;
     }
 }
