@@ -1,6 +1,7 @@
 //! Backstop's library with a Rust function as the handler.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use backstop::decision::Bounds;
@@ -11,6 +12,7 @@ use backstop::internal::decider::Decider;
 use backstop::queue::{Connections, Message};
 use backstop_engine::{Limits, Sandbox};
 use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -23,12 +25,15 @@ const WATCHED: Duration = Duration::from_secs(59);
 /// Consumes the messages, and ends with the process.
 pub(crate) async fn run(work: Work) {
     let messages = u64::try_from(work.messages).unwrap();
-    let consumer = start(work).await;
+    let handled = Arc::new(Notify::new());
+    let consumer = start(work, Arc::clone(&handled)).await;
     let stats = consumer.stats();
     let clock = Clock::start();
     tokio::spawn(consumer.run(CancellationToken::new()));
+    // Until then, nothing disturbs the consumer.
+    handled.notified().await;
     while settled(&stats) < messages {
-        sleep(Duration::from_millis(10)).await;
+        sleep(Duration::from_millis(1)).await;
     }
     clock.end();
 }
@@ -40,7 +45,7 @@ fn settled(stats: &Stats) -> u64 {
 
 /// Serves an empty queue, and prints the number of its receives.
 pub(crate) async fn idle(work: Work) {
-    let consumer = start(work).await;
+    let consumer = start(work, Arc::default()).await;
     let stats = consumer.stats();
     tokio::spawn(consumer.run(CancellationToken::new()));
     sleep(WATCHED).await;
@@ -48,8 +53,8 @@ pub(crate) async fn idle(work: Work) {
     println!("{receives} requests in {seconds} s   goal: one in 20 s or fewer");
 }
 
-/// A consumer whose policy hides failed messages for longer than a run.
-async fn start(work: Work) -> Consumer {
+/// A consumer whose policy hides failed messages for longer than a run. Tells when the handler was called for each of them.
+async fn start(work: Work, handled: Arc<Notify>) -> Consumer {
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let policy = PartSpec {
         source: Source::builtin("linear"),
@@ -64,8 +69,12 @@ async fn start(work: Work) -> Consumer {
     };
     let connections = Connections::new(Some(work.endpoint.clone()));
     let (url, dead_letters) = (work.url.clone(), work.dead_letters.clone());
+    let left = AtomicUsize::new(work.messages);
     let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
         let fails = work.fails(&message.body);
+        if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            handled.notify_one();
+        }
         async move {
             match fails {
                 true => Err(Error::new("ECONNRESET", "connection reset by peer")),

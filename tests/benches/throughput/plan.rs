@@ -1,7 +1,10 @@
 //! Which sides run in which settings.
 
 /// Rounds of the main comparison.
-pub(crate) const ROUNDS: usize = 3;
+pub(crate) const ROUNDS: usize = 5;
+
+/// Rounds of the other cases.
+const OTHER_ROUNDS: usize = 2;
 
 /// The network between a side and the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +143,7 @@ impl Case {
     pub(crate) fn rounds(&self) -> usize {
         match (self.side.is_rust(), self.failing, self.fifo) {
             (true, 0, false) => ROUNDS,
-            _ => ROUNDS - 1,
+            _ => OTHER_ROUNDS,
         }
     }
 }
