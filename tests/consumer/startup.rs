@@ -96,7 +96,11 @@ async fn the_error_of_a_failed_start_says_what_to_change() {
         (
             [&queue[..], &dead, &http, &["--policy", "./none.wasm"]].concat(),
             4,
-            vec!["can't read the policy ./none.wasm"],
+            vec![
+                "can't read the policy ./none.wasm",
+                "backstop policy build",
+                "full-jitter",
+            ],
         ),
         (
             [&queue[..], &dead, &http, &["--policy", "ful-jitter"]].concat(),

@@ -7,8 +7,9 @@ use aws_config::SdkConfig;
 use aws_smithy_runtime_api::client::result::SdkError;
 
 use backstop_core::text::chain;
+use url::Host;
 
-use crate::parse_endpoint;
+use crate::{http_url, parse_endpoint};
 
 /// No credentials were found, or the configured ones can't be loaded.
 pub const NO_CREDENTIALS: &str = "MissingCredentials";
@@ -56,6 +57,19 @@ impl Endpoint {
     pub fn other_region(&self, region: &str) -> Option<&str> {
         let own = self.region.as_deref().filter(|_| self.url.is_none());
         own.filter(|own| !region.is_empty() && *own != region)
+    }
+
+    /// Advice, if requests go to AWS although the URL of their queue is that of an emulator: its host is an address or a name without a dot.
+    pub fn instead_of(&self, queue_url: &str) -> Option<String> {
+        let url = http_url(queue_url).ok().filter(|_| self.url.is_none())?;
+        let is_local = match url.host()? {
+            Host::Domain(name) => !name.contains('.'),
+            Host::Ipv4(_) | Host::Ipv6(_) => true,
+        };
+        let origin = url.origin().ascii_serialization();
+        is_local.then(|| {
+            format!("the request went to AWS and not to {origin}: set AWS_ENDPOINT_URL={origin}")
+        })
     }
 
     /// Why a request got no response; `None` if the service responded.
@@ -206,6 +220,35 @@ impl Endpoint {
         match self.service {
             "LAMBDA" => "Lambda",
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_emulator_s_queue_without_an_endpoint_gets_the_advice_to_set_one() {
+        let endpoint = |url: Option<&str>| Endpoint {
+            service: "SQS",
+            url: url.map(str::to_owned),
+            region: None,
+        };
+        for local in [
+            "http://127.0.0.1:4566",
+            "http://localhost:4566",
+            "http://[::1]:9324",
+        ] {
+            let queue = format!("{local}/000000000000/orders");
+            let advice = endpoint(None).instead_of(&queue);
+            let expected = format!("AWS_ENDPOINT_URL={local}");
+            assert!(advice.is_some_and(|advice| advice.contains(&expected)));
+            assert_eq!(endpoint(Some(local)).instead_of(&queue), None);
+        }
+        let aws = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders";
+        for other in [aws, "local:orders", "orders"] {
+            assert_eq!(endpoint(None).instead_of(other), None);
         }
     }
 }

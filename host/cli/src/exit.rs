@@ -171,6 +171,7 @@ fn of_source(error: &SourceError) -> Exit {
         SourceError::Unknown { .. }
         | SourceError::Name { .. }
         | SourceError::Unreadable { .. }
+        | SourceError::Missing { .. }
         | SourceError::Empty { .. }
         | SourceError::TooLarge { .. }
         | SourceError::Pin { .. }

@@ -35,6 +35,12 @@ pub enum SourceError {
         #[source]
         cause: io::Error,
     },
+    /// There is no such file.
+    #[error("can't read the policy {}: there is no such file; correct the path, build it with `backstop policy build`, or name a built-in policy: {}", path.display(), builtin::names().collect::<Vec<_>>().join(", "))]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
     /// A folder without a policy.
     #[error("there is no policy in the folder {}: expected a file that ends in .wasm or .wat", path.display())]
     Empty {

@@ -34,6 +34,8 @@ pub(super) fn fetch(
                 name: name.to_string(),
                 most,
             }
+        } else if cause.kind() == io::ErrorKind::NotFound {
+            SourceError::Missing { path: file.clone() }
         } else {
             unreadable(&file)(cause)
         }

@@ -114,7 +114,16 @@ impl Queue for SqsQueue {
             .attribute_names(Q::All)
             .send()
             .await
-            .map_err(|error| failed("GetQueueAttributes", &self.endpoint, &error))?;
+            .map_err(|error| {
+                let error = failed("GetQueueAttributes", &self.endpoint, &error);
+                match self.endpoint.instead_of(&self.url) {
+                    Some(advice) => QueueError {
+                        message: format!("{}; {advice}", error.message),
+                        ..error
+                    },
+                    None => error,
+                }
+            })?;
         Ok(description(
             &self.url,
             &response.attributes.unwrap_or_default(),
