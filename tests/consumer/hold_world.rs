@@ -22,13 +22,14 @@ use backstop::queue::{
     Attribute, BatchResult, Connections, Description, LocalQueue, LocalSettings, Message, Outgoing,
     Queue, QueueError, ReceiptHandle, VisibilityTimeout,
 };
-use backstop::record::DecisionRecord;
 use backstop::{HoldMode, Summary};
 use backstop_tests::policies::builtin;
 use backstop_versions::LivePolicy;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::trial::Decisions;
 
 pub(crate) const HOUR: u64 = 3_600;
 
@@ -50,15 +51,6 @@ pub(crate) struct World {
     /// The attempts of all hosts: when, and the message as the handler saw it.
     pub(crate) attempts: Arc<Mutex<Vec<(Duration, Message)>>>,
     pub(crate) decisions: Arc<Decisions>,
-}
-
-#[derive(Default)]
-pub(crate) struct Decisions(pub(crate) Mutex<Vec<DecisionRecord>>);
-
-impl Observer for Decisions {
-    fn decided(&self, record: &DecisionRecord) {
-        self.0.lock().unwrap().push(record.clone());
-    }
 }
 
 /// A running host of the queue.

@@ -1,19 +1,17 @@
 //! Dead letters that the dead-letter queue refuses.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstop::Summary;
 use backstop::failure::Error;
 use backstop::handler::{Handler, function};
 use backstop::queue::{
     BatchResult, Description, LocalQueue, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     VisibilityTimeout,
 };
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -72,6 +70,36 @@ impl Queue for Refusing {
     }
 }
 
+/// A failure that no other attempt mends.
+fn wrong() -> Error {
+    Error {
+        status: Some(400),
+        ..Error::new("HTTP 400", "")
+    }
+}
+
+/// Starts a consumer whose dead-letter queue refuses this many letters first.
+async fn start<F, W>(
+    trial: &Trial,
+    refusals: u32,
+    work: F,
+    stop: &CancellationToken,
+) -> JoinHandle<Summary>
+where
+    F: Fn(Arc<Message>) -> W + Send + Sync + 'static,
+    W: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    let handler: Arc<dyn Handler> = Arc::new(function(work));
+    let mut ready = trial.ready(handler.as_ref()).await;
+    let refusing = Refusing {
+        queue: Arc::clone(&trial.dead_letters),
+        refusals: Mutex::new(refusals),
+    };
+    let (_, description) = ready.dead_letters.take().unwrap();
+    ready.dead_letters = Some((Arc::new(refusing), description));
+    tokio::spawn(trial.consumer(ready, handler).run(stop.clone()))
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rejected_dead_letter_is_sent_again_without_another_attempt() {
     for name in ["orders", "orders.fifo"] {
@@ -79,25 +107,12 @@ async fn a_rejected_dead_letter_is_sent_again_without_another_attempt() {
         trial.send(&["wrong"]).await;
         let attempts = Arc::new(Mutex::new(0));
         let counted = Arc::clone(&attempts);
-        let handler: Arc<dyn Handler> = Arc::new(function(move |_| {
+        let work = move |_: Arc<Message>| {
             *counted.lock().unwrap() += 1;
-            async {
-                Err(Error {
-                    status: Some(400),
-                    ..Error::new("HTTP 400", "")
-                })
-            }
-        }));
-        let mut ready = trial.ready(handler.as_ref()).await;
-        let refusing = Refusing {
-            queue: Arc::clone(&trial.dead_letters),
-            refusals: Mutex::new(20),
+            async { Err(wrong()) }
         };
-        let (_, description) = ready.dead_letters.take().unwrap();
-        ready.dead_letters = Some((Arc::new(refusing), description));
-        let consumer = trial.consumer(ready, handler);
         let (stop, started) = (CancellationToken::new(), Instant::now());
-        let run = tokio::spawn(consumer.run(stop.clone()));
+        let run = start(&trial, 20, work, &stop).await;
         trial.queue.emptied().await;
         stop.cancel();
         let summary = run.await.unwrap();
@@ -118,28 +133,15 @@ async fn a_message_whose_dead_letter_is_never_accepted_is_delivered_again_after_
     trial.send(&["wrong"]).await;
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let (noted, started) = (Arc::clone(&attempts), Instant::now());
-    let handler: Arc<dyn Handler> = Arc::new(function(move |_| {
+    let work = move |_: Arc<Message>| {
         noted
             .lock()
             .unwrap()
             .push(started.elapsed().as_secs() / 3_600);
-        async {
-            Err(Error {
-                status: Some(400),
-                ..Error::new("HTTP 400", "")
-            })
-        }
-    }));
-    let mut ready = trial.ready(handler.as_ref()).await;
-    let refusing = Refusing {
-        queue: Arc::clone(&trial.dead_letters),
-        refusals: Mutex::new(u32::MAX),
+        async { Err(wrong()) }
     };
-    let (_, description) = ready.dead_letters.take().unwrap();
-    ready.dead_letters = Some((Arc::new(refusing), description));
-    let consumer = trial.consumer(ready, handler);
     let stop = CancellationToken::new();
-    let run = tokio::spawn(consumer.run(stop.clone()));
+    let run = start(&trial, u32::MAX, work, &stop).await;
     sleep(Duration::from_secs(15 * 3_600)).await;
     stop.cancel();
     let summary = run.await.unwrap();
@@ -164,25 +166,12 @@ async fn a_held_dead_letter_whose_message_was_deleted_is_not_sent() {
     trial.send(&["wrong"]).await;
     let taken: Arc<Mutex<Option<ReceiptHandle>>> = Arc::default();
     let noted = Arc::clone(&taken);
-    let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
+    let work = move |message: Arc<Message>| {
         *noted.lock().unwrap() = Some(message.receipt_handle.clone());
-        async {
-            Err(Error {
-                status: Some(400),
-                ..Error::new("HTTP 400", "")
-            })
-        }
-    }));
-    let mut ready = trial.ready(handler.as_ref()).await;
-    let refusing = Refusing {
-        queue: Arc::clone(&trial.dead_letters),
-        refusals: Mutex::new(3),
+        async { Err(wrong()) }
     };
-    let (_, description) = ready.dead_letters.take().unwrap();
-    ready.dead_letters = Some((Arc::new(refusing), description));
-    let consumer = trial.consumer(ready, handler);
     let stop = CancellationToken::new();
-    let run = tokio::spawn(consumer.run(stop.clone()));
+    let run = start(&trial, 3, work, &stop).await;
     // The first letter is rejected and held. Then another client deletes the message.
     sleep(Duration::from_secs(1)).await;
     let handle = taken.lock().unwrap().clone().unwrap();

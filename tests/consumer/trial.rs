@@ -1,9 +1,5 @@
 //! A consumer on the local queue, for tests with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,16 +19,16 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Collects every decision.
-#[derive(Debug, Default)]
-struct Seen(Mutex<Vec<DecisionRecord>>);
+#[derive(Default)]
+pub(crate) struct Decisions(pub(crate) Mutex<Vec<DecisionRecord>>);
 
-impl Observer for Seen {
+impl Observer for Decisions {
     fn decided(&self, record: &DecisionRecord) {
         self.0.lock().unwrap().push(record.clone());
     }
 }
 
-/// One queue with a policy and a handler, run until it is empty.
+/// One queue with a policy.
 pub(crate) struct Trial {
     pub(crate) queue: Arc<LocalQueue>,
     pub(crate) dead_letters: Arc<LocalQueue>,
@@ -41,7 +37,7 @@ pub(crate) struct Trial {
     settings: Vec<(String, String)>,
     pub(crate) bounds: Bounds,
     pub(crate) options: Options,
-    seen: Arc<Seen>,
+    seen: Arc<Decisions>,
 }
 
 impl Trial {
@@ -132,6 +128,7 @@ impl Trial {
         tokio::spawn(consumer.run(stop.clone()))
     }
 
+    /// A consumer of the queue, checked before.
     pub(crate) fn consumer(&self, ready: Ready, handler: Arc<dyn Handler>) -> Consumer {
         let (decider, options) = (self.decider(), self.options.clone());
         Consumer::new("orders", ready, handler, decider, options)

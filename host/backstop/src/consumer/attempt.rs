@@ -20,7 +20,7 @@ pub(super) enum Outcome {
     Interrupted,
 }
 
-/// Runs the handler on a message, in the task of its lane. A panic of the handler is an outcome like any other.
+/// Runs the handler on a message, in the task of its worker. A panic of the handler is an outcome like any other.
 pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
     let handle = async { shared.handler.handle_shared(Arc::clone(message)).await };
     let (longest, started) = (shared.options.attempt_timeout, Instant::now());

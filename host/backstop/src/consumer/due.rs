@@ -21,6 +21,12 @@ pub(super) struct Due<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place(Instant, u64);
 
+impl Place {
+    pub(super) fn due(self) -> Instant {
+        self.0
+    }
+}
+
 impl<T> Due<T> {
     pub(super) fn new() -> Self {
         Self {
@@ -56,7 +62,10 @@ impl<T> Due<T> {
     /// The next value, once it is due.
     pub(super) async fn next(&self) -> T {
         loop {
-            let first = self.values().first_key_value().map(|(place, _)| place.0);
+            let first = self
+                .values()
+                .first_key_value()
+                .map(|(place, _)| place.due());
             match first {
                 None => self.changed.notified().await,
                 Some(due) => tokio::select! {
@@ -73,7 +82,7 @@ impl<T> Due<T> {
     fn take(&self) -> Option<T> {
         let mut values = self.values();
         let first = values.first_entry()?;
-        (first.key().0 <= Instant::now()).then(|| first.remove())
+        (first.key().due() <= Instant::now()).then(|| first.remove())
     }
 
     fn values(&self) -> MutexGuard<'_, BTreeMap<Place, T>> {

@@ -31,7 +31,6 @@ pub(super) struct Heartbeats {
 pub(super) struct Heartbeat {
     messages: Arc<[Kept]>,
     place: Place,
-    first_renewal: Instant,
     renewing: OnceLock<AbortOnDropHandle<()>>,
     heartbeats: Arc<Heartbeats>,
     /// The consumer runs until this is dropped.
@@ -76,7 +75,6 @@ impl Heartbeats {
         let heartbeat = Arc::new(Heartbeat {
             messages,
             place: self.waiting.place(first_renewal),
-            first_renewal,
             renewing: OnceLock::new(),
             heartbeats: Arc::clone(self),
             _token: token,
@@ -100,7 +98,7 @@ impl Heartbeat {
     /// Renews the visibility timeouts now, and after each further third of them.
     fn start_renewing(&self, shared: &Arc<Shared>) {
         let (shared, kept) = (Arc::clone(shared), Arc::clone(&self.messages));
-        let (first, third) = (self.first_renewal, third(&shared));
+        let (first, third) = (self.place.due(), third(&shared));
         let task = tokio::spawn(async move {
             let mut ticks = interval_at(first, third);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
