@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use backstop::decision::{Action, Bounds, DecidedBy};
 use backstop::failure::Milliseconds;
-use backstop::queue::{Queue, VisibilityTimeout};
+use backstop::internal::consumer::Options;
+use backstop::queue::{Outgoing, Queue, VisibilityTimeout};
 use backstop::record::DecisionRecord;
 use backstop_engine::{Limits, Sandbox};
 use tokio::time::{Instant, sleep};
@@ -261,6 +262,49 @@ async fn a_thousand_messages_take_few_requests() {
         "{}",
         summary.requests_per_message
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_does_not_wait_for_requests_to_be_shared() {
+    let trial = Trial::new("orders.fifo");
+    for batch in 0..10 {
+        let bodies: Vec<_> = (0..10).map(|number| format!("{batch}-{number}")).collect();
+        trial
+            .send(&bodies.iter().map(String::as_str).collect::<Vec<_>>())
+            .await;
+    }
+    let started = Instant::now();
+    let summary = trial.run(|_| async { Ok(()) }).await;
+    assert_eq!(summary.succeeded, 100);
+    // Less than one linger for all of them.
+    assert!(started.elapsed() < Options::default().linger);
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_that_are_handled_at_the_same_time_share_deletes() {
+    let trial = Trial::new("orders.fifo");
+    for number in 0..10 {
+        let of_each_group: Vec<_> = (0..10)
+            .map(|group| Outgoing {
+                group: Some(group.to_string()),
+                deduplication_id: Some(format!("{group}-{number}")),
+                ..Outgoing::new(format!("{group}-{number}"))
+            })
+            .collect();
+        for sent in trial.queue.send(&of_each_group).await.unwrap() {
+            sent.unwrap();
+        }
+    }
+    // Each takes another time, but none as long as the linger.
+    let summary = trial
+        .run(|message| async move {
+            let group: u64 = message.body[..1].parse().unwrap();
+            tokio::time::sleep(Duration::from_millis(5 * group)).await;
+            Ok(())
+        })
+        .await;
+    // One of each group.
+    assert_eq!((summary.succeeded, summary.delete_requests), (100, 10));
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,8 @@ use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::{Failure, Milliseconds};
 use crate::hold;
 use crate::queue::{
-    Batched, Description, Envelope, Message, Outgoing, Requests, SubmitError, VisibilityTimeout,
+    Batched, Description, Envelope, Linger, Message, Outgoing, Requests, SubmitError,
+    VisibilityTimeout,
 };
 
 /// How long each request is retried. The heartbeat keeps the message invisible meanwhile.
@@ -30,11 +31,16 @@ pub(super) struct Applier {
 }
 
 impl Applier {
-    pub(super) fn start(ready: &Ready, linger: Duration, stats: Arc<Stats>) -> Self {
+    pub(super) fn start(ready: &Ready, linger: &Linger, stats: Arc<Stats>) -> Self {
         let requests: &Arc<Requests> = &stats.requests;
         let start = |(queue, description): &(_, Description)| {
             let description = description.clone();
-            Arc::new(DeadLetterQueue::start(queue, description, linger, requests))
+            Arc::new(DeadLetterQueue::start(
+                queue,
+                description,
+                linger.clone(),
+                requests,
+            ))
         };
         let classes = ready.class_dead_letters.iter();
         let dead_letter_queues = DeadLetterQueues {
@@ -44,7 +50,7 @@ impl Applier {
                 .collect(),
         };
         Self {
-            requests: Batched::start(&ready.queue, linger, requests),
+            requests: Batched::start(&ready.queue, linger.clone(), requests),
             dead_letter_queues,
             stats,
         }

@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::decider::Decider;
 use crate::handler::Handler;
 use crate::hold::Holds;
-use crate::queue::{Queue, VisibilityTimeout};
+use crate::queue::{Callers, Linger, Queue, VisibilityTimeout};
 use crate::waiting::Waiting;
 use apply::Applier;
 use held::Held;
@@ -69,6 +69,8 @@ struct Shared {
     name: String,
     queue: Arc<dyn Queue>,
     fifo: bool,
+    /// The lanes of a FIFO queue.
+    callers: Option<Arc<Callers>>,
     source: String,
     visibility: VisibilityTimeout,
     handler: Arc<dyn Handler>,
@@ -154,20 +156,24 @@ impl Consumer {
             linger,
             &stats.requests,
         );
-        let applier = Applier::start(&ready, linger, Arc::clone(&stats));
+        let fifo = ready.description.fifo;
+        let callers = fifo.then(Arc::default);
+        let linger = Linger::of(callers.clone(), linger);
+        let applier = Applier::start(&ready, &linger, Arc::clone(&stats));
         let shared = Arc::new(Shared {
             held: Held::of(&name),
             waiting,
             name,
             visibility,
-            fifo: ready.description.fifo,
+            fifo,
+            callers,
             source: ready.description.arn,
             queue: ready.queue,
             handler,
             decider,
             applier,
             holds,
-            history: History::of(ready.description.fifo),
+            history: History::of(fifo),
             stats: Arc::clone(&stats),
             stop: stop.clone(),
             received_all: CancellationToken::new(),

@@ -195,11 +195,14 @@ impl Pollers {
         let messages = lanes.iter().flat_map(Messages::iter);
         let token = self.lanes.token();
         let heartbeat = self.heartbeats.keep(shared, messages, token);
+        let callers = shared.callers.as_ref().map(|it| it.begin(lanes.len()));
+        let mut callers = callers.into_iter().flatten();
         let lanes = lanes.into_iter().map(|messages| {
             let bytes = messages.iter().map(|message| message.size()).sum();
             Lane {
                 heartbeat: Arc::clone(&heartbeat),
                 room: room.split(messages.iter().count(), bytes),
+                caller: callers.next(),
                 messages,
             }
         });

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use super::budget::Room;
 use super::heartbeat::Heartbeat;
 use super::{Shared, lane};
+use crate::queue::Caller;
 
 /// The most workers that wait for a lane.
 const MOST_IDLE: usize = 256;
@@ -16,6 +17,8 @@ pub(super) struct Lane {
     pub(super) messages: lane::Messages,
     pub(super) heartbeat: Arc<Heartbeat>,
     pub(super) room: Room,
+    /// On a FIFO queue.
+    pub(super) caller: Option<Caller>,
 }
 
 /// The workers of a consumer. Those that wait end when this is dropped, the others after their lane.
@@ -103,7 +106,7 @@ async fn work(idle: Arc<Idle>, shared: Arc<Shared>, first: Lane) {
     let mut next = Some(first);
     while let Some(lane) = next {
         lane::run(&shared, lane.messages, &lane.heartbeat).await;
-        drop((lane.heartbeat, lane.room));
+        drop((lane.heartbeat, lane.room, lane.caller));
         next = idle.next(&inbox).await;
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{Cause, dead_letter};
 use crate::queue::{
-    BatchedSends, Description, Message, Outgoing, Queue, Requests, SubmitError, VisibilityTimeout,
+    BatchedSends, Description, Linger, Message, Outgoing, Queue, Requests, SubmitError,
+    VisibilityTimeout,
 };
 
 /// When to try again to dead-letter a message that stays in its queue.
@@ -52,7 +52,7 @@ impl DeadLetterQueue {
     pub(crate) fn start(
         queue: &Arc<dyn Queue>,
         description: Description,
-        linger: Duration,
+        linger: Linger,
         requests: &Arc<Requests>,
     ) -> Self {
         Self {

@@ -114,7 +114,7 @@ impl Holds {
                 ..Bounds::default()
             },
             in_flight: InFlight::of(queue, description),
-            sends: BatchedSends::start(queue, linger, requests),
+            sends: BatchedSends::start(queue, linger.into(), requests),
             has_warned: AtomicBool::new(false),
             by_visibility: metrics.holds(Hold::Visibility),
             by_resend: metrics.holds(Hold::Resend),

@@ -89,7 +89,7 @@ impl RetryQueue {
             );
             return Ok(None);
         }
-        let queue = DeadLetterQueue::start(&queue, description, LINGER, &self.counts);
+        let queue = DeadLetterQueue::start(&queue, description, LINGER.into(), &self.counts);
         Ok(Some(Arc::new(queue)))
     }
 
@@ -171,7 +171,7 @@ impl RetryQueues {
         };
         let description = described(queue.as_ref(), arn).await?;
         Ok(RetryQueue {
-            requests: Batched::start(&queue, LINGER, &self.requests),
+            requests: Batched::start(&queue, LINGER.into(), &self.requests),
             holds: Holds::start(
                 self.hold,
                 short_name(arn),

@@ -8,6 +8,7 @@ use metrics::Counter;
 use tokio::time::Instant;
 
 use super::batcher::{Batcher, Entry, Request, SubmitError};
+use super::linger::Linger;
 use super::{Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
 use crate::telemetry;
 
@@ -111,18 +112,13 @@ pub(crate) struct Batched {
 
 impl Batched {
     /// Starts the batchers. A request waits for at most `linger` for others to share its batch.
-    pub(crate) fn start(
-        queue: &Arc<dyn Queue>,
-        linger: Duration,
-        requests: &Arc<Requests>,
-    ) -> Self {
+    pub(crate) fn start(queue: &Arc<dyn Queue>, linger: Linger, requests: &Arc<Requests>) -> Self {
+        let changes = || changes(Arc::clone(queue), Arc::clone(requests));
+        let deletes = deletes(Arc::clone(queue), Arc::clone(requests));
         Self {
-            deletes: Batcher::start(linger, deletes(Arc::clone(queue), Arc::clone(requests))),
-            changes: Batcher::start(linger, changes(Arc::clone(queue), Arc::clone(requests))),
-            prompt_changes: Batcher::start(
-                linger.min(PROMPT),
-                changes(Arc::clone(queue), Arc::clone(requests)),
-            ),
+            prompt_changes: Batcher::start(linger.longest().min(PROMPT), changes()),
+            changes: Batcher::start(linger.clone(), changes()),
+            deletes: Batcher::start(linger, deletes),
         }
     }
 
@@ -162,11 +158,7 @@ pub(crate) struct BatchedSends(Batcher<Submitted>);
 
 impl BatchedSends {
     /// Starts the batcher. A message waits for at most `linger` for others to share its batch.
-    pub(crate) fn start(
-        queue: &Arc<dyn Queue>,
-        linger: Duration,
-        requests: &Arc<Requests>,
-    ) -> Self {
+    pub(crate) fn start(queue: &Arc<dyn Queue>, linger: Linger, requests: &Arc<Requests>) -> Self {
         Self(Batcher::start(
             linger,
             sends(Arc::clone(queue), Arc::clone(requests)),

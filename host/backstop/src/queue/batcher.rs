@@ -9,9 +9,10 @@ use std::time::Duration;
 use backstop_core::backoff::Backoff;
 use futures_util::future::join_all;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::linger::Linger;
 use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
 
 /// The delays between retries.
@@ -44,14 +45,14 @@ pub(super) trait Entry: Clone + Send + 'static {
 pub(super) type Request<E> =
     Arc<dyn Fn(Vec<E>) -> Pin<Box<dyn Future<Output = BatchResult> + Send>> + Send + Sync>;
 
-/// Collects entries. Whoever submits the last entry of a full batch sends it; a task sends those that wait for longer than the linger.
+/// Collects entries. Whoever submits the last entry of a full batch sends it; a task sends those whose linger is over.
 pub(super) struct Batcher<E> {
     shared: Arc<Shared<E>>,
     _lingering: AbortOnDropHandle<()>,
 }
 
 struct Shared<E> {
-    linger: Duration,
+    linger: Linger,
     request: Request<E>,
     permits: Arc<Semaphore>,
     open: Mutex<Open<E>>,
@@ -76,9 +77,9 @@ struct Pending<E> {
 
 impl<E: Entry> Batcher<E> {
     /// An entry waits for at most `linger` until its batch is sent, or for longer while [`Entry::CONCURRENT`] batches are under way.
-    pub(super) fn start(linger: Duration, request: Request<E>) -> Self {
+    pub(super) fn start(linger: impl Into<Linger>, request: Request<E>) -> Self {
         let shared = Arc::new(Shared {
-            linger,
+            linger: linger.into(),
             request,
             permits: Arc::new(Semaphore::new(E::CONCURRENT)),
             open: Mutex::new(Open {
@@ -101,11 +102,12 @@ impl<E: Entry> Batcher<E> {
         let pending = Pending { entry, until, done };
         let is_begun = {
             let mut open = self.shared.open();
-            let was_empty = open.entries.is_empty();
-            for full in open.add(pending, self.shared.linger) {
+            let (linger, before) = (&self.shared.linger, open.entries.len());
+            for full in open.add(pending, linger.longest()) {
                 self.shared.send(full, None);
             }
-            was_empty && !open.entries.is_empty()
+            linger.changed(before, open.entries.len());
+            before == 0 && !open.entries.is_empty()
         };
         if is_begun {
             self.shared.begun.notify_one();
@@ -153,15 +155,16 @@ impl<E: Entry> Shared<E> {
         loop {
             self.begun.notified().await;
             while let Some(until) = self.lingers_until() {
-                sleep_until(until).await;
+                self.linger.ended(until).await;
                 // While too many batches are under way, it goes on to fill.
                 let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
                     return;
                 };
                 let mut open = self.open();
                 // A full batch was sent meanwhile, and this one begun later.
-                if open.until <= Instant::now() && !open.entries.is_empty() {
+                if self.linger.is_over(open.until) && !open.entries.is_empty() {
                     let batch = open.take();
+                    self.linger.changed(batch.len(), 0);
                     drop(open);
                     self.send(batch, Some(permit));
                 }

@@ -1,6 +1,8 @@
 use super::*;
 use std::sync::Mutex;
 
+use crate::queue::Callers;
+
 #[derive(Clone, Debug, PartialEq)]
 struct Sized(u32, usize);
 
@@ -53,6 +55,77 @@ async fn entries_go_in_batches_of_ten_and_the_rest_after_the_linger() {
     assert!(outcomes.iter().all(Result::is_ok));
     let sizes: Vec<_> = seen.lock().unwrap().iter().map(Vec::len).collect();
     assert_eq!(sizes, [10, 10, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_lingers_no_longer_than_a_caller_may_add_to_it() {
+    let (seen, request) = scripted(|_, _| Ok(()));
+    let callers = Arc::<Callers>::default();
+    let linger = Linger::of(Some(Arc::clone(&callers)), Duration::from_millis(100));
+    let batcher = Batcher::start(linger, request);
+    let begun = Instant::now();
+    let until = begun + Duration::from_secs(60);
+    // What each works for before its first entry and before its second, in milliseconds.
+    let work = [[1, 40], [20, 20], [30, 10], [35, 300]];
+    let works = callers.begin(4).into_iter().zip((0..).zip(work));
+    join_all(works.map(async |(caller, (id, work))| {
+        for (entry, took) in work.into_iter().enumerate() {
+            sleep(Duration::from_millis(took)).await;
+            let entry = Sized(10 * u32::try_from(entry).unwrap() + id, 1);
+            assert_eq!(batcher.submit(entry, until).await, Ok(()));
+        }
+        drop(caller);
+    }))
+    .await;
+    // The first batch after 35 ms; the second when it has lingered from 45 to 145 ms; the last one at once.
+    assert_eq!(begun.elapsed(), Duration::from_millis(335));
+    let batches = [vec![0, 1, 2, 3], vec![12, 11, 10], vec![13]];
+    assert_eq!(*seen.lock().unwrap(), batches);
+    // Nobody else is at work.
+    assert_eq!(batcher.submit(Sized(20, 1), until).await, Ok(()));
+    assert_eq!(begun.elapsed(), Duration::from_millis(335));
+}
+
+/// The sizes of the batches of ten callers, which begin one after another and submit ten entries each. An entry takes 1 ms to make, and a request 10 ms.
+async fn ten_callers(apart: Duration) -> Vec<usize> {
+    let sizes = Arc::<Mutex<Vec<_>>>::default();
+    let log = Arc::clone(&sizes);
+    let request: Request<Sized> = Arc::new(move |entries| {
+        log.lock().unwrap().push(entries.len());
+        Box::pin(async move {
+            sleep(Duration::from_millis(10)).await;
+            Ok(vec![Ok(()); entries.len()])
+        })
+    });
+    let callers = Arc::<Callers>::default();
+    let linger = Linger::of(Some(Arc::clone(&callers)), Duration::from_millis(100));
+    let batcher = Batcher::start(linger, request);
+    let until = Instant::now() + Duration::from_secs(60);
+    let callers = (0..10).map(async |number| {
+        sleep(apart * number).await;
+        for caller in callers.begin(1) {
+            for _ in 0..10 {
+                sleep(Duration::from_millis(1)).await;
+                assert_eq!(batcher.submit(Sized(number, 1), until).await, Ok(()));
+            }
+            drop(caller);
+        }
+    });
+    join_all(callers).await;
+    let sizes = sizes.lock().unwrap();
+    sizes.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_go_on_together_share_all_batches() {
+    assert_eq!(ten_callers(Duration::ZERO).await, [10; 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_begin_at_different_times_come_to_share_their_batches() {
+    let sizes = ten_callers(Duration::from_millis(3)).await;
+    assert_eq!(sizes.iter().sum::<usize>(), 100);
+    assert!(sizes.len() <= 15, "{sizes:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,6 +34,7 @@ mod connections;
 mod envelope;
 mod error;
 pub(crate) mod limits;
+mod linger;
 mod local;
 mod message;
 pub(crate) mod sqs;
@@ -52,6 +53,7 @@ pub use error::{EntryError, QueueError};
 pub(crate) use limits::{
     BATCH_BYTES, BATCH_ENTRIES, LONGEST_SEND_DELAY, MAX_ATTRIBUTES, is_allowed,
 };
+pub(crate) use linger::{Caller, Callers, Linger};
 pub use local::{LocalQueue, LocalQueues, LocalSettings};
 pub(crate) use message::LONGEST_VISIBILITY;
 pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
