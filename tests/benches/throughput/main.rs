@@ -1,6 +1,6 @@
 //! What the consumer costs, compared with loops that call the same API without it: messages a second, processor time, requests, memory.
 //!
-//! `make bench` runs it, against fauxqs on the loopback address and behind a proxy that adds 10 ms to every request. Each side is a process of its own, this program with other arguments or a script, so that nobody's processor time is mixed. The sides take turns; the best round of each counts. A side prints `start`, and `end` with its seconds when the last message is settled.
+//! `make bench` runs it, against fauxqs on the loopback address and behind a proxy that adds 10 ms to every request. Each side is a process of its own, this program with other arguments or a script, so that nobody's processor time is mixed. The sides take turns; the median of the rounds of each counts. A side prints `start`, and `end` with its seconds when the last message is settled.
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -114,12 +114,12 @@ async fn compare(word: &str) {
             }
         }
     }
-    let best = results
+    let medians = results
         .into_iter()
-        .map(|(index, rounds)| (&PLAN[index], Measured::best(&rounds)))
+        .map(|(index, rounds)| (&PLAN[index], Measured::median(&rounds)))
         .collect::<Vec<_>>();
     for latency in [Latency::None, Latency::TenMilliseconds] {
-        table::print(latency, &best);
+        table::print(latency, &medians);
     }
     let Some(idle) = idle else {
         return;

@@ -9,6 +9,8 @@ use backstop_core::clock;
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator::{fauxqs, services};
 use futures_util::{StreamExt, stream};
+use nix::time::ClockId;
+use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
@@ -36,15 +38,19 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The best figures of all rounds. The requests hardly vary; they are those of the last round.
-    pub(crate) fn best(rounds: &[Self]) -> Self {
-        let best = |one: Self, other: &Self| Self {
-            rate: one.rate.max(other.rate),
-            processor: one.processor.min(other.processor),
-            requests: other.requests,
-            memory: one.memory.min(other.memory),
+    /// The median of each figure.
+    pub(crate) fn median(rounds: &[Self]) -> Self {
+        let median = |figure: fn(&Self) -> f64| {
+            let mut figures: Vec<_> = rounds.iter().map(figure).collect();
+            figures.sort_by(f64::total_cmp);
+            figures[figures.len() / 2]
         };
-        rounds.iter().fold(rounds[0], best)
+        Self {
+            rate: median(|it| it.rate),
+            processor: median(|it| it.processor),
+            requests: median(|it| it.requests),
+            memory: median(|it| it.memory),
+        }
     }
 }
 
@@ -133,11 +139,12 @@ pub(crate) async fn measure(services: &Services, case: &Case) -> Measured {
     if case.one_thread {
         command.env("TOKIO_WORKER_THREADS", "1");
     }
+    let requests = services.requests().await;
     let (mut child, mut output) = spawn(&mut command);
     let measured = async {
         expect(&mut output, "start").await;
         let id = child.id().unwrap();
-        let (processor, requests) = (processor_seconds(id), services.requests().await);
+        let processor = processor_seconds(id);
         let seconds: f64 = expect(&mut output, "end ").await.parse().unwrap();
         let processor = processor_seconds(id) - processor;
         let requests = services.requests().await - requests;
@@ -284,16 +291,9 @@ fn this_program(argument: &str) -> Command {
 
 /// The processor time of a process so far, in seconds.
 pub(crate) fn processor_seconds(id: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    let (_, fields) = stat.rsplit_once(')').unwrap();
-    // User and system time, in hundredths of a second.
-    let fields: Vec<f64> = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|field| field.parse().unwrap())
-        .collect();
-    fields.iter().sum::<f64>() / 100.0
+    let process = Pid::from_raw(id.cast_signed());
+    let clock = ClockId::pid_cpu_clock_id(process).unwrap();
+    Duration::from(clock.now().unwrap()).as_secs_f64()
 }
 
 fn peak_memory(id: u32) -> f64 {

@@ -32,7 +32,7 @@ const settled = (count) => {
 };
 
 const all = Array.from({ length: Number(consumers) }, () =>
-  Consumer.create({ queueUrl, sqs, batchSize: 10, waitTimeSeconds: 20, handleMessageBatch }),
+  Consumer.create({ queueUrl, sqs, batchSize: 10, waitTimeSeconds: 20, suppressFifoWarning: true, handleMessageBatch }),
 );
 for (const consumer of all) {
   // Emitted for each message of a batch that was deleted.

@@ -31,7 +31,7 @@ pub(crate) fn print(latency: Latency, results: &Results) {
     goals(latency, results);
 }
 
-/// The goals are those of a standard queue without failures. The best of each side counts.
+/// The goals are those of a standard queue without failures. The fastest of each side counts.
 fn goals(latency: Latency, results: &Results) {
     let fastest = |is_side: fn(Side) -> bool| {
         let plain = results.iter().filter(|(case, _)| {
