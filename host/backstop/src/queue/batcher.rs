@@ -4,7 +4,6 @@ use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
 use futures_util::future::join_all;
@@ -12,7 +11,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::linger::Linger;
+use super::linger::{Linger, Until};
 use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
 
 /// The delays between retries.
@@ -65,7 +64,7 @@ struct Open<E> {
     entries: Vec<Pending<E>>,
     bytes: usize,
     /// When it is sent at the latest.
-    until: Instant,
+    until: Until,
 }
 
 struct Pending<E> {
@@ -78,14 +77,16 @@ struct Pending<E> {
 impl<E: Entry> Batcher<E> {
     /// An entry waits for at most `linger` until its batch is sent, or for longer while [`Entry::CONCURRENT`] batches are under way.
     pub(super) fn start(linger: impl Into<Linger>, request: Request<E>) -> Self {
+        let linger = linger.into();
+        let until = linger.begin();
         let shared = Arc::new(Shared {
-            linger: linger.into(),
+            linger,
             request,
             permits: Arc::new(Semaphore::new(E::CONCURRENT)),
             open: Mutex::new(Open {
                 entries: Vec::new(),
                 bytes: 0,
-                until: Instant::now(),
+                until,
             }),
             begun: Notify::new(),
         });
@@ -103,7 +104,7 @@ impl<E: Entry> Batcher<E> {
         let is_begun = {
             let mut open = self.shared.open();
             let (linger, before) = (&self.shared.linger, open.entries.len());
-            for full in open.add(pending, linger.longest()) {
+            for full in open.add(pending, linger) {
                 self.shared.send(full, None);
             }
             linger.changed(before, open.entries.len());
@@ -124,13 +125,13 @@ impl<E: Entry> Open<E> {
     fn add(
         &mut self,
         pending: Pending<E>,
-        linger: Duration,
+        linger: &Linger,
     ) -> impl Iterator<Item = Vec<Pending<E>>> {
         let size = pending.entry.size();
         let too_large = self.bytes + size > BATCH_BYTES && !self.entries.is_empty();
         let before = too_large.then(|| self.take());
         if self.entries.is_empty() {
-            self.until = Instant::now() + linger;
+            self.until = linger.begin();
         }
         self.bytes += size;
         self.entries.push(pending);
@@ -161,7 +162,7 @@ impl<E: Entry> Shared<E> {
                     return;
                 };
                 let mut open = self.open();
-                // A full batch was sent meanwhile, and this one begun later.
+                // If not, a full batch was sent meanwhile, and this one begun later.
                 if self.linger.is_over(open.until) && !open.entries.is_empty() {
                     let batch = open.take();
                     self.linger.changed(batch.len(), 0);
@@ -172,7 +173,7 @@ impl<E: Entry> Shared<E> {
         }
     }
 
-    fn lingers_until(&self) -> Option<Instant> {
+    fn lingers_until(&self) -> Option<Until> {
         let open = self.open();
         (!open.entries.is_empty()).then_some(open.until)
     }

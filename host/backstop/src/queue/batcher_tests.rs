@@ -1,5 +1,6 @@
 use super::*;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::queue::Callers;
 
@@ -84,6 +85,30 @@ async fn a_batch_lingers_no_longer_than_a_caller_may_add_to_it() {
     // Nobody else is at work.
     assert_eq!(batcher.submit(Sized(20, 1), until).await, Ok(()));
     assert_eq!(begun.elapsed(), Duration::from_millis(335));
+}
+
+#[tokio::test(start_paused = true)]
+async fn batchers_that_share_their_callers_all_send_when_none_is_at_work() {
+    let slow: Request<Sized> = Arc::new(|entries| {
+        Box::pin(async move {
+            sleep(Duration::from_millis(50)).await;
+            Ok(vec![Ok(()); entries.len()])
+        })
+    });
+    let callers = Arc::<Callers>::default();
+    let linger = Linger::of(Some(Arc::clone(&callers)), Duration::from_secs(10));
+    let batchers = [0, 1].map(|_| Batcher::start(linger.clone(), Arc::clone(&slow)));
+    let begun = Instant::now();
+    let until = begun + Duration::from_secs(60);
+    let works = callers.begin(2).into_iter().zip(&batchers);
+    join_all(works.map(async |(caller, batcher)| {
+        assert_eq!(batcher.submit(Sized(0, 1), until).await, Ok(()));
+        assert_eq!(begun.elapsed(), Duration::from_millis(50));
+        // Neither waits for the other's next entry.
+        sleep(Duration::from_secs(1)).await;
+        drop(caller);
+    }))
+    .await;
 }
 
 /// The sizes of the batches of ten callers, which begin one after another and submit ten entries each. An entry takes 1 ms to make, and a request 10 ms.

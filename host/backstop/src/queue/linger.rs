@@ -30,8 +30,16 @@ impl Linger {
     }
 
     /// The longest wait.
-    pub(crate) fn longest(&self) -> Duration {
+    pub(super) fn longest(&self) -> Duration {
         self.longest
+    }
+
+    /// How long a batch waits that is begun now.
+    pub(super) fn begin(&self) -> Until {
+        Until {
+            at: Instant::now() + self.longest,
+            pauses: self.callers.as_ref().map_or(0, |it| it.0.borrow().pauses),
+        }
     }
 
     /// The open batch had `before` entries, and has `after` now. A caller whose entry is in it cannot add another one.
@@ -41,28 +49,47 @@ impl Linger {
         }
     }
 
-    /// Returns at this time, or when no caller may add an entry.
-    pub(super) async fn ended(&self, until: Instant) {
+    /// Returns when a batch has waited for so long.
+    pub(super) async fn ended(&self, until: Until) {
         match &self.callers {
-            None => sleep_until(until).await,
+            None => sleep_until(until.at).await,
             Some(callers) => {
-                let _ = timeout_at(until, callers.none_at_work()).await;
+                let _ = timeout_at(until.at, callers.paused_since(until)).await;
             }
         }
     }
 
-    /// Whether a batch that lingers until this time is sent now.
-    pub(super) fn is_over(&self, until: Instant) -> bool {
-        let none_at_work = |callers: &Arc<Callers>| *callers.0.borrow() <= 0;
-        until <= Instant::now() || self.callers.as_ref().is_some_and(none_at_work)
+    /// Whether a batch has waited for so long.
+    pub(super) fn is_over(&self, until: Until) -> bool {
+        let paused = |callers: &Arc<Callers>| callers.0.borrow().paused_since(until);
+        until.at <= Instant::now() || self.callers.as_ref().is_some_and(paused)
     }
 }
 
+/// How long a batch waits: until this time, or until the next pause of the callers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Until {
+    at: Instant,
+    pauses: u64,
+}
+
 /// Those who submit entries, each one after another: the lanes of a FIFO queue. The next message of a group is handled only after the delete of the one before it.
-///
-/// The number of those who may add an entry to an open batch: the callers at work, and those whose request is under way. An entry of somebody who is no caller makes it too small for a moment, even negative.
 #[derive(Debug, Default)]
-pub(crate) struct Callers(watch::Sender<isize>);
+pub(crate) struct Callers(watch::Sender<AtWork>);
+
+#[derive(Debug, Default)]
+struct AtWork {
+    /// The callers without an entry in an open batch. An entry of somebody who is no caller makes it too small until its batch is sent, even negative.
+    number: isize,
+    /// How often there were none. Several batchers share the callers: when one of them sends its batch, some are at work again, but the batches of the others have to be sent, too.
+    pauses: u64,
+}
+
+impl AtWork {
+    fn paused_since(&self, until: Until) -> bool {
+        self.pauses != until.pauses
+    }
+}
 
 /// A caller; it has ended when this is dropped.
 #[derive(Debug)]
@@ -81,15 +108,18 @@ impl Callers {
         (0..count).map(|_| Caller(Arc::clone(self))).collect()
     }
 
-    async fn none_at_work(&self) {
+    async fn paused_since(&self, until: Until) {
         // It is not closed: `self` is the sender.
-        let _ = self.0.subscribe().wait_for(|at_work| *at_work <= 0).await;
+        let mut at_work = self.0.subscribe();
+        let _ = at_work.wait_for(|it| it.paused_since(until)).await;
     }
 
     fn change(&self, more: isize) {
         self.0.send_if_modified(|at_work| {
-            *at_work += more;
-            *at_work <= 0
+            at_work.number += more;
+            let is_pause = at_work.number <= 0;
+            at_work.pauses += u64::from(is_pause);
+            is_pause
         });
     }
 }
