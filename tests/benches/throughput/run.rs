@@ -107,7 +107,7 @@ impl Services {
         }
     }
 
-    /// The receives, deletes and changes of visibility that the emulator has answered so far.
+    /// The receives, deletes and changes of visibility that have reached the emulator so far.
     async fn requests(&self) -> usize {
         let answer = reqwest::get(format!("{}/requests", self.direct)).await;
         answer.unwrap().text().await.unwrap().parse().unwrap()
