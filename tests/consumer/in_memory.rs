@@ -249,12 +249,7 @@ async fn the_same_failure_gets_the_same_decision_again() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_messages_take_few_requests() {
     let trial = Trial::new("orders");
-    for batch in 0..100 {
-        let bodies: Vec<_> = (0..10).map(|number| format!("{batch}-{number}")).collect();
-        trial
-            .send(&bodies.iter().map(String::as_str).collect::<Vec<_>>())
-            .await;
-    }
+    trial.send_batches(100).await;
     let summary = trial.run(|_| async { Ok(()) }).await;
     assert_eq!(summary.succeeded, 1_000);
     assert!(
@@ -267,12 +262,7 @@ async fn a_thousand_messages_take_few_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_group_does_not_wait_for_requests_to_be_shared() {
     let trial = Trial::new("orders.fifo");
-    for batch in 0..10 {
-        let bodies: Vec<_> = (0..10).map(|number| format!("{batch}-{number}")).collect();
-        trial
-            .send(&bodies.iter().map(String::as_str).collect::<Vec<_>>())
-            .await;
-    }
+    trial.send_batches(10).await;
     let started = Instant::now();
     let summary = trial.run(|_| async { Ok(()) }).await;
     assert_eq!(summary.succeeded, 100);

@@ -83,6 +83,15 @@ impl Trial {
         }
     }
 
+    /// Sends this many batches of ten messages.
+    pub(crate) async fn send_batches(&self, count: usize) {
+        for batch in 0..count {
+            let bodies: Vec<_> = (0..10).map(|number| format!("{batch}-{number}")).collect();
+            self.send(&bodies.iter().map(String::as_str).collect::<Vec<_>>())
+                .await;
+        }
+    }
+
     pub(crate) fn decider(&self) -> Decider {
         let policy = builtin(self.policy, self.settings.clone());
         let seen = Arc::clone(&self.seen) as Arc<dyn Observer>;

@@ -124,7 +124,7 @@ impl Case {
         }
     }
 
-    /// As many for all sides: a run takes half a second or more.
+    /// As many for all sides: a run takes about half a second or more.
     pub(crate) fn messages(&self) -> usize {
         let most = match self.failing {
             0 => AT_STEADY_COST,

@@ -54,7 +54,7 @@ impl Linger {
         match &self.callers {
             None => sleep_until(until.at).await,
             Some(callers) => {
-                let _ = timeout_at(until.at, callers.paused_since(until)).await;
+                let _ = timeout_at(until.at, callers.pause_after(until)).await;
             }
         }
     }
@@ -73,7 +73,7 @@ pub(super) struct Until {
     pauses: u64,
 }
 
-/// Those who submit entries, each one after another: the lanes of a FIFO queue. The next message of a group is handled only after the delete of the one before it.
+/// Those who submit entries, each one after another: the lanes of a FIFO queue, which share their batches. The next message of a group is handled only after the delete of the one before it.
 #[derive(Debug, Default)]
 pub(crate) struct Callers(watch::Sender<AtWork>);
 
@@ -108,7 +108,7 @@ impl Callers {
         (0..count).map(|_| Caller(Arc::clone(self))).collect()
     }
 
-    async fn paused_since(&self, until: Until) {
+    async fn pause_after(&self, until: Until) {
         // It is not closed: `self` is the sender.
         let mut at_work = self.0.subscribe();
         let _ = at_work.wait_for(|it| it.paused_since(until)).await;
