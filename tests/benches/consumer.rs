@@ -21,6 +21,7 @@ use backstop_tests::aws::{self, Queues};
 use backstop_tests::backstop::Running;
 use backstop_tests::emulator::fauxqs;
 use backstop_tests::policies::builtin;
+use backstop_tests::process::resident_memory;
 use tokio_util::sync::CancellationToken;
 
 const MESSAGES: usize = 10_000;
@@ -132,18 +133,7 @@ async fn resident_at_rest() -> f64 {
     ];
     let running = Running::start(&arguments).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let status = std::fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
-    let kibibytes: f64 = status
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix("VmRSS:")?
-                .trim()
-                .strip_suffix(" kB")?
-                .trim()
-                .parse()
-                .ok()
-        })
-        .unwrap();
+    let memory = resident_memory(running.id());
     running.kill().await;
-    kibibytes / 1024.0
+    memory
 }

@@ -24,6 +24,7 @@ use backstop_tests::aws::Queues;
 use backstop_tests::backstop::program;
 use backstop_tests::emulator::{fauxqs, services};
 use backstop_tests::mapping::{Mapping, as_lambda_does};
+use backstop_tests::process::{peak_memory, processor_seconds};
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::retries::record;
 use backstop_tests::runtime_api::RuntimeApi;
@@ -44,9 +45,6 @@ const HELD: u64 = 10;
 
 /// The function whose failures are retried.
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders:$LATEST";
-
-/// `USER_HZ` of Linux: the unit of CPU time in `/proc`.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug, Clone, Copy)]
 enum Handler {
@@ -201,17 +199,17 @@ async fn handle_all(handler: Handler, package: &Path) -> Spent {
 
     queues.send((0..RECORDS).map(failed)).await;
     let mapping = Mapping::of(&queues).await;
-    let (mut kept, before) = (0, cpu(id));
+    let (mut kept, before) = (0, processor_seconds(id));
     for _ in 0..RECORDS / BATCH_ENTRIES {
         kept += mapping.hand_over(&api).await.unwrap();
     }
-    let mut spent = cpu(id) - before;
+    let mut spent = processor_seconds(id) - before;
     assert!(kept >= RECORDS * 9 / 10, "only {kept} records were held");
     // Lambda freezes an idle process, so the wait does not count.
     sleep(Duration::from_secs(HELD + 1)).await;
-    let before = cpu(id);
+    let before = processor_seconds(id);
     while mapping.hand_over(&api).await.is_some() || queues.held().await > 0 {}
-    spent += cpu(id) - before;
+    spent += processor_seconds(id) - before;
 
     assert_eq!(queues.dead().await, 0);
     let requests = requests.lock().unwrap().clone();
@@ -219,7 +217,7 @@ async fn handle_all(handler: Handler, package: &Path) -> Spent {
     Spent {
         requests,
         cpu: spent,
-        peak: peak(id),
+        peak: peak_memory(id),
     }
 }
 
@@ -247,27 +245,6 @@ fn failed(number: usize) -> String {
     let order =
         json!({"order": number, "customer": "c-1", "lines": [{"article": "a-1", "count": 2}]});
     record(FUNCTION, &id, clock::now(), &order, "Upstream")
-}
-
-/// CPU time of a process so far, in the user's mode and the system's, in seconds.
-fn cpu(id: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    let (_, fields) = stat.rsplit_once(')').unwrap();
-    let ticks: f64 = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|ticks| ticks.parse::<f64>().unwrap())
-        .sum();
-    ticks / TICKS_PER_SECOND
-}
-
-/// The most memory that a process has had resident, in MiB.
-fn peak(id: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kibibytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
-    kibibytes.trim().parse::<f64>().unwrap() / 1024.0
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]

@@ -28,6 +28,7 @@ use backstop::queue::{
 use backstop_core::clock;
 use backstop_engine::Payload;
 use backstop_tests::policies::builtin;
+use backstop_tests::process::resident_memory;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rand::RngExt as _;
@@ -277,11 +278,5 @@ fn failure(message: &Message) -> Failure {
 
 /// The resident memory of this process, in MiB.
 fn resident() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
-    let kibibytes: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kibibytes / 1_024.0
+    resident_memory(std::process::id())
 }

@@ -19,6 +19,7 @@ pub mod lambda;
 pub mod mapping;
 pub mod policies;
 pub mod preview_1;
+pub mod process;
 pub mod proxy;
 pub mod records;
 pub mod refusal;

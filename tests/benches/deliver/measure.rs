@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use backstop_tests::process::{peak_memory, processor_seconds};
+
 use crate::sides::Work;
 
 /// The network between a side and the server.
@@ -168,23 +170,4 @@ pub(crate) async fn measure(servers: &Servers, case: &Case) -> Measured {
         requests: requests / count,
         memory,
     }
-}
-
-/// The processor time of a process so far, in seconds.
-fn processor_seconds(id: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    let (_, fields) = stat.rsplit_once(')').unwrap();
-    // User and system time, in hundredths of a second.
-    let fields = fields.split_whitespace().skip(11).take(2);
-    fields
-        .map(|field| field.parse::<f64>().unwrap())
-        .sum::<f64>()
-        / 100.0
-}
-
-fn peak_memory(id: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kibibytes = line.unwrap().trim_end_matches("kB").trim();
-    kibibytes.parse::<f64>().unwrap() / 1024.0
 }

@@ -10,6 +10,7 @@ use backstop::internal::record::Recorder;
 use backstop_core::clock;
 use backstop_engine::{Limits, Payload, Sandbox};
 use backstop_tests::any_delay;
+use backstop_tests::process::processor_seconds;
 use backstop_versions::{LivePolicy, PolicySpec, Source};
 use futures_util::{StreamExt, stream};
 
@@ -47,7 +48,7 @@ pub(crate) fn run() {
     let records = BufReader::new(std::fs::File::open(&path).unwrap())
         .lines()
         .count();
-    let processor = crate::run::processor_seconds(std::process::id());
+    let processor = processor_seconds(std::process::id());
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let (rate, each) = (
         FAILURES as f64 / took.as_secs_f64(),

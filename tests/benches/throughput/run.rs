@@ -8,9 +8,8 @@ use aws_sdk_sqs::types::{QueueAttributeName as Q, SendMessageBatchRequestEntry};
 use backstop_core::clock;
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator::{fauxqs, services};
+use backstop_tests::process::{peak_memory, processor_seconds};
 use futures_util::{StreamExt, stream};
-use nix::time::ClockId;
-use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
@@ -287,18 +286,4 @@ fn this_program(argument: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.arg(argument);
     command
-}
-
-/// The processor time of a process so far, in seconds.
-pub(crate) fn processor_seconds(id: u32) -> f64 {
-    let process = Pid::from_raw(id.cast_signed());
-    let clock = ClockId::pid_cpu_clock_id(process).unwrap();
-    Duration::from(clock.now().unwrap()).as_secs_f64()
-}
-
-fn peak_memory(id: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kibibytes = line.unwrap().trim_end_matches("kB").trim();
-    kibibytes.parse::<f64>().unwrap() / 1024.0
 }
