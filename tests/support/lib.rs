@@ -39,7 +39,12 @@ use std::time::Duration;
 use ::backstop::decision::Reach;
 use ::backstop::failure::{Error, Failure, Milliseconds, Timestamp};
 use ::backstop::internal::hold::Journey;
+use mimalloc::MiMalloc;
 use tokio::time::{Instant, sleep};
+
+/// That of the `backstop` command: for all tests and benchmarks, and for what benchmarks compare with Backstop.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Waits until `condition` holds; fails after 60 s with its description.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {

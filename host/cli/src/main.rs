@@ -27,11 +27,16 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 
 use backstop_versions::remove_marks;
 use error::{Context, Result};
 use exit::Exit;
 use log::LogFormat;
+
+/// Much of a message's processor time passes in memory for requests and answers. This allocator takes half of the instructions of the C library's, and more threads disturb it less.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Sandboxed WebAssembly policies decide every retry of an SQS queue.
 ///

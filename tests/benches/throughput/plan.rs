@@ -148,6 +148,7 @@ impl Case {
 
 const BARE: Case = Case::new(Side::Bare, 16);
 const ATTRIBUTES: Case = Case::new(Side::BareWithAttributes, 16);
+const DEFAULTS: Case = Case::new(Side::Backstop { in_flight: 100 }, 10);
 const AS_MANY: Case = Case::new(Side::Backstop { in_flight: 160 }, 16);
 const MORE: Case = Case::new(Side::Backstop { in_flight: 1_000 }, 16);
 const NODE: Case = Case::new(Side::SqsConsumer, 16);
@@ -157,13 +158,15 @@ const PYTHON: Case = Case::new(Side::Boto3, 16);
 const MANY_POLLS: usize = 48;
 
 /// All cases without latency.
-const DIRECT: [Case; 28] = [
+const DIRECT: [Case; 30] = [
     Case::new(Side::Bare, 1),
     Case::new(Side::Bare, 4),
     BARE,
     BARE.one_thread(),
     ATTRIBUTES,
     ATTRIBUTES.one_thread(),
+    DEFAULTS,
+    DEFAULTS.one_thread(),
     AS_MANY,
     AS_MANY.one_thread(),
     MORE,
