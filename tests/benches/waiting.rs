@@ -44,7 +44,7 @@ const MOST: f64 = 100.0;
 const HANDLE: usize = 308;
 
 fn main() -> ExitCode {
-    // As the `backstop` command: what compiling takes is not left in its memory.
+    // Compiles in a child process, as the `backstop` command does.
     backstop::compiler_process().unwrap_or_else(measure)
 }
 

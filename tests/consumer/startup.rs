@@ -169,10 +169,14 @@ async fn the_limit_of_the_compilers_memory_holds_for_the_command() {
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (code, error) = start_error(&["--config", &configuration("32MiB")]).await;
-    assert_eq!(code, 4, "{error}");
-    let shown = "more than the 32 MiB of memory that `limits.compile.memory` allows";
-    assert!(error.contains(shown), "{error}");
+    for limit in [8, 32, 64, 80, 96] {
+        let configuration = configuration(&format!("{limit}MiB"));
+        let (code, error) = start_error(&["--config", &configuration]).await;
+        assert_eq!(code, 4, "{error}");
+        let shown =
+            format!("more than the {limit} MiB of memory that `limits.compile.memory` allows");
+        assert!(error.contains(&shown), "{error}");
+    }
     Running::start(&["--config", &configuration("512MiB")])
         .await
         .kill()

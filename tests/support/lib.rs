@@ -42,7 +42,7 @@ use ::backstop::internal::hold::Journey;
 use mimalloc::MiMalloc;
 use tokio::time::{Instant, sleep};
 
-/// That of the `backstop` command: for all tests and benchmarks, and for what benchmarks compare with Backstop.
+/// The allocator of the `backstop` command, for the tests, for the benchmarks, and for what these compare with Backstop.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

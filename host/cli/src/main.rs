@@ -34,7 +34,7 @@ use error::{Context, Result};
 use exit::Exit;
 use log::LogFormat;
 
-/// Much of a message's processor time passes in memory for requests and answers. This allocator takes half of the instructions of the C library's, and more threads disturb it less.
+/// Each message spends much of its processor time on allocating memory for requests and answers. This allocator takes fewer instructions than the C library's, and less time when threads free each other's memory.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

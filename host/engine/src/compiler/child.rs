@@ -9,6 +9,7 @@ use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 
 use super::answer::{self, ARGUMENT, Answer, Request};
 use super::job::compile;
+use super::process::MEMORY_OF_A_THREAD;
 
 /// Whether this program understands the arguments of a child that compiles.
 static IS_OWN_COMPILER: AtomicBool = AtomicBool::new(false);
@@ -58,6 +59,7 @@ pub fn compiler_process() -> Option<ExitCode> {
 /// The file, once this process has confined itself.
 fn file(request: &Request) -> io::Result<Vec<u8>> {
     confine(request)?;
+    start_threads(request)?;
     let mut file = Vec::new();
     io::stdin().read_to_end(&mut file)?;
     Ok(file)
@@ -71,6 +73,15 @@ fn code(file: &[u8], request: &Request) -> Result<Vec<u8>, Answer> {
             true => Answer::OutOfMemory,
             false => Answer::Refused(why),
         }
+    })
+}
+
+/// Starts the compiler's threads. Their stacks count as memory: a large file would leave none for them, and that would look like a fault of the machine.
+fn start_threads(request: &Request) -> io::Result<()> {
+    let started = rayon::ThreadPoolBuilder::new().build_global();
+    started.map_err(|error| match request.memory < MEMORY_OF_A_THREAD {
+        true => io::ErrorKind::OutOfMemory.into(),
+        false => io::Error::other(error),
     })
 }
 

@@ -30,16 +30,16 @@ const STDERR_BYTES: usize = 4 << 10;
 const MOST_CODE: u64 = 512 << 20;
 
 /// The memory that each thread of a child may need. There are no more threads than the limit allows for.
-const MEMORY_OF_A_THREAD: usize = 128 << 20;
+pub(super) const MEMORY_OF_A_THREAD: u64 = 128 << 20;
 
 /// The maximum number of threads. More do not compile one file faster.
 const MOST_THREADS: usize = 8;
 
-/// Address space that is reserved but not used: for the program itself, and for each thread's stack and `malloc` arena.
+/// Address space that is reserved but not used: for the program itself, and for each thread's stack and its part of the allocator.
 const RESERVED: u64 = 512 << 20;
 const RESERVED_OF_A_THREAD: u64 = 256 << 20;
 
-/// For programs whose allocator is mimalloc, as that of the `backstop` command: it would map a gibibyte as writable before this process has confined itself, and the kernel would limit none of it.
+/// For a program whose allocator is mimalloc, as the `backstop` command: its child would map a gibibyte as writable before it confines itself. The kernel would not limit that, and refuse everything after it.
 const MIMALLOC: [(&str, &str); 2] = [
     ("MIMALLOC_ARENA_EAGER_COMMIT", "0"),
     // In KiB.
@@ -81,11 +81,11 @@ impl Drop for Running {
 
 fn start(program: &Path, job: &Job<'_>) -> io::Result<Child> {
     let limits = &job.limits;
+    let memory = u64::try_from(limits.memory).unwrap_or(u64::MAX);
     let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = processors
-        .min(limits.memory / MEMORY_OF_A_THREAD)
+        .min(usize::try_from(memory / MEMORY_OF_A_THREAD).unwrap_or(MOST_THREADS))
         .clamp(1, MOST_THREADS);
-    let memory = u64::try_from(limits.memory).unwrap_or(u64::MAX);
     let reserved = RESERVED + RESERVED_OF_A_THREAD * threads as u64;
     let request = Request {
         parent: std::process::id(),
@@ -115,11 +115,8 @@ fn seconds(cpu: Duration) -> u64 {
     (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
 }
 
-/// Texts on standard error that mean that memory ran out: of the allocator before it aborts, of a failed read, and of a thread that can't be started.
+/// Texts on standard error that mean that memory ran out: of the allocator before it aborts, and of a failed read.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of", "out of memory", "code: 12,"];
-
-/// Texts on standard error that mean that a thread can't be started: the machine's limit of threads is reached, or memory is short.
-const NO_THREAD: &str = "code: 11,";
 
 /// The exit code of a program whose shared libraries are not found.
 const NOT_LOADED: i32 = 127;
@@ -235,10 +232,7 @@ fn ending(status: ExitStatus, stderr: &str, limits: &CompileLimits) -> CompilerE
     if OUT_OF_MEMORY.iter().any(|it| stderr.contains(it)) {
         return CompilerError::Memory(limits.memory);
     }
-    if stderr.contains(NO_THREAD) && limits.memory < MEMORY_OF_A_THREAD {
-        return CompilerError::Memory(limits.memory);
-    }
-    if stderr.contains(NO_THREAD) || status.code() == Some(NOT_LOADED) {
+    if status.code() == Some(NOT_LOADED) {
         let why = format!("{status}: {}", text::one_line(stderr.trim()));
         return CompilerError::Process(io::Error::other(why));
     }
@@ -261,7 +255,6 @@ mod tests {
         let limits = CompileLimits::default();
         let signal = |signal: Signal| ExitStatus::from_raw(signal.as_raw());
         let exit = |code: i32| ExitStatus::from_raw(code << 8);
-        let no_thread = "ThreadPoolBuildError { kind: IOError(Os { code: 11, kind: WouldBlock })";
         for (status, stderr, name) in [
             (
                 signal(Signal::XCPU),
@@ -274,7 +267,6 @@ mod tests {
                 "more than the 2048 MiB",
             ),
             (exit(1), "out of memory", "`limits.compile.memory`"),
-            (exit(101), no_thread, "this machine can't load it now"),
             (exit(127), "", "this machine can't load it now"),
             (
                 signal(Signal::ABORT),
