@@ -11,7 +11,6 @@ use ::backstop::internal::telemetry::{Kind, METRICS};
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{self, Running, read_records};
-use backstop_tests::compiler::heavy;
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::exposition::Scrape;
@@ -19,6 +18,7 @@ use backstop_tests::policies::{Rule, waits};
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::Worker;
 
+mod compiling;
 mod stopped;
 
 /// The exit code and the error of a failed start.
@@ -135,7 +135,11 @@ async fn the_error_of_a_failed_start_says_what_to_change() {
         (
             vec!["--config", "/no/such/backstop.toml"],
             3,
-            vec!["can't read the configuration /no/such/backstop.toml"],
+            vec![
+                "can't read the configuration /no/such/backstop.toml",
+                "there is no such file",
+                "correct the path",
+            ],
         ),
         (
             vec!["--queue-url", "local:orders"],
@@ -150,37 +154,6 @@ async fn the_error_of_a_failed_start_says_what_to_change() {
         }
         assert_eq!(actual, code, "{error}");
     }
-}
-
-/// An allocator that takes much memory from the system before the compiler confines itself would escape the limit, or leave too little.
-#[tokio::test]
-async fn the_limit_of_the_compilers_memory_holds_for_the_command() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("heavy.wat"), heavy(1)).unwrap();
-    let configuration = |memory: &str| {
-        let path = folder.path().join(format!("{memory}.toml"));
-        let text = format!(
-            r#"
-            limits = {{ compile = {{ memory = "{memory}" }} }}
-            policies = {{ cache = "off" }}
-            queues.orders = {{ url = "local:orders", handler = {{ exec = "true" }}, policy = "heavy.wat" }}
-            "#
-        );
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    for limit in [8, 32, 64, 80, 96] {
-        let configuration = configuration(&format!("{limit}MiB"));
-        let (code, error) = start_error(&["--config", &configuration]).await;
-        assert_eq!(code, 4, "{error}");
-        let shown =
-            format!("more than the {limit} MiB of memory that `limits.compile.memory` allows");
-        assert!(error.contains(&shown), "{error}");
-    }
-    Running::start(&["--config", &configuration("512MiB")])
-        .await
-        .kill()
-        .await;
 }
 
 #[tokio::test]

@@ -115,7 +115,7 @@ fn seconds(cpu: Duration) -> u64 {
     (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
 }
 
-/// Texts on standard error that mean that memory ran out: of the allocator before it aborts, and of a failed read.
+/// Texts on standard error that mean that memory ran out: of the allocator before it aborts, of a failed read, and of another failed call of the system.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of", "out of memory", "code: 12,"];
 
 /// The exit code of a program whose shared libraries are not found.
