@@ -409,3 +409,43 @@ async fn a_second_signal_stops_at_once_and_the_same_command_goes_on() {
     );
     assert_eq!(world.numbers().await, (0..1_000).collect());
 }
+
+#[tokio::test]
+async fn a_line_that_is_no_text_or_too_long_is_undelivered_and_the_rest_goes_on() {
+    let bad = [b"caf\xe9".to_vec(), vec![b'x'; (16 << 20) + 70_000]];
+    let mut input = Vec::new();
+    for number in 0..30 {
+        input.extend_from_slice(
+            json!({"MessageBody": number.to_string()})
+                .to_string()
+                .as_bytes(),
+        );
+        input.push(b'\n');
+        let after = [5, 15].iter().position(|it| *it == number);
+        if let Some(line) = after.and_then(|it| bad.get(it)) {
+            input.extend_from_slice(line);
+            input.push(b'\n');
+        }
+    }
+    for from_file in [true, false] {
+        let world = World::new(|_| Fault::None).await;
+        std::fs::write(world.path("orders.jsonl"), &input).unwrap();
+        let flags: &[&str] = if from_file { &["orders.jsonl"] } else { &["-"] };
+        let mut command = world.command(flags);
+        if !from_file {
+            let file = std::fs::File::open(world.path("orders.jsonl")).unwrap();
+            command.stdin(file);
+        }
+        let (code, summary) = ended(&command.output().await.unwrap());
+        assert_eq!((code, &summary["delivered"]), (9, &json!(30)), "{summary}");
+        assert_eq!(world.numbers().await, (0..30).collect());
+        assert_eq!(summary["reasons"][0]["reason"], "invalid");
+        assert_eq!(summary["reasons"][0]["count"], 2);
+        let example = &summary["reasons"][0]["example"];
+        assert_eq!(example, "line 7: not UTF-8 at byte 4");
+        // The very bytes, which can be delivered again.
+        let left = std::fs::read(world.path("undelivered.jsonl")).unwrap();
+        let expected = [&bad[0], &b"\n"[..], &bad[1], b"\n"].concat();
+        assert!(left == expected, "{} bytes", left.len());
+    }
+}

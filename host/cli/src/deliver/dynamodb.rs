@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Format, Shared, attribute_value, sdk, work};
+use super::{Format, Shared, attribute_value, sdk, text, work};
 use crate::error::Result;
 
 const EXAMPLES: &str = r#"Each line is a request as BatchWriteItem and `aws dynamodb batch-write-item` have it, or an item as DynamoDB exports it to S3:
@@ -72,8 +72,8 @@ struct Requests;
 impl Format for Requests {
     type Entry = WriteRequest;
 
-    fn parse(&self, line: &str) -> Result<WriteRequest, String> {
-        let line = serde_json::from_str(line).map_err(|error| {
+    fn parse(&self, line: &[u8]) -> Result<WriteRequest, String> {
+        let line = serde_json::from_str(text(line)?).map_err(|error| {
             let text = error.to_string();
             match text.contains("did not match") || text.contains("unknown variant") {
                 true => "expected {\"PutRequest\": …}, {\"DeleteRequest\": …} or {\"Item\": …}"
@@ -111,14 +111,16 @@ mod tests {
     fn a_line_is_a_request_of_the_api_or_an_exported_item() {
         let item = r#"{"id": {"S": "7"}, "total": {"N": "12.50"}}"#;
         let put = Requests
-            .parse(&format!(r#"{{"PutRequest": {{"Item": {item}}}}}"#))
+            .parse(format!(r#"{{"PutRequest": {{"Item": {item}}}}}"#).as_bytes())
             .unwrap();
         assert_eq!(
-            Requests.parse(&format!(r#"{{"Item": {item}}}"#)).unwrap(),
+            Requests
+                .parse(format!(r#"{{"Item": {item}}}"#).as_bytes())
+                .unwrap(),
             put
         );
         assert_eq!(put.put_request().unwrap().item().len(), 2);
-        let delete = Requests.parse(r#"{"DeleteRequest": {"Key": {"id": {"S": "7"}}}}"#);
+        let delete = Requests.parse(br#"{"DeleteRequest": {"Key": {"id": {"S": "7"}}}}"#);
         assert!(delete.unwrap().delete_request().is_some());
     }
 
@@ -133,7 +135,7 @@ mod tests {
             ),
             (r#"{"Item": {"id": {"X": "7"}}}"#, "`id`: unknown type `X`"),
         ] {
-            let error = Requests.parse(line).unwrap_err();
+            let error = Requests.parse(line.as_bytes()).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

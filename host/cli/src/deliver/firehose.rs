@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
 use serde::Deserialize;
 
-use super::{Format, Shared, sdk, work};
+use super::{Format, Shared, sdk, text, work};
 use crate::error::Result;
 
 const EXAMPLES: &str = r#"Each line is a record as PutRecordBatch and `aws firehose put-record-batch` have it, with its bytes as base64:
@@ -33,7 +33,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     stream: String,
 
-    /// Each line is a record's text, not JSON with base64
+    /// Each line is a record's bytes, not JSON with base64
     #[arg(long)]
     lines: bool,
 
@@ -55,9 +55,9 @@ struct Lines;
 impl Format for Lines {
     type Entry = Vec<u8>;
 
-    /// With the line ending: Firehose writes records one after another.
-    fn parse(&self, line: &str) -> Result<Vec<u8>, String> {
-        Ok(format!("{line}\n").into_bytes())
+    /// The bytes as they are, with the line ending: Firehose writes records one after another.
+    fn parse(&self, line: &[u8]) -> Result<Vec<u8>, String> {
+        Ok([line, b"\n"].concat())
     }
 }
 
@@ -67,8 +67,8 @@ struct Records;
 impl Format for Records {
     type Entry = Vec<u8>;
 
-    fn parse(&self, line: &str) -> Result<Vec<u8>, String> {
-        let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    fn parse(&self, line: &[u8]) -> Result<Vec<u8>, String> {
+        let line: Line = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;
         let bytes = STANDARD.decode(line.data);
         bytes.map_err(|error| format!("Data is not base64: {error}"))
     }
@@ -86,15 +86,19 @@ mod tests {
 
     #[test]
     fn a_line_is_a_record_of_the_api_or_the_record_itself() {
-        let record = r#"{"Data": "eyJjbGljayI6N30K"}"#;
+        let record = br#"{"Data": "eyJjbGljayI6N30K"}"#;
         assert_eq!(Records.parse(record).unwrap(), b"{\"click\":7}\n");
-        assert_eq!(Lines.parse("{\"click\":7}").unwrap(), b"{\"click\":7}\n");
+        for line in [&b"{\"click\":7}"[..], b"caf\xe9\r", b"\xff\x00"] {
+            assert_eq!(Lines.parse(line).unwrap(), [line, b"\n"].concat());
+        }
+        let error = Records.parse(b"{\"Data\": \"\xe9\"}").unwrap_err();
+        assert_eq!(error, "not UTF-8 at byte 11");
         for (line, expected) in [
             (r#"{"Data": "?"}"#, "Data is not base64"),
             (r#"{"data": ""}"#, "unknown field `data`"),
             ("7", "invalid type"),
         ] {
-            let error = Records.parse(line).unwrap_err();
+            let error = Records.parse(line.as_bytes()).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

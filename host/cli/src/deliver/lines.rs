@@ -1,10 +1,13 @@
-//! The lines of the input, read by a thread of its own, a bounded number ahead.
+//! The lines of the input, read by a thread of its own, a bounded number and a bounded number of bytes ahead.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll};
 
-use tokio::sync::mpsc;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::checkpoint::Checkpoint;
 use crate::error::{Context, Result};
@@ -12,18 +15,65 @@ use crate::error::{Context, Result};
 /// How many lines are read ahead.
 const AHEAD: usize = 1_000;
 
-/// The longest line: a message or an item of the largest size, with every character escaped.
+/// How many bytes are read ahead.
+const AHEAD_BYTES: u32 = 32 << 20;
+
+/// The longest line that can be an entry, with its line ending: a message or an item of the largest size, with every character escaped.
 const LONGEST: u64 = 16 << 20;
 
-/// One line of the input.
-#[derive(Debug)]
-pub(super) struct Line {
+/// What is read at once of a longer line.
+const PIECE: u64 = 1 << 20;
+
+/// What is wrong with a line that is longer.
+pub(super) const TOO_LONG: &str = "longer than 16 MiB";
+
+/// Where a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
     /// Its number, from 1.
     pub(super) number: u64,
     /// Where it starts and where the next one starts, in bytes.
     pub(super) span: (u64, u64),
-    /// Its text without the line ending.
-    pub(super) text: String,
+}
+
+/// One line of the input.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) place: Place,
+    /// Its bytes without the line feed at its end.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What is read next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Line(Line),
+    /// The next bytes of a line that is too long to be held, without the line feed at its end.
+    Piece {
+        bytes: Vec<u8>,
+        /// Set with the last piece.
+        end: Option<Place>,
+    },
+}
+
+impl Part {
+    fn size(&self) -> u32 {
+        let (Self::Line(Line { bytes, .. }) | Self::Piece { bytes, .. }) = self;
+        u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// The parts of the input, in order.
+pub(super) struct Lines(mpsc::Receiver<Ahead>);
+
+/// A part that was read ahead, and its share of the bytes.
+type Ahead = io::Result<(Part, OwnedSemaphorePermit)>;
+
+impl Lines {
+    pub(super) fn poll_next(&mut self, task: &mut Task<'_>) -> Poll<Option<io::Result<Part>>> {
+        let next = self.0.poll_recv(task);
+        next.map(|next| next.map(|part| part.map(|(part, _share)| part)))
+    }
 }
 
 /// The input.
@@ -80,86 +130,175 @@ impl Input {
     }
 
     /// Starts to read.
-    pub(super) fn read(self) -> mpsc::Receiver<io::Result<Line>> {
+    pub(super) fn read(self) -> Lines {
         let (sender, lines) = mpsc::channel(AHEAD);
+        let runtime = Handle::current();
         // Not a task that the end of the command would wait for.
         std::thread::spawn(move || {
-            let (mut reader, resumed) = (self.reader, self.resumed);
-            let (mut start, first) = match &resumed {
+            let room = Arc::new(Semaphore::new(AHEAD_BYTES as usize));
+            let is_settled = |place: Place| {
+                let resumed = self.resumed.as_ref();
+                resumed.is_some_and(|it| it.is_settled(place.span.0))
+            };
+            let (start, number) = match &self.resumed {
                 Some(checkpoint) => (checkpoint.first(), checkpoint.line),
                 None => (0, 1),
             };
-            for number in first.. {
-                let line = match next(&mut reader, start, number) {
+            let mut cursor = Cursor::new(self.reader, start, number);
+            loop {
+                let part = match cursor.next() {
                     Ok(None) => return,
-                    Ok(Some(line)) => {
-                        let is_settled = |it: &Checkpoint| it.is_settled(start);
-                        let skipped = resumed.as_ref().is_some_and(is_settled);
-                        start = line.span.1;
-                        if skipped {
-                            continue;
-                        }
-                        Ok(line)
+                    Ok(Some(Part::Line(line))) if is_settled(line.place) => continue,
+                    Ok(Some(Part::Piece { .. })) if is_settled(cursor.place()) => continue,
+                    Ok(Some(part)) => part,
+                    Err(error) => {
+                        let _ = sender.blocking_send(Err(error));
+                        return;
                     }
-                    Err(error) => Err(error),
                 };
-                let is_last = line.is_err();
-                if sender.blocking_send(line).is_err() || is_last {
+                let share = Arc::clone(&room).acquire_many_owned(part.size());
+                let Ok(share) = runtime.block_on(share) else {
+                    return;
+                };
+                if sender.blocking_send(Ok((part, share))).is_err() {
                     return;
                 }
             }
         });
-        lines
+        Lines(lines)
     }
 }
 
-fn next(reader: &mut impl BufRead, start: u64, number: u64) -> io::Result<Option<Line>> {
-    let mut bytes = Vec::new();
-    let read = reader.take(LONGEST + 1).read_until(b'\n', &mut bytes)?;
-    if read == 0 {
-        return Ok(None);
+/// Reads part after part.
+struct Cursor<R> {
+    reader: R,
+    /// Where the line is that was read last: all of it, or a part.
+    number: u64,
+    start: u64,
+    position: u64,
+    /// It goes on.
+    is_long: bool,
+}
+
+impl<R: BufRead> Cursor<R> {
+    /// Begins with line `number`, which starts at `start`.
+    fn new(reader: R, start: u64, number: u64) -> Self {
+        Self {
+            reader,
+            number: number.saturating_sub(1),
+            start,
+            position: start,
+            is_long: false,
+        }
     }
-    let read = u64::try_from(read).unwrap_or(u64::MAX);
-    let invalid =
-        |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {what}"));
-    if read > LONGEST {
-        return Err(invalid("longer than 16 MiB"));
+
+    fn place(&self) -> Place {
+        Place {
+            number: self.number,
+            span: (self.start, self.position),
+        }
     }
-    if bytes.ends_with(b"\n") {
-        bytes.pop();
-        bytes.pop_if(|end| *end == b'\r');
+
+    fn next(&mut self) -> io::Result<Option<Part>> {
+        let most = if self.is_long { PIECE } else { LONGEST + 1 };
+        let mut bytes = Vec::new();
+        let read = (&mut self.reader)
+            .take(most)
+            .read_until(b'\n', &mut bytes)?;
+        let read = u64::try_from(read).unwrap_or(u64::MAX);
+        if read == 0 && !self.is_long {
+            return Ok(None);
+        }
+        if !self.is_long {
+            self.number += 1;
+            self.start = self.position;
+        }
+        self.position += read;
+        let is_ended = read < most || bytes.ends_with(b"\n");
+        bytes.pop_if(|end| *end == b'\n');
+        if !self.is_long && read <= LONGEST {
+            let place = self.place();
+            return Ok(Some(Part::Line(Line { place, bytes })));
+        }
+        self.is_long = !is_ended;
+        let end = is_ended.then(|| self.place());
+        Ok(Some(Part::Piece { bytes, end }))
     }
-    let text = String::from_utf8(bytes).map_err(|_| invalid("not UTF-8"))?;
-    Ok(Some(Line {
-        number,
-        span: (start, start + read),
-        text,
-    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn lines_have_their_place_in_the_file() {
-        let mut input = &b"one\r\n\ntwo"[..];
-        let mut lines = Vec::new();
-        let mut start = 0;
-        while let Some(line) = next(&mut input, start, 1).unwrap() {
-            start = line.span.1;
-            lines.push((line.text, line.span));
-        }
-        let expected = [("one", (0, 5)), ("", (5, 6)), ("two", (6, 9))];
-        assert_eq!(lines, expected.map(|(text, span)| (text.to_owned(), span)));
+    fn parts(mut input: &[u8]) -> Vec<Part> {
+        let mut cursor = Cursor::new(&mut input, 0, 1);
+        std::iter::from_fn(|| cursor.next().unwrap()).collect()
+    }
+
+    fn line(number: u64, span: (u64, u64), bytes: &[u8]) -> Part {
+        Part::Line(Line {
+            place: Place { number, span },
+            bytes: bytes.to_owned(),
+        })
     }
 
     #[test]
-    fn a_line_that_is_too_long_or_no_text_is_an_error_with_its_number() {
-        let long = vec![b'x'; 17 << 20];
-        let error = next(&mut &long[..], 0, 7).unwrap_err();
-        assert_eq!(error.to_string(), "line 7: longer than 16 MiB");
-        let error = next(&mut &b"\xff\n"[..], 0, 7).unwrap_err();
-        assert_eq!(error.to_string(), "line 7: not UTF-8");
+    fn lines_have_their_place_in_the_file_and_their_bytes() {
+        let expected = [
+            line(1, (0, 5), b"one\r"),
+            line(2, (5, 6), b""),
+            line(3, (6, 9), b"\xff\x00"),
+            line(4, (9, 12), b"two"),
+        ];
+        assert_eq!(parts(b"one\r\n\n\xff\x00\ntwo"), expected);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_comes_in_pieces_and_the_next_one_follows() {
+        let most = usize::try_from(LONGEST).unwrap();
+        for more in [1, 2, 7 << 18, 2 << 20] {
+            for ending in ["", "\n", "\nnext"] {
+                let long = vec![b'x'; most + more];
+                let input = [&long, ending.as_bytes()].concat();
+                let (mut joined, mut ends, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+                for part in parts(&input) {
+                    match part {
+                        Part::Piece { bytes, end } => {
+                            joined.extend(bytes);
+                            ends.extend(end);
+                        }
+                        Part::Line(line) => lines.push(line.bytes),
+                    }
+                }
+                assert!(joined == long, "{more} {ending:?}");
+                let span = (0, (long.len() + ending.len().min(1)) as u64);
+                assert_eq!(ends, [Place { number: 1, span }]);
+                let next: &[&[u8]] = if ending.len() > 1 { &[b"next"] } else { &[] };
+                assert_eq!(lines, next);
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_line_is_one() {
+        let most = usize::try_from(LONGEST).unwrap();
+        let input = [&vec![b'x'; most - 1][..], b"\n"].concat();
+        assert!(matches!(parts(&input)[..], [Part::Line(_)]));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_more_bytes_are_read_ahead_than_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long");
+        let line = [vec![b'x'; 12 << 20], b"\n".to_vec()].concat();
+        std::fs::write(&path, line.repeat(5)).unwrap();
+        let mut lines = Input::open(&path).unwrap().read();
+        let mut count = 0;
+        while let Some(part) = std::future::poll_fn(|task| lines.poll_next(task)).await {
+            assert!(matches!(part.unwrap(), Part::Line(_)));
+            assert!(lines.0.len() <= 2, "{} lines are ahead", lines.0.len());
+            count += 1;
+        }
+        assert_eq!(count, 5);
     }
 }

@@ -97,13 +97,19 @@ trait Format: Send + Sync + 'static {
     type Entry;
 
     /// The entry in a line that is not blank. The error says what is wrong with the line.
-    fn parse(&self, line: &str) -> Result<Self::Entry, String>;
+    fn parse(&self, line: &[u8]) -> Result<Self::Entry, String>;
 
     /// The line to write for an undelivered entry, if it is not the one of the input.
-    fn line(&self, line: &str, entry: &Self::Entry) -> Option<String> {
+    fn line(&self, line: &[u8], entry: &Self::Entry) -> Option<String> {
         let _ = (line, entry);
         None
     }
+}
+
+/// The text of a line, without the carriage return at its end.
+fn text(line: &[u8]) -> Result<&str, String> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    str::from_utf8(line).map_err(|error| format!("not UTF-8 at byte {}", error.valid_up_to() + 1))
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {

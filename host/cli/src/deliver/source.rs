@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use futures_util::{Stream, stream};
-use tokio::sync::mpsc::Receiver;
 
 use super::Format;
 use super::checkpoint::Checkpoint;
-use super::lines::Line;
+use super::lines::{Line, Lines, Part, Place, TOO_LONG};
 use super::summary::Reasons;
 use super::undelivered::UndeliveredFile;
 
@@ -20,7 +19,7 @@ pub(super) struct Source<F>(Arc<Mutex<State>>, Arc<F>);
 
 /// What is known of the lines.
 pub(super) struct State {
-    lines: Receiver<io::Result<Line>>,
+    lines: Lines,
     /// The lines of the entries without an outcome, by the place of the entry.
     pending: HashMap<u64, Line>,
     /// Where these lines start, and their numbers.
@@ -39,7 +38,7 @@ pub(super) struct State {
 
 impl<F: Format> Source<F> {
     pub(super) fn new(
-        lines: Receiver<io::Result<Line>>,
+        lines: Lines,
         resumed: Option<&Checkpoint>,
         undelivered: UndeliveredFile,
         format: F,
@@ -72,28 +71,33 @@ impl<F: Format> Source<F> {
         stream::poll_fn(move |context| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
-                let line = match state.lines.poll_recv(context) {
+                let line = match state.lines.poll_next(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(None) => return Poll::Ready(None),
                     Poll::Ready(Some(Err(error))) => {
-                        state.failure = Some(error);
+                        state.fail(error);
                         return Poll::Ready(None);
                     }
-                    Poll::Ready(Some(Ok(line))) => line,
+                    Poll::Ready(Some(Ok(Part::Piece { bytes, end }))) => {
+                        state.leave_piece(&bytes, end);
+                        // Requests in flight get their turn in between.
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Some(Ok(Part::Line(line)))) => line,
                 };
-                state.pass(&line);
-                if line.text.trim().is_empty() {
+                state.pass(line.place);
+                if is_blank(&line.bytes) {
                     continue;
                 }
-                match format.parse(&line.text) {
+                match format.parse(&line.bytes) {
                     Ok(entry) => {
                         state.hold(line);
                         return Poll::Ready(Some(entry));
                     }
                     Err(why) => {
-                        let sample = format!("line {}: {why}", line.number);
-                        state.reasons.add("invalid", "", &sample);
-                        state.undelivered.add(&line.text);
+                        state.refuse(line.place, &why);
+                        state.undelivered.add(&line.bytes);
                     }
                 }
             }
@@ -107,31 +111,31 @@ impl<F: Format> Source<F> {
             return;
         };
         if let Some((kind, code, text)) = why {
-            let sample = format!("line {}: {text}", line.number);
+            let sample = format!("line {}: {text}", line.place.number);
             state.reasons.add(kind, code, &sample);
-            let changed = self.1.line(&line.text, entry);
-            state
-                .undelivered
-                .add(changed.as_deref().unwrap_or(&line.text));
+            let changed = self.1.line(&line.bytes, entry);
+            let line = changed.as_ref().map_or(&*line.bytes, |it| it.as_bytes());
+            state.undelivered.add(line);
         }
     }
 
     /// Writes what was not yet taken to the file of undelivered entries. Returns how many lines that were.
     pub(super) async fn leave_rest(&self) -> u64 {
         let mut count = 0;
-        while let Some(line) =
-            std::future::poll_fn(|context| self.lock().lines.poll_recv(context)).await
+        while let Some(part) =
+            std::future::poll_fn(|context| self.lock().lines.poll_next(context)).await
         {
             let mut state = self.lock();
-            match line {
-                Ok(line) => {
-                    state.pass(&line);
-                    if !line.text.trim().is_empty() {
-                        state.undelivered.add(&line.text);
+            match part {
+                Ok(Part::Line(line)) => {
+                    state.pass(line.place);
+                    if !is_blank(&line.bytes) {
+                        state.undelivered.add(&line.bytes);
                         count += 1;
                     }
                 }
-                Err(error) => state.failure = Some(error),
+                Ok(Part::Piece { bytes, end }) => state.leave_piece(&bytes, end),
+                Err(error) => state.fail(error),
             }
             if state.undelivered.has_failed() {
                 break;
@@ -143,22 +147,45 @@ impl<F: Format> Source<F> {
 
 impl State {
     fn hold(&mut self, line: Line) {
-        self.starts.insert(line.span.0, line.number);
+        let Place { number, span } = line.place;
+        self.starts.insert(span.0, number);
         self.pending.insert(self.taken, line);
         self.taken += 1;
     }
 
     fn release(&mut self, index: u64) -> Option<Line> {
         let line = self.pending.remove(&index)?;
-        self.starts.remove(&line.span.0);
+        self.starts.remove(&line.place.span.0);
         Some(line)
     }
 
-    fn pass(&mut self, line: &Line) {
+    fn pass(&mut self, place: Place) {
         // Lines that are read again may be before the position.
-        self.position = self.position.max(line.span.1);
-        self.number = self.number.max(line.number + 1);
-        self.starts.remove(&line.span.0);
+        self.position = self.position.max(place.span.1);
+        self.number = self.number.max(place.number + 1);
+        self.starts.remove(&place.span.0);
+    }
+
+    /// A line is no entry.
+    fn refuse(&mut self, place: Place, why: &str) {
+        let sample = format!("line {}: {why}", place.number);
+        self.reasons.add("invalid", "", &sample);
+    }
+
+    /// Takes the next bytes of a line that is too long.
+    fn leave_piece(&mut self, bytes: &[u8], end: Option<Place>) {
+        self.undelivered.add_piece(bytes);
+        if let Some(place) = end {
+            self.undelivered.end_line();
+            self.pass(place);
+            self.refuse(place, TOO_LONG);
+        }
+    }
+
+    /// The input can't be read any further.
+    fn fail(&mut self, error: io::Error) {
+        self.undelivered.end_line();
+        self.failure = Some(error);
     }
 
     /// What a delivery of this input would go on from now.
@@ -172,4 +199,9 @@ impl State {
             undelivered: self.undelivered.bytes(),
         }
     }
+}
+
+/// Whether a line holds nothing.
+fn is_blank(line: &[u8]) -> bool {
+    str::from_utf8(line).is_ok_and(|line| line.trim().is_empty())
 }

@@ -14,7 +14,7 @@ use clap::Parser;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Format, Shared, sdk, usage, work};
+use super::{Format, Shared, sdk, text, usage, work};
 use crate::error::Result;
 
 const EXAMPLES: &str = r#"Each line is an entry as SendMessageBatch and `aws sqs send-message-batch` have it; Id is not needed:
@@ -88,8 +88,8 @@ struct Bodies {
 impl Format for Bodies {
     type Entry = SendMessageBatchRequestEntry;
 
-    fn parse(&self, line: &str) -> Result<Self::Entry, String> {
-        let entry = message(line).set_message_group_id(self.group.clone());
+    fn parse(&self, line: &[u8]) -> Result<Self::Entry, String> {
+        let entry = message(text(line)?).set_message_group_id(self.group.clone());
         entry.build().map_err(|error| error.to_string())
     }
 }
@@ -100,16 +100,16 @@ struct Entries;
 impl Format for Entries {
     type Entry = SendMessageBatchRequestEntry;
 
-    fn parse(&self, line: &str) -> Result<Self::Entry, String> {
-        let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    fn parse(&self, line: &[u8]) -> Result<Self::Entry, String> {
+        let line: Line = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;
         line.entry()
     }
 
     /// With the deduplication id that the message got: a message that may have been delivered is then not delivered twice.
-    fn line(&self, line: &str, entry: &Self::Entry) -> Option<String> {
+    fn line(&self, line: &[u8], entry: &Self::Entry) -> Option<String> {
         const NAME: &str = "MessageDeduplicationId";
         let id = entry.message_deduplication_id()?;
-        let mut line: Value = serde_json::from_str(line).ok()?;
+        let mut line: Value = serde_json::from_slice(line).ok()?;
         let object = line.as_object_mut()?;
         if object.get(NAME).is_some_and(|known| !known.is_null()) {
             return None;
@@ -186,7 +186,7 @@ mod tests {
     fn a_line_is_an_entry_of_the_api() {
         let entry = Entries
             .parse(
-                r#"{"Id": "1", "MessageBody": "b", "DelaySeconds": 5, "MessageGroupId": "g", "MessageDeduplicationId": "d",
+                br#"{"Id": "1", "MessageBody": "b", "DelaySeconds": 5, "MessageGroupId": "g", "MessageDeduplicationId": "d",
                 "MessageAttributes": {"t": {"DataType": "String", "StringValue": "v"}, "r": {"DataType": "Binary", "BinaryValue": "AQI="}},
                 "MessageSystemAttributes": {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1"}}}"#,
             )
@@ -216,7 +216,7 @@ mod tests {
                 "BinaryValue of `r` is not base64",
             ),
         ] {
-            let error = Entries.parse(line).unwrap_err();
+            let error = Entries.parse(line.as_bytes()).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -224,13 +224,16 @@ mod tests {
     #[test]
     fn an_undelivered_line_keeps_the_deduplication_id_that_it_got() {
         let with = r#"{"MessageBody":"b","MessageDeduplicationId":"mine"}"#;
-        let entry = Entries.parse(with).unwrap();
-        assert_eq!(Entries.line(with, &entry), None);
+        let entry = Entries.parse(with.as_bytes()).unwrap();
+        assert_eq!(Entries.line(with.as_bytes(), &entry), None);
         let without = r#"{"MessageBody":"b"}"#;
         assert_eq!(
-            Entries.line(without, &Entries.parse(without).unwrap()),
+            Entries.line(
+                without.as_bytes(),
+                &Entries.parse(without.as_bytes()).unwrap()
+            ),
             None
         );
-        assert_eq!(Entries.line(without, &entry).unwrap(), with);
+        assert_eq!(Entries.line(without.as_bytes(), &entry).unwrap(), with);
     }
 }

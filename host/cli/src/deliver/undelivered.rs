@@ -13,6 +13,8 @@ pub(super) struct UndeliveredFile {
     path: PathBuf,
     file: Option<BufWriter<File>>,
     bytes: u64,
+    /// The lines that wait for the end of the line that is being written, if its bytes come one after another.
+    waiting: Option<Vec<Vec<u8>>>,
     /// The first write that failed.
     failure: Option<io::Error>,
 }
@@ -47,6 +49,7 @@ impl UndeliveredFile {
             path: path.to_owned(),
             file: None,
             bytes: bytes.unwrap_or_default(),
+            waiting: None,
             failure: None,
         })
     }
@@ -61,15 +64,43 @@ impl UndeliveredFile {
     }
 
     /// Adds a line. A failure is kept for [`save`](Self::save).
-    pub(super) fn add(&mut self, line: &str) {
+    pub(super) fn add(&mut self, line: &[u8]) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.push(line.to_owned());
+            return;
+        }
+        self.add_bytes(line);
+        self.add_bytes(b"\n");
+    }
+
+    /// Adds the next bytes of a line that is too long to be held. Other lines wait for its [end](Self::end_line).
+    pub(super) fn add_piece(&mut self, bytes: &[u8]) {
+        self.waiting.get_or_insert_default();
+        self.add_bytes(bytes);
+    }
+
+    /// Ends a line that was added in pieces, if there is one.
+    pub(super) fn end_line(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            self.add_bytes(b"\n");
+            waiting.iter().for_each(|line| self.add(line));
+        }
+    }
+
+    /// Whether the last line is not complete.
+    pub(super) const fn is_in_line(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    fn add_bytes(&mut self, bytes: &[u8]) {
         if self.failure.is_none()
-            && let Err(error) = self.write(line)
+            && let Err(error) = self.write(bytes)
         {
             self.failure = Some(error);
         }
     }
 
-    fn write(&mut self, line: &str) -> io::Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
@@ -80,9 +111,8 @@ impl UndeliveredFile {
                 none.insert(BufWriter::new(file))
             }
         };
-        file.write_all(line.as_bytes())?;
-        file.write_all(b"\n")?;
-        self.bytes += u64::try_from(line.len()).unwrap_or(u64::MAX) + 1;
+        file.write_all(bytes)?;
+        self.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         Ok(())
     }
 
@@ -112,8 +142,8 @@ mod tests {
         let path = folder.path().join("rest.jsonl");
         let mut file = UndeliveredFile::open(&path, None).unwrap();
         assert!(!path.exists());
-        file.add("one");
-        file.add("two");
+        file.add(b"one");
+        file.add(b"two");
         file.save().unwrap();
         assert_eq!(file.bytes(), 8);
         let refused = UndeliveredFile::open(&path, None).unwrap_err();
@@ -123,9 +153,27 @@ mod tests {
                 .contains("entries of an earlier delivery")
         );
         let mut again = UndeliveredFile::open(&path, Some(4)).unwrap();
-        again.add("three");
+        again.add(b"three");
         again.save().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\nthree\n");
         assert!(UndeliveredFile::open(&path, Some(100)).is_err());
+    }
+
+    #[test]
+    fn lines_wait_for_the_end_of_one_that_comes_in_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rest.jsonl");
+        let mut file = UndeliveredFile::open(&path, None).unwrap();
+        file.add_piece(b"lo");
+        file.add(b"one");
+        assert!(file.is_in_line());
+        file.add_piece(b"\xffng");
+        file.add(b"two");
+        file.end_line();
+        file.add(b"three");
+        file.save().unwrap();
+        let written = std::fs::read(&path).unwrap();
+        assert_eq!(written, b"lo\xffng\none\ntwo\nthree\n");
+        assert_eq!(file.bytes(), written.len() as u64);
     }
 }

@@ -160,6 +160,10 @@ impl Saver {
         let Some(file) = &self.file else {
             return Ok(());
         };
+        // What comes after a line that is not complete is not yet in the file.
+        if state.undelivered.is_in_line() {
+            return Ok(());
+        }
         let checkpoint = state.checkpoint(&self.input);
         drop(state);
         file.write(&checkpoint)
