@@ -449,3 +449,80 @@ async fn a_line_that_is_no_text_or_too_long_is_undelivered_and_the_rest_goes_on(
         assert!(left == expected, "{} bytes", left.len());
     }
 }
+
+#[tokio::test]
+async fn an_interrupted_delivery_goes_on_only_with_its_own_target_and_file() {
+    let world = World::new(|_| Fault::Slow).await;
+    let other = Queues::standard(&ministack().endpoint, &[]).await;
+    world.write("orders.jsonl", 0..2_000);
+    let flags = ["orders.jsonl", "--requests", "2"];
+    let mut child = world.command(&flags).spawn().unwrap();
+    eventually("a part is delivered", || async {
+        world.sends.load(Ordering::Relaxed) >= 12
+            && std::fs::read_to_string(world.path("undelivered.jsonl.progress"))
+                .is_ok_and(|text| !text.contains(r#""position":0"#))
+    })
+    .await;
+
+    // A second delivery while the first one runs.
+    for arguments in [
+        &flags[..],
+        &["orders.jsonl", "--undelivered", "rest.jsonl"],
+        &["-"],
+    ] {
+        let refused = world.command(arguments).output().await.unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            text(&refused.stderr).contains("another delivery "),
+            "{arguments:?}"
+        );
+    }
+    child.kill().await.unwrap();
+
+    let elsewhere = other.behind(&world.proxy.endpoint).url;
+    let to = |url: &str| {
+        let endpoint = &world.proxy.endpoint;
+        let arguments = [
+            "deliver",
+            "sqs",
+            "--queue-url",
+            url,
+            "--endpoint-url",
+            endpoint,
+        ];
+        let mut command = command(&[&arguments[..], &flags].concat());
+        command
+            .current_dir(world.folder.path())
+            .stdin(Stdio::null());
+        command
+    };
+    let refused = to(&elsewhere).output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let shown = text(&refused.stderr);
+    assert!(
+        shown.contains("it went to arn:aws:sqs:") && shown.contains("--undelivered"),
+        "{shown}"
+    );
+    assert_eq!(other.held().await, 0);
+
+    // Another file of this name.
+    let known = std::fs::read(world.path("orders.jsonl")).unwrap();
+    world.write("orders.jsonl", 5_000..7_000);
+    let refused = world.command(&flags).output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("orders.jsonl has changed"));
+
+    // A copy of the file is the same to it, and more lines may follow.
+    std::fs::write(world.path("orders.jsonl"), known).unwrap();
+    let added = std::fs::OpenOptions::new()
+        .append(true)
+        .open(world.path("orders.jsonl"));
+    let line = json!({"MessageBody": "2000"}).to_string();
+    std::io::Write::write_all(&mut added.unwrap(), line.as_bytes()).unwrap();
+    let (code, summary) = world.run(&["orders.jsonl"]).await;
+    assert_eq!(code, 0, "{summary}");
+    assert!(summary["delivered"].as_u64().unwrap() < 2_001, "{summary}");
+    assert_eq!(world.numbers().await, (0..=2_000).collect());
+    let left = std::fs::read_dir(world.folder.path()).unwrap();
+    assert_eq!(left.count(), 1, "the files of the state are removed");
+}

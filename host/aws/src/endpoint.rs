@@ -20,6 +20,9 @@ pub const NO_REGION: &str = "MissingRegion";
 /// The endpoint is not a valid URL.
 pub const BAD_ENDPOINT: &str = "InvalidEndpoint";
 
+/// The ends of the host names of AWS.
+const AWS_DOMAINS: [&str; 3] = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"];
+
 /// Whether a code means that this host can't send any request to AWS. No message is the cause, and every other request would fail too.
 pub fn is_configuration_error(code: &str) -> bool {
     [NO_CREDENTIALS, NO_REGION, BAD_ENDPOINT].contains(&code)
@@ -51,6 +54,16 @@ impl Endpoint {
             url: own.or_else(|| sdk.endpoint_url().map(str::to_owned)),
             region: sdk.region().map(ToString::to_string),
         }
+    }
+
+    /// The URL of an endpoint in place of AWS's own. The endpoints of AWS, public or private, are all the same to this: an ARN names one thing there.
+    pub fn own(&self) -> Option<&str> {
+        let own = self.url.as_deref()?;
+        let is_of_aws = http_url(own).is_ok_and(|url| {
+            let host = url.host_str().unwrap_or_default();
+            AWS_DOMAINS.iter().any(|domain| host.ends_with(domain))
+        });
+        (!is_of_aws).then_some(own)
     }
 
     /// The region to which requests go, if that is known and not `region`. With an endpoint of its own, as of an emulator, a service may call its region what it likes.
@@ -235,6 +248,15 @@ mod tests {
             url: url.map(str::to_owned),
             region: None,
         };
+        for of_aws in [
+            None,
+            Some("https://sqs.eu-west-1.amazonaws.com"),
+            Some("https://vpce-1.sqs.eu-west-1.vpce.amazonaws.com"),
+        ] {
+            assert_eq!(endpoint(of_aws).own(), None);
+        }
+        let other = Some("https://amazonaws.com.example");
+        assert_eq!(endpoint(other).own(), other);
         for local in [
             "http://127.0.0.1:4566",
             "http://localhost:4566",

@@ -65,6 +65,11 @@ impl Stream {
             arn: description.map_or_else(|| name.to_owned(), |it| it.delivery_stream_arn),
         })
     }
+
+    /// The endpoint in place of AWS's own, such as that of an emulator, where another stream may have the same ARN.
+    pub fn own_endpoint(&self) -> Option<String> {
+        self.endpoint.own().map(str::to_owned)
+    }
 }
 
 impl Target for Stream {

@@ -1,19 +1,55 @@
-//! What a delivery that is killed goes on from: how much of its file is settled.
+//! What a delivery that is killed goes on from: what it delivers where, and how much of its file is settled.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use backstop_core::text::one_line;
 use serde::{Deserialize, Serialize};
 
+use super::read_hash::{ReadHash, Start};
 use super::usage;
-use crate::error::{Context, Result};
+use crate::error::{CommandError, Context, Result};
+
+/// Where lines go, and how they are read. A delivery goes on only with the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Job {
+    /// The ARN of the queue, the table or the stream.
+    pub(super) target: String,
+    /// The endpoint, if it is not one of AWS: the same ARN may be there too.
+    pub(super) endpoint: Option<String>,
+    /// What a line is.
+    pub(super) lines: String,
+}
+
+impl Job {
+    fn to(&self) -> String {
+        match &self.endpoint {
+            Some(endpoint) => format!("{} at {endpoint}", self.target),
+            None => self.target.clone(),
+        }
+    }
+
+    /// How this job differs from an earlier one.
+    fn difference(&self, earlier: &Self) -> Option<String> {
+        if (&self.target, &self.endpoint) != (&earlier.target, &earlier.endpoint) {
+            return Some(format!("it went to {}, not to {}", earlier.to(), self.to()));
+        }
+        (self.lines != earlier.lines)
+            .then(|| format!("its lines were {}, not {}", earlier.lines, self.lines))
+    }
+}
 
 /// The state of a delivery from a file. Everything before `position` was delivered, or is in the first `undelivered` bytes of the file of undelivered entries, except for the lines in `pending`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Checkpoint {
+    pub(super) job: Job,
     pub(super) input: PathBuf,
     /// Where the first line starts that was not yet read.
     pub(super) position: u64,
+    /// The hash of everything before it.
+    pub(super) read: String,
     /// Where the lines without an outcome start, in order. They may have been delivered.
     pub(super) pending: Vec<u64>,
     /// The number of the first line that is read again.
@@ -31,6 +67,32 @@ impl Checkpoint {
     pub(super) fn is_settled(&self, start: u64) -> bool {
         start < self.position && self.pending.binary_search(&start).is_err()
     }
+
+    /// The hashes of what was read, if the file still begins with it. The error says how it differs.
+    fn start(&self, file: &File) -> Result<std::result::Result<Start, String>> {
+        let input = self.input.display();
+        let start = ReadHash::of_start(file, self.first().min(self.position), self.position)
+            .with_context(|| format!("can't read {input}"))?;
+        let Some(start) = start else {
+            let bytes = self.position;
+            return Ok(Err(format!(
+                "{input} is shorter than the {bytes} bytes that were read"
+            )));
+        };
+        if start.position.digest() != self.read {
+            let bytes = self.position;
+            return Ok(Err(format!(
+                "{input} has changed: its first {bytes} bytes are not those that were read"
+            )));
+        }
+        let length = file.metadata()?.len();
+        if !start.ends_line && length > self.position {
+            return Ok(Err(format!(
+                "{input} has changed: the last line that was read goes on"
+            )));
+        }
+        Ok(Ok(start))
+    }
 }
 
 /// The file next to that of the undelivered entries: its name, and `.progress`.
@@ -44,25 +106,43 @@ impl CheckpointFile {
         Self(name.into())
     }
 
-    /// The state of an interrupted delivery of this input.
-    pub(super) fn read(&self, input: &Path, length: Option<u64>) -> Result<Option<Checkpoint>> {
+    /// The state of an interrupted delivery, with the hashes of what it read. Another delivery is refused, with what differs: it would skip lines that were never delivered. `file` is the input, if it is a regular file.
+    pub(super) fn read(
+        &self,
+        job: &Job,
+        input: &Path,
+        file: Option<&File>,
+    ) -> Result<Option<(Checkpoint, Start)>> {
         let path = self.0.display();
         let text = match std::fs::read(&self.0) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("can't read {path}")),
         };
-        let checkpoint: Checkpoint =
-            serde_json::from_slice(&text).with_context(|| format!("can't read {path}"))?;
-        let is_same = length.is_some_and(|length| checkpoint.position <= length)
-            && std::path::absolute(input).is_ok_and(|input| input == checkpoint.input);
-        if !is_same {
-            let input = checkpoint.input.display();
-            return Err(usage(format!(
-                "a delivery of {input} was interrupted: deliver that file to go on, name another file with --undelivered, or remove {path} to give it up"
-            )));
+        let checkpoint: Checkpoint = serde_json::from_slice(&text).map_err(|error| {
+            usage(format!(
+                "{path} does not say what was delivered where ({error}), as those of earlier versions of backstop: remove it to deliver the whole file again, or finish with the version that wrote it"
+            ))
+        })?;
+        let known = checkpoint.input.display();
+        let Some(file) = file.filter(|_| is_path(input, &checkpoint.input)) else {
+            let input = input.display();
+            return Err(self.refused(&format!("it read {known}, not {input}")));
+        };
+        if let Some(difference) = job.difference(&checkpoint.job) {
+            return Err(self.refused(&difference));
         }
-        Ok(Some(checkpoint))
+        match checkpoint.start(file)? {
+            Ok(start) => Ok(Some((checkpoint, start))),
+            Err(difference) => Err(self.refused(&difference)),
+        }
+    }
+
+    fn refused(&self, difference: &str) -> CommandError {
+        let path = self.0.display();
+        usage(one_line(&format!(
+            "another delivery was interrupted ({path}), and this one can't go on with it: {difference}; repeat that delivery, name another file with --undelivered to start this one, or remove {path} to give that one up"
+        )))
     }
 
     pub(super) fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
@@ -77,34 +157,125 @@ impl CheckpointFile {
     }
 }
 
+fn is_path(input: &Path, known: &Path) -> bool {
+    std::path::absolute(input).is_ok_and(|input| input == known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn job(target: &str, endpoint: Option<&str>, lines: &str) -> Job {
+        Job {
+            target: target.to_owned(),
+            endpoint: endpoint.map(str::to_owned),
+            lines: lines.to_owned(),
+        }
+    }
+
     #[test]
-    fn a_delivery_goes_on_only_with_the_same_input() {
+    fn a_delivery_goes_on_only_with_what_it_began() {
         let folder = tempfile::tempdir().unwrap();
         let file = CheckpointFile::of(&folder.path().join("rest.jsonl"));
         let input = folder.path().join("orders.jsonl");
-        assert_eq!(file.read(&input, Some(100)).unwrap(), None);
+        let read = |job: &Job, input: &Path| {
+            let opened = File::open(input).ok();
+            file.read(job, input, opened.as_ref())
+        };
+        let own = job("arn:orders", Some("http://localhost:4566"), "messages");
+        std::fs::write(&input, "one\ntwo\nthree\nfour").unwrap();
+        assert!(read(&own, &input).unwrap().is_none());
+        let mut hash = ReadHash::default();
+        hash.add(b"one\ntwo\n");
         let checkpoint = Checkpoint {
+            job: own.clone(),
             input: input.clone(),
-            position: 50,
-            pending: vec![20, 40],
+            position: 8,
+            read: hash.digest(),
+            pending: vec![4],
             line: 2,
             undelivered: 7,
         };
         file.write(&checkpoint).unwrap();
-        assert_eq!(file.read(&input, Some(100)).unwrap(), Some(checkpoint));
-        for (other, length) in [
-            (folder.path(), Some(100)),
-            (&*input, Some(49)),
-            (&*input, None),
+        let (known, start) = read(&own, &input).unwrap().unwrap();
+        assert_eq!(known, checkpoint);
+        assert_eq!(start.position.digest(), hash.digest());
+
+        // What was not yet read may change.
+        std::fs::write(&input, "one\ntwo\nmore\nand more\n").unwrap();
+        assert!(read(&own, &input).unwrap().is_some());
+
+        let endpoint = Some("http://localhost:4566");
+        for (other, difference) in [
+            (
+                job("arn:others", endpoint, "messages"),
+                "it went to arn:orders at http://localhost:4566, not to arn:others at",
+            ),
+            (
+                job("arn:orders", None, "messages"),
+                "it went to arn:orders at http://localhost:4566, not to arn:orders;",
+            ),
+            (
+                job("arn:orders", endpoint, "bodies"),
+                "its lines were messages, not bodies",
+            ),
         ] {
-            let refused = file.read(other, length).unwrap_err();
-            assert!(refused.to_string().contains("was interrupted"), "{refused}");
+            let refused = read(&other, &input).unwrap_err().to_string();
+            assert!(refused.contains(difference), "{refused}");
+        }
+        let other = folder.path().join("other.jsonl");
+        std::fs::write(&other, "one\ntwo\n").unwrap();
+        for other in [&*other, Path::new("-")] {
+            let refused = read(&own, other).unwrap_err().to_string();
+            assert!(refused.contains("it read "), "{refused}");
+        }
+        for (text, difference) in [
+            ("one\n", "is shorter than the 8 bytes"),
+            ("one\ntwO\nthree\n", "its first 8 bytes are not those"),
+        ] {
+            std::fs::write(&input, text).unwrap();
+            let refused = read(&own, &input).unwrap_err().to_string();
+            assert!(refused.contains(difference), "{refused}");
         }
         file.remove();
-        assert_eq!(file.read(&input, Some(100)).unwrap(), None);
+        assert!(read(&own, &input).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_last_line_that_goes_on_is_not_taken_for_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CheckpointFile::of(&folder.path().join("rest.jsonl"));
+        let input = folder.path().join("orders.jsonl");
+        let mut hash = ReadHash::default();
+        hash.add(b"one\ntw");
+        let checkpoint = Checkpoint {
+            job: job("arn:orders", None, "bodies"),
+            input: input.clone(),
+            position: 6,
+            read: hash.digest(),
+            pending: Vec::new(),
+            line: 3,
+            undelivered: 0,
+        };
+        file.write(&checkpoint).unwrap();
+        for (text, goes_on) in [("one\ntw", true), ("one\ntwo\n", false)] {
+            std::fs::write(&input, text).unwrap();
+            let read = file.read(&checkpoint.job, &input, File::open(&input).ok().as_ref());
+            assert_eq!(read.is_ok(), goes_on, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_of_an_earlier_version_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CheckpointFile::of(&folder.path().join("rest.jsonl"));
+        let text =
+            r#"{"input":"/orders.jsonl","position":50,"pending":[],"line":2,"undelivered":0}"#;
+        std::fs::write(&file.0, text).unwrap();
+        let job = job("arn:orders", None, "messages");
+        let refused = file.read(&job, Path::new("/orders.jsonl"), None);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("missing field `job`"), "{refused}");
+        assert!(refused.contains("remove it to deliver the whole file again"));
     }
 }

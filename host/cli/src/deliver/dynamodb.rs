@@ -63,7 +63,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
         Duplicates::LastWins => Rule::LastWins,
         Duplicates::Refuse => Rule::Refuse,
     });
-    work::deliver(args.shared, table, Requests).await
+    let endpoint = table.own_endpoint();
+    work::deliver(args.shared, table, endpoint, Requests).await
 }
 
 /// Lines that are requests of BatchWriteItem.
@@ -71,6 +72,10 @@ struct Requests;
 
 impl Format for Requests {
     type Entry = WriteRequest;
+
+    fn lines(&self) -> String {
+        "requests".to_owned()
+    }
 
     fn parse(&self, line: &[u8]) -> Result<WriteRequest, String> {
         let line = serde_json::from_str(text(line)?).map_err(|error| {

@@ -43,9 +43,11 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<()> {
     let stream = Stream::open(&sdk(&args.shared).await, &args.stream).await?;
-    match args.lines {
-        true => work::deliver(args.shared, stream, Lines).await,
-        false => work::deliver(args.shared, stream, Records).await,
+    let endpoint = stream.own_endpoint();
+    if args.lines {
+        work::deliver(args.shared, stream, endpoint, Lines).await
+    } else {
+        work::deliver(args.shared, stream, endpoint, Records).await
     }
 }
 
@@ -54,6 +56,10 @@ struct Lines;
 
 impl Format for Lines {
     type Entry = Vec<u8>;
+
+    fn lines(&self) -> String {
+        "the records themselves".to_owned()
+    }
 
     /// The bytes as they are, with the line ending: Firehose writes records one after another.
     fn parse(&self, line: &[u8]) -> Result<Vec<u8>, String> {
@@ -66,6 +72,10 @@ struct Records;
 
 impl Format for Records {
     type Entry = Vec<u8>;
+
+    fn lines(&self) -> String {
+        "records as JSON".to_owned()
+    }
 
     fn parse(&self, line: &[u8]) -> Result<Vec<u8>, String> {
         let line: Line = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;

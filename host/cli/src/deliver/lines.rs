@@ -1,6 +1,6 @@
 //! The lines of the input, read by a thread of its own, a bounded number and a bounded number of bytes ahead.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::checkpoint::Checkpoint;
+use super::read_hash::{ReadHash, Start};
+use super::usage;
 use crate::error::{Context, Result};
 
 /// How many lines are read ahead.
@@ -66,13 +68,17 @@ impl Part {
 /// The parts of the input, in order.
 pub(super) struct Lines(mpsc::Receiver<Ahead>);
 
-/// A part that was read ahead, and its share of the bytes.
-type Ahead = io::Result<(Part, OwnedSemaphorePermit)>;
+/// A part that was read ahead, the hash of everything up to its end, and its share of the bytes.
+type Ahead = io::Result<(Part, ReadHash, OwnedSemaphorePermit)>;
 
 impl Lines {
-    pub(super) fn poll_next(&mut self, task: &mut Task<'_>) -> Poll<Option<io::Result<Part>>> {
+    /// The next part, and the hash of everything up to its end.
+    pub(super) fn poll_next(
+        &mut self,
+        task: &mut Task<'_>,
+    ) -> Poll<Option<io::Result<(Part, ReadHash)>>> {
         let next = self.0.poll_recv(task);
-        next.map(|next| next.map(|part| part.map(|(part, _share)| part)))
+        next.map(|next| next.map(|part| part.map(|(part, hash, _share)| (part, hash))))
     }
 }
 
@@ -82,8 +88,8 @@ pub(super) struct Input {
     reader: BufReader<Reader>,
     /// The length of a regular file.
     pub(super) length: Option<u64>,
-    /// Where an interrupted delivery goes on.
-    resumed: Option<Checkpoint>,
+    /// Where an interrupted delivery goes on, and the hash of what is before.
+    resumed: Option<(Checkpoint, ReadHash)>,
 }
 
 #[derive(Debug)]
@@ -120,12 +126,40 @@ impl Input {
         })
     }
 
-    /// Goes on in a regular file.
-    pub(super) fn resume(&mut self, checkpoint: Checkpoint) -> Result<()> {
+    /// The file, if it is a regular one.
+    pub(super) fn file(&self) -> Option<&File> {
+        match self.reader.get_ref() {
+            Reader::File(file) => self.length.map(|_| file),
+            Reader::Stdin(_) => None,
+        }
+    }
+
+    /// Excludes other deliveries of a regular file until the result is dropped, or the process ends.
+    pub(super) fn lock(&self, path: &Path) -> Result<Option<File>> {
+        let Some(file) = self.file() else {
+            return Ok(None);
+        };
+        let lock = file.try_clone()?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) => Err(usage(format!(
+                "another delivery of {} is running: wait until it ends, or stop it",
+                path.display()
+            ))),
+            // A file system without locks.
+            Err(TryLockError::Error(error)) => {
+                tracing::debug!(%error, "can't lock the input");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Goes on in a regular file, of which `start` has the hashes.
+    pub(super) fn resume(&mut self, checkpoint: &Checkpoint, start: &Start) -> Result<()> {
         if let Reader::File(file) = self.reader.get_mut() {
             file.seek(SeekFrom::Start(checkpoint.first()))?;
         }
-        self.resumed = Some(checkpoint);
+        self.resumed = Some((checkpoint.clone(), start.first.clone()));
         Ok(())
     }
 
@@ -138,13 +172,15 @@ impl Input {
             let room = Arc::new(Semaphore::new(AHEAD_BYTES as usize));
             let is_settled = |place: Place| {
                 let resumed = self.resumed.as_ref();
-                resumed.is_some_and(|it| it.is_settled(place.span.0))
+                resumed.is_some_and(|(it, _)| it.is_settled(place.span.0))
             };
-            let (start, number) = match &self.resumed {
-                Some(checkpoint) => (checkpoint.first(), checkpoint.line),
-                None => (0, 1),
+            let (start, number, hash) = match &self.resumed {
+                Some((checkpoint, hash)) => (checkpoint.first(), checkpoint.line, hash.clone()),
+                None => (0, 1, ReadHash::default()),
             };
             let mut cursor = Cursor::new(self.reader, start, number);
+            // Nothing goes on with what is not in a file.
+            cursor.hash = self.length.map(|_| hash);
             loop {
                 let part = match cursor.next() {
                     Ok(None) => return,
@@ -160,7 +196,8 @@ impl Input {
                 let Ok(share) = runtime.block_on(share) else {
                     return;
                 };
-                if sender.blocking_send(Ok((part, share))).is_err() {
+                let hash = cursor.hash.clone().unwrap_or_default();
+                if sender.blocking_send(Ok((part, hash, share))).is_err() {
                     return;
                 }
             }
@@ -178,6 +215,8 @@ struct Cursor<R> {
     position: u64,
     /// It goes on.
     is_long: bool,
+    /// The hash of everything before `position`, if it is needed.
+    hash: Option<ReadHash>,
 }
 
 impl<R: BufRead> Cursor<R> {
@@ -189,6 +228,7 @@ impl<R: BufRead> Cursor<R> {
             start,
             position: start,
             is_long: false,
+            hash: None,
         }
     }
 
@@ -214,6 +254,9 @@ impl<R: BufRead> Cursor<R> {
             self.start = self.position;
         }
         self.position += read;
+        if let Some(hash) = &mut self.hash {
+            hash.add(&bytes);
+        }
         let is_ended = read < most || bytes.ends_with(b"\n");
         bytes.pop_if(|end| *end == b'\n');
         if !self.is_long && read <= LONGEST {
@@ -295,10 +338,41 @@ mod tests {
         let mut lines = Input::open(&path).unwrap().read();
         let mut count = 0;
         while let Some(part) = std::future::poll_fn(|task| lines.poll_next(task)).await {
-            assert!(matches!(part.unwrap(), Part::Line(_)));
+            assert!(matches!(part.unwrap(), (Part::Line(_), _)));
             assert!(lines.0.len() <= 2, "{} lines are ahead", lines.0.len());
             count += 1;
         }
         assert_eq!(count, 5);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn each_line_comes_with_the_hash_of_everything_up_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let text = b"one\r\n\n\xff\ntwo";
+        std::fs::write(&path, text).unwrap();
+        let mut lines = Input::open(&path).unwrap().read();
+        for end in [5, 6, 8, 11] {
+            let next = std::future::poll_fn(|task| lines.poll_next(task)).await;
+            let (_, hash) = next.unwrap().unwrap();
+            let mut expected = ReadHash::default();
+            expected.add(&text[..end]);
+            assert_eq!(hash.digest(), expected.digest());
+        }
+    }
+
+    #[test]
+    fn two_deliveries_of_a_file_exclude_each_other_and_a_lock_ends_with_its_delivery() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        std::fs::write(&path, "one\n").unwrap();
+        std::fs::hard_link(&path, folder.path().join("link")).unwrap();
+        let lock = Input::open(&path).unwrap().lock(&path).unwrap();
+        assert!(lock.is_some());
+        let other = Input::open(&folder.path().join("link")).unwrap();
+        let refused = other.lock(&path).unwrap_err().to_string();
+        assert!(refused.contains("is running"), "{refused}");
+        drop(lock);
+        assert!(other.lock(&path).unwrap().is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! `backstop deliver`: lines delivered to SQS, DynamoDB or Firehose, with only the failed entries sent again.
 //!
-//! `lines` reads the input, `source` turns its lines into entries, `work` is the loop, `undelivered` is the file of what is left, and `checkpoint` is what a killed delivery goes on from. `sqs`, `dynamodb` and `firehose` know the formats of the lines.
+//! `lines` reads the input, `source` turns its lines into entries, `work` is the loop, `undelivered` is the file of what is left, and `checkpoint` is what a killed delivery goes on from, if `read_hash` says that its file is the same. `sqs`, `dynamodb` and `firehose` know the formats of the lines.
 
 mod attribute_value;
 mod checkpoint;
@@ -8,6 +8,7 @@ mod dynamodb;
 mod firehose;
 mod lines;
 mod progress;
+mod read_hash;
 mod retries;
 mod source;
 mod sqs;
@@ -95,6 +96,9 @@ impl From<AfterFailure> for backstop_deliver::AfterFailure {
 trait Format: Send + Sync + 'static {
     /// What is delivered.
     type Entry;
+
+    /// What a line is, in the plural.
+    fn lines(&self) -> String;
 
     /// The entry in a line that is not blank. The error says what is wrong with the line.
     fn parse(&self, line: &[u8]) -> Result<Self::Entry, String>;

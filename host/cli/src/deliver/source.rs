@@ -9,8 +9,9 @@ use std::task::Poll;
 use futures_util::{Stream, stream};
 
 use super::Format;
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Job};
 use super::lines::{Line, Lines, Part, Place, TOO_LONG};
+use super::read_hash::ReadHash;
 use super::summary::Reasons;
 use super::undelivered::UndeliveredFile;
 
@@ -29,6 +30,8 @@ pub(super) struct State {
     /// Where the next line starts, and its number.
     pub(super) position: u64,
     number: u64,
+    /// The hash of everything before it.
+    read: ReadHash,
     pub(super) undelivered: UndeliveredFile,
     /// The lines in the file of undelivered entries, by reason.
     pub(super) reasons: Reasons,
@@ -39,10 +42,11 @@ pub(super) struct State {
 impl<F: Format> Source<F> {
     pub(super) fn new(
         lines: Lines,
-        resumed: Option<&Checkpoint>,
+        resumed: Option<(&Checkpoint, ReadHash)>,
         undelivered: UndeliveredFile,
         format: F,
     ) -> Self {
+        let (resumed, read) = resumed.unzip();
         let state = State {
             lines,
             pending: HashMap::new(),
@@ -54,6 +58,7 @@ impl<F: Format> Source<F> {
             taken: 0,
             position: resumed.map_or(0, |it| it.position),
             number: resumed.map_or(1, |it| it.line),
+            read: read.unwrap_or_default(),
             undelivered,
             reasons: Reasons::default(),
             failure: None,
@@ -71,22 +76,22 @@ impl<F: Format> Source<F> {
         stream::poll_fn(move |context| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
-                let line = match state.lines.poll_next(context) {
+                let (line, read) = match state.lines.poll_next(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(None) => return Poll::Ready(None),
                     Poll::Ready(Some(Err(error))) => {
                         state.fail(error);
                         return Poll::Ready(None);
                     }
-                    Poll::Ready(Some(Ok(Part::Piece { bytes, end }))) => {
-                        state.leave_piece(&bytes, end);
+                    Poll::Ready(Some(Ok((Part::Piece { bytes, end }, read)))) => {
+                        state.leave_piece(&bytes, end, read);
                         // Requests in flight get their turn in between.
                         context.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Poll::Ready(Some(Ok(Part::Line(line)))) => line,
+                    Poll::Ready(Some(Ok((Part::Line(line), read)))) => (line, read),
                 };
-                state.pass(line.place);
+                state.pass(line.place, read);
                 if is_blank(&line.bytes) {
                     continue;
                 }
@@ -127,14 +132,14 @@ impl<F: Format> Source<F> {
         {
             let mut state = self.lock();
             match part {
-                Ok(Part::Line(line)) => {
-                    state.pass(line.place);
+                Ok((Part::Line(line), read)) => {
+                    state.pass(line.place, read);
                     if !is_blank(&line.bytes) {
                         state.undelivered.add(&line.bytes);
                         count += 1;
                     }
                 }
-                Ok(Part::Piece { bytes, end }) => state.leave_piece(&bytes, end),
+                Ok((Part::Piece { bytes, end }, read)) => state.leave_piece(&bytes, end, read),
                 Err(error) => state.fail(error),
             }
             if state.undelivered.has_failed() {
@@ -159,9 +164,12 @@ impl State {
         Some(line)
     }
 
-    fn pass(&mut self, place: Place) {
+    fn pass(&mut self, place: Place, read: ReadHash) {
         // Lines that are read again may be before the position.
-        self.position = self.position.max(place.span.1);
+        if place.span.1 > self.position {
+            self.position = place.span.1;
+            self.read = read;
+        }
         self.number = self.number.max(place.number + 1);
         self.starts.remove(&place.span.0);
     }
@@ -173,11 +181,11 @@ impl State {
     }
 
     /// Takes the next bytes of a line that is too long.
-    fn leave_piece(&mut self, bytes: &[u8], end: Option<Place>) {
+    fn leave_piece(&mut self, bytes: &[u8], end: Option<Place>, read: ReadHash) {
         self.undelivered.add_piece(bytes);
         if let Some(place) = end {
             self.undelivered.end_line();
-            self.pass(place);
+            self.pass(place, read);
             self.refuse(place, TOO_LONG);
         }
     }
@@ -189,11 +197,13 @@ impl State {
     }
 
     /// What a delivery of this input would go on from now.
-    pub(super) fn checkpoint(&self, input: &Path) -> Checkpoint {
+    pub(super) fn checkpoint(&self, job: &Job, input: &Path) -> Checkpoint {
         let first = self.starts.first_key_value();
         Checkpoint {
+            job: job.clone(),
             input: input.to_owned(),
             position: self.position,
+            read: self.read.digest(),
             pending: self.starts.keys().copied().collect(),
             line: first.map_or(self.number, |(_, number)| *number),
             undelivered: self.undelivered.bytes(),

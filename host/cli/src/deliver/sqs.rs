@@ -63,8 +63,9 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<()> {
     let queue = Queue::open(&sdk(&args.shared).await, &args.queue_url).await?;
+    let endpoint = queue.own_endpoint();
     if !args.bodies {
-        return work::deliver(args.shared, queue, Entries).await;
+        return work::deliver(args.shared, queue, endpoint, Entries).await;
     }
     if queue.is_fifo() {
         if args.group.is_none() {
@@ -77,7 +78,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
         }
     }
     let bodies = Bodies { group: args.group };
-    work::deliver(args.shared, queue, bodies).await
+    work::deliver(args.shared, queue, endpoint, bodies).await
 }
 
 /// Lines that are bodies.
@@ -87,6 +88,13 @@ struct Bodies {
 
 impl Format for Bodies {
     type Entry = SendMessageBatchRequestEntry;
+
+    fn lines(&self) -> String {
+        match &self.group {
+            Some(group) => format!("bodies for the group `{group}`"),
+            None => "bodies".to_owned(),
+        }
+    }
 
     fn parse(&self, line: &[u8]) -> Result<Self::Entry, String> {
         let entry = message(text(line)?).set_message_group_id(self.group.clone());
@@ -99,6 +107,10 @@ struct Entries;
 
 impl Format for Entries {
     type Entry = SendMessageBatchRequestEntry;
+
+    fn lines(&self) -> String {
+        "messages".to_owned()
+    }
 
     fn parse(&self, line: &[u8]) -> Result<Self::Entry, String> {
         let line: Line = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;

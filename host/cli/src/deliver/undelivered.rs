@@ -1,17 +1,20 @@
 //! The file of undelivered entries, in the format of the input.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::usage;
 use crate::error::{Context, Result};
 
-/// The file. It is created with its first line.
+/// The file. Only its owner can read it, and one that stays empty is removed.
 #[derive(Debug)]
 pub(super) struct UndeliveredFile {
     path: PathBuf,
     file: Option<BufWriter<File>>,
+    /// Whether the delivery has created it, so that it removes it again if it stays empty.
+    is_own: bool,
     bytes: u64,
     /// The lines that wait for the end of the line that is being written, if its bytes come one after another.
     waiting: Option<Vec<Vec<u8>>>,
@@ -20,38 +23,56 @@ pub(super) struct UndeliveredFile {
 }
 
 impl UndeliveredFile {
-    /// A file that is missing or empty, or one of which `bytes` belong to the delivery that goes on.
-    pub(super) fn open(path: &Path, bytes: Option<u64>) -> Result<Self> {
-        let there = path.metadata().map_or(0, |metadata| metadata.len());
-        match bytes {
-            Some(bytes) if there >= bytes => {
-                if there > bytes {
-                    let file = OpenOptions::new().write(true).open(path);
-                    let cut = file.and_then(|file| file.set_len(bytes));
-                    cut.with_context(|| format!("can't write {}", path.display()))?;
-                }
-            }
-            None if there == 0 => {}
-            Some(_) => {
-                let path = path.display();
+    /// Opens or creates the file, and excludes other deliveries from it until this is dropped or the process ends.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let opened = match path.metadata() {
+            // A device or a pipe can't be locked, and is opened with its first line.
+            Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Ok(None),
+            Ok(_) | Err(_) => locked(path).map(Some),
+        };
+        let (file, is_own) = match opened {
+            Ok(opened) => opened.unzip(),
+            Err(TryLockError::WouldBlock) => {
                 return Err(usage(format!(
-                    "{path} is shorter than the interrupted delivery left it: put it back, or name another file with --undelivered to start over"
+                    "another delivery writes to {}: wait until it ends, or name another file with --undelivered",
+                    path.display()
                 )));
             }
-            None => {
-                let path = path.display();
-                return Err(usage(format!(
-                    "{path} has entries of an earlier delivery: deliver or move it, or name another file with --undelivered"
-                )));
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("can't write {}", path.display()));
             }
-        }
+        };
         Ok(Self {
             path: path.to_owned(),
-            file: None,
-            bytes: bytes.unwrap_or_default(),
+            file: file.map(BufWriter::new),
+            is_own: is_own.unwrap_or_default(),
+            bytes: 0,
             waiting: None,
             failure: None,
         })
+    }
+
+    /// Checks that the file is empty, or, if `resumed` of its bytes belong to the delivery that goes on, removes what is behind them.
+    pub(super) fn begin(&mut self, resumed: Option<u64>) -> Result<()> {
+        let file = self.file.as_ref().map(BufWriter::get_ref);
+        let there = file.map_or(Ok(0), |file| file.metadata().map(|it| it.len()))?;
+        let path = self.path.display();
+        match resumed {
+            Some(bytes) if there >= bytes => {
+                let cut = file.map_or(Ok(()), |file| file.set_len(bytes));
+                cut.with_context(|| format!("can't write {path}"))?;
+                self.bytes = bytes;
+                self.is_own = true;
+                Ok(())
+            }
+            None if there == 0 => Ok(()),
+            Some(_) => Err(usage(format!(
+                "{path} is shorter than the interrupted delivery left it: put it back, or name another file with --undelivered to start over"
+            ))),
+            None => Err(usage(format!(
+                "{path} has entries of an earlier delivery: deliver or move it, or name another file with --undelivered"
+            ))),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -104,10 +125,7 @@ impl UndeliveredFile {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
-                let file = OpenOptions::new()
-                    .create(true)
-                    .append(true)
-                    .open(&self.path)?;
+                let file = OpenOptions::new().append(true).open(&self.path)?;
                 none.insert(BufWriter::new(file))
             }
         };
@@ -132,38 +150,89 @@ impl UndeliveredFile {
     }
 }
 
+impl Drop for UndeliveredFile {
+    fn drop(&mut self) {
+        // Nobody else has it: it is still locked.
+        if self.is_own && self.file.is_some() && self.bytes == 0 {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The file, locked, and whether it was created.
+fn locked(path: &Path) -> Result<(File, bool), TryLockError> {
+    loop {
+        let (file, is_new) = create(path).map_err(TryLockError::Error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(TryLockError::WouldBlock),
+            // A file system without locks.
+            Err(TryLockError::Error(error)) => {
+                tracing::debug!(%error, "can't lock the file of undelivered entries");
+            }
+        }
+        // A delivery that has just ended may have removed it.
+        if file.metadata().map_err(TryLockError::Error)?.nlink() > 0 {
+            return Ok((file, is_new));
+        }
+    }
+}
+
+fn create(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.append(true).mode(0o600);
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Ok((options.create(true).open(path)?, false))
+        }
+        opened => Ok((opened?, true)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn open(path: &Path, resumed: Option<u64>) -> Result<UndeliveredFile> {
+        let mut file = UndeliveredFile::open(path)?;
+        file.begin(resumed)?;
+        Ok(file)
+    }
 
     #[test]
     fn a_file_with_other_entries_is_not_touched_and_one_that_goes_on_is_cut() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rest.jsonl");
-        let mut file = UndeliveredFile::open(&path, None).unwrap();
-        assert!(!path.exists());
+        drop(open(&path, None).unwrap());
+        assert!(!path.exists(), "an empty file is left behind");
+        let mut file = open(&path, None).unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
         file.add(b"one");
         file.add(b"two");
         file.save().unwrap();
         assert_eq!(file.bytes(), 8);
-        let refused = UndeliveredFile::open(&path, None).unwrap_err();
+        let refused = open(&path, None).unwrap_err();
+        assert!(refused.to_string().contains("another delivery writes to"));
+        drop(file);
+        let refused = open(&path, None).unwrap_err();
         assert!(
             refused
                 .to_string()
                 .contains("entries of an earlier delivery")
         );
-        let mut again = UndeliveredFile::open(&path, Some(4)).unwrap();
+        let mut again = open(&path, Some(4)).unwrap();
         again.add(b"three");
         again.save().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\nthree\n");
-        assert!(UndeliveredFile::open(&path, Some(100)).is_err());
+        drop(again);
+        assert!(open(&path, Some(100)).is_err());
     }
 
     #[test]
     fn lines_wait_for_the_end_of_one_that_comes_in_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rest.jsonl");
-        let mut file = UndeliveredFile::open(&path, None).unwrap();
+        let mut file = open(&path, None).unwrap();
         file.add_piece(b"lo");
         file.add(b"one");
         assert!(file.is_in_line());

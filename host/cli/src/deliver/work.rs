@@ -6,7 +6,7 @@ use backstop_core::clock;
 use backstop_deliver::{Delivery, Outcome, Status, Target, Undelivered};
 use futures_util::StreamExt;
 
-use super::checkpoint::CheckpointFile;
+use super::checkpoint::{CheckpointFile, Job};
 use super::lines::Input;
 use super::progress::Progress;
 use super::retries::policy;
@@ -21,23 +21,36 @@ use crate::signals::stop_on_signal;
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// Delivers the input to `target`.
-pub(super) async fn deliver<T, F>(shared: Shared, target: T, format: F) -> Result<()>
+/// Delivers the input to `target`. `endpoint` is the target's, if it is not one of AWS.
+pub(super) async fn deliver<T, F>(
+    shared: Shared,
+    target: T,
+    endpoint: Option<String>,
+    format: F,
+) -> Result<()>
 where
     T: Target,
     F: Format<Entry = T::Entry>,
 {
     let mut input = Input::open(&shared.input)?;
     refuse_same_file(&shared)?;
+    let _lock = input.lock(&shared.input)?;
+    let mut undelivered = UndeliveredFile::open(&shared.undelivered)?;
+    let job = Job {
+        target: target.source().to_owned(),
+        endpoint,
+        lines: format.lines(),
+    };
+    // Only now: another delivery could have written it before.
     let checkpoint_file = CheckpointFile::of(&shared.undelivered);
-    let checkpoint = checkpoint_file.read(&shared.input, input.length)?;
-    let undelivered = checkpoint.as_ref().map(|checkpoint| checkpoint.undelivered);
-    let undelivered = UndeliveredFile::open(&shared.undelivered, undelivered)?;
-    let start = checkpoint.as_ref().map_or(0, |it| it.position);
-    if let Some(checkpoint) = &checkpoint {
+    let read = || checkpoint_file.read(&job, &shared.input, input.file());
+    let resumed = tokio::task::block_in_place(read)?;
+    undelivered.begin(resumed.as_ref().map(|(it, _)| it.undelivered))?;
+    let start = resumed.as_ref().map_or(0, |(it, _)| it.position);
+    if let Some((checkpoint, hashes)) = &resumed {
         let line = checkpoint.line;
         tracing::info!(line, "going on with an interrupted delivery");
-        input.resume(checkpoint.clone())?;
+        input.resume(checkpoint, hashes)?;
     }
     let stop = stop_on_signal(
         "stopping: finishing the requests in flight and writing the rest; a second signal stops at once",
@@ -49,10 +62,14 @@ where
         .stop_when(stop.clone().cancelled_owned());
     let saver = Saver {
         file: input.length.is_some().then_some(checkpoint_file),
+        job,
         input: std::path::absolute(&shared.input)?,
     };
     let progress = Progress::start(input.length, start);
-    let source = Source::new(input.read(), checkpoint.as_ref(), undelivered, format);
+    let resumed = resumed
+        .as_ref()
+        .map(|(it, hashes)| (it, hashes.position.clone()));
+    let source = Source::new(input.read(), resumed, undelivered, format);
     let started = clock::instant();
     let mut outcomes = delivery
         .start(source.entries())
@@ -150,6 +167,7 @@ fn refuse_same_file(shared: &Shared) -> Result<()> {
 /// Writes the state of a delivery from a regular file.
 struct Saver {
     file: Option<CheckpointFile>,
+    job: Job,
     input: std::path::PathBuf,
 }
 
@@ -164,7 +182,7 @@ impl Saver {
         if state.undelivered.is_in_line() {
             return Ok(());
         }
-        let checkpoint = state.checkpoint(&self.input);
+        let checkpoint = state.checkpoint(&self.job, &self.input);
         drop(state);
         file.write(&checkpoint)
     }

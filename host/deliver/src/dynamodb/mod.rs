@@ -133,6 +133,11 @@ impl Table {
         })
     }
 
+    /// The endpoint in place of AWS's own, such as that of an emulator, where another table may have the same ARN.
+    pub fn own_endpoint(&self) -> Option<String> {
+        self.endpoint.own().map(str::to_owned)
+    }
+
     /// What happens to an entry with the same key as an earlier one that is not yet settled; by default, both are sent, one after the other.
     #[must_use]
     pub const fn duplicates(mut self, duplicates: Duplicates) -> Self {

@@ -134,6 +134,11 @@ impl Queue {
         self.fifo
     }
 
+    /// The endpoint in place of AWS's own, such as that of an emulator, where another queue may have the same ARN.
+    pub fn own_endpoint(&self) -> Option<String> {
+        self.endpoint.own().map(str::to_owned)
+    }
+
     /// Whether the queue makes the deduplication id of a message from its body.
     pub const fn deduplicates_by_body(&self) -> bool {
         self.deduplicates_by_body
