@@ -60,6 +60,26 @@ async fn a_host_killed_between_send_and_delete_leaves_copies_that_one_host_attem
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_send_whose_answers_are_lost_leaves_copies_that_are_deleted_and_not_attempted() {
+    // With 20 minutes, the copies also hop.
+    for base in ["5m", "20m"] {
+        let world = World::new(&[("base", base)], HoldMode::Resend);
+        world.send(numbered(10)).await;
+        let host = world.host(2).await;
+        host.wire.lost_answers.store(3, SeqCst);
+        seconds(60).await;
+        assert_eq!(world.queue.len(), 40, "{base}");
+        world.queue.emptied().await;
+        let summary = host.stopped().await;
+        assert_eq!((summary.succeeded, summary.duplicates), (10, 30), "{base}");
+        for (body, attempts) in world.by_body() {
+            let counts: Vec<_> = attempts.iter().map(|(_, count)| *count).collect();
+            assert_eq!(counts, [1, 2, 3], "{base} {body}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn three_hosts_killed_in_turn_lose_nothing_and_keep_the_ids() {
     let world = World::new(&[("base", "20m"), ("cap", "1h")], HoldMode::Resend);
     world.send(numbered(60)).await;

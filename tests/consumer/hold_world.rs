@@ -6,7 +6,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -82,6 +82,8 @@ pub(crate) struct Wire {
     pub(crate) is_cut: AtomicBool,
     /// The connection is cut once messages were sent, before the host knows.
     pub(crate) cut_after_send: AtomicBool,
+    /// So many sends arrive without an answer.
+    pub(crate) lost_answers: AtomicU32,
     /// The error of each send from now on.
     pub(crate) send_error: Mutex<Option<QueueError>>,
     /// The error of each delete from now on.
@@ -97,6 +99,7 @@ impl Wire {
             queue: Arc::clone(queue),
             is_cut: AtomicBool::new(false),
             cut_after_send: AtomicBool::new(false),
+            lost_answers: AtomicU32::new(0),
             send_error: Mutex::default(),
             delete_error: Mutex::default(),
         })
@@ -169,6 +172,18 @@ impl Queue for Wire {
             return Err(error);
         }
         let sent = self.queue.send(messages).await;
+        let one_less = |left: u32| left.checked_sub(1);
+        if self
+            .lost_answers
+            .fetch_update(SeqCst, SeqCst, one_less)
+            .is_ok()
+        {
+            // As of a request that the service has received, on a connection that broke then.
+            return Err(QueueError {
+                retryable: true,
+                ..QueueError::new("SendMessageBatch", "ECONNRESET", "connection reset")
+            });
+        }
         if self.cut_after_send.load(SeqCst) {
             self.is_cut.store(true, SeqCst);
         }

@@ -105,6 +105,21 @@ async fn a_refused_request_is_halved_until_the_entry_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_entry_that_may_have_arrived_is_sent_again_after_growing_pauses() {
+    let lost = Faults {
+        unanswered: 100,
+        ..Faults::default()
+    };
+    let service = Service::new(lost);
+    let policy = Linear::default().base(ms(10)).max_age(ms(10_000));
+    let delivery = Delivery::new(service.clone()).policy(policy);
+    let report = delivery.send(stream::iter(items(20))).await.unwrap();
+    assert_eq!(report.undelivered.len(), 20);
+    let copies = service.seen.lock().unwrap().stored.len();
+    assert!((60..=100).contains(&copies), "{copies}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_entry_has_its_own_attempts_and_the_policy_gives_up() {
     let service = Service::new(Faults {
         failed: 100,

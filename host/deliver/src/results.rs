@@ -1,7 +1,9 @@
 //! What the results of requests mean: outcomes, and entries that are sent again.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
+use backstop_core::backoff::Backoff;
 use backstop_core::decision::{
     Action, Bounds, FallbackCause, FallbackKind, LONGEST_DELAY, Reach, decide,
 };
@@ -12,6 +14,9 @@ use crate::deliveries::{Deliveries, Finished};
 use crate::held::{Held, Meta};
 use crate::outcome::{Status, Undelivered};
 use crate::target::{EntryResult, RequestError, Target};
+
+/// The shortest pauses before an entry is sent again that the service may have.
+const AFTER_UNKNOWN: Backoff = Backoff::milliseconds(2_000, 20_000);
 
 /// The code of an entry that the response does not mention.
 const UNANSWERED: &str = "Unanswered";
@@ -108,12 +113,12 @@ impl<T: Target, S> Deliveries<T, S> {
                 }
             }
             Err(RequestError::Failed(error)) => {
-                batch.for_each(|held| self.retry(held, error.clone(), now));
+                batch.for_each(|held| self.retry(held, error.clone(), Duration::ZERO, now));
             }
             Err(RequestError::Unknown(error)) => {
                 for mut held in batch {
-                    held.meta.unknown += 1;
-                    self.retry(held, error.clone(), now);
+                    let pause = self.pause(&mut held);
+                    self.retry(held, error.clone(), pause, now);
                 }
             }
             Err(RequestError::Fatal(error)) => {
@@ -138,17 +143,28 @@ impl<T: Target, S> Deliveries<T, S> {
                 let why = Undelivered::Rejected(error);
                 self.settle(held, Status::Undelivered(why), now);
             }
-            EntryResult::Failed(error) => self.retry(held, error, now),
+            EntryResult::Failed(error) => self.retry(held, error, Duration::ZERO, now),
             EntryResult::Unanswered => {
-                held.meta.unknown += 1;
+                let pause = self.pause(&mut held);
                 let text = "the response does not mention the entry";
-                self.retry(held, Error::new(UNANSWERED, text), now);
+                self.retry(held, Error::new(UNANSWERED, text), pause, now);
             }
         }
     }
 
-    /// An attempt failed, and the policy decides.
-    fn retry(&mut self, mut held: Held<T::Entry>, error: Error, now: Instant) {
+    /// Nobody knows whether the service has an entry. Returns the shortest pause before it is sent again.
+    fn pause(&self, held: &mut Held<T::Entry>) -> Duration {
+        held.meta.unknown += 1;
+        if self.settings.target.is_repeatable(&held.entry) {
+            return Duration::ZERO;
+        }
+        let attempt = NonZeroU32::new(held.meta.attempts).unwrap_or(NonZeroU32::MIN);
+        let random = random(&self.message_id(&held.meta), attempt);
+        AFTER_UNKNOWN.wait(held.meta.unknown, random)
+    }
+
+    /// An attempt failed, and the policy decides. The next one comes after this pause at the earliest.
+    fn retry(&mut self, mut held: Held<T::Entry>, error: Error, pause: Duration, now: Instant) {
         if self.stopped {
             let why = Undelivered::Stopped(Some(error));
             return self.settle(held, Status::Undelivered(why), now);
@@ -157,7 +173,8 @@ impl<T: Target, S> Deliveries<T, S> {
             Action::Retry { delay } => {
                 held.meta.previous_delay = Some(delay);
                 held.meta.last_error = Some(Box::new(error));
-                self.schedule.delay(held, now + delay.as_duration());
+                let delay = delay.as_duration().max(pause);
+                self.schedule.delay(held, now + delay);
             }
             Action::DeadLetter { reason } | Action::Discard { reason } => {
                 let why = Undelivered::GivenUp { error, reason };
@@ -166,8 +183,12 @@ impl<T: Target, S> Deliveries<T, S> {
         }
     }
 
+    fn message_id(&self, meta: &Meta) -> String {
+        format!("{:016x}-{}", self.settings.seed, meta.index)
+    }
+
     fn decide(&self, meta: &Meta, error: Error, now: Instant) -> Action {
-        let message_id = format!("{:016x}-{}", self.settings.seed, meta.index);
+        let message_id = self.message_id(meta);
         let attempt = NonZeroU32::new(meta.attempts).unwrap_or(NonZeroU32::MIN);
         let failure = Failure {
             random: random(&message_id, attempt),

@@ -188,6 +188,12 @@ pub trait Target: Send + Sync + 'static {
         entry
     }
 
+    /// Whether the service recognises an entry that it has already, or whether the entry changes nothing the second time. After a request whose result is unknown, any other entry is sent again after longer pauses, since each time there may be another copy.
+    fn is_repeatable(&self, entry: &Self::Entry) -> bool {
+        let _ = entry;
+        false
+    }
+
     /// What happens to an entry whose group has another entry that is not yet settled.
     fn duplicates(&self) -> Duplicates {
         Duplicates::Separate

@@ -104,8 +104,23 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
     }
 }
 
-/// Handles a received message, unless it is not due yet or left over from before it was sent again. Returns whether it has left the queue.
+/// Handles a received message, unless it is a second copy, not due yet or left over from before it was sent again. Returns whether it has left the queue.
 async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
+    if shared.copies.is_second(message) {
+        tracing::info!("the answer to a send was lost, and it was repeated: this copy is deleted");
+        shared.stats.duplicates.add(1);
+        return shared.applier.delete(message).await;
+    }
+    let is_removed = receive_first(shared, message, heartbeat).await;
+    shared.copies.release(message, is_removed);
+    is_removed
+}
+
+async fn receive_first(
+    shared: &Arc<Shared>,
+    message: &Arc<Message>,
+    heartbeat: &Heartbeat,
+) -> bool {
     if shared.history.is_left_over(message) {
         tracing::info!("the message was sent again before: this copy is deleted");
         shared.stats.duplicates.add(1);

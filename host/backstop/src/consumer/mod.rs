@@ -5,6 +5,7 @@
 mod apply;
 mod attempt;
 mod budget;
+mod copies;
 mod due;
 mod heartbeat;
 mod held;
@@ -30,6 +31,7 @@ use crate::hold::Holds;
 use crate::queue::{Callers, Linger, Queue, VisibilityTimeout};
 use crate::waiting::Waiting;
 use apply::Applier;
+use copies::Copies;
 use held::Held;
 use history::History;
 use receive::Pollers;
@@ -79,6 +81,7 @@ struct Shared {
     applier: Applier,
     holds: Holds,
     history: History,
+    copies: Copies,
     held: Held,
     waiting: Arc<Waiting>,
     stats: Arc<Stats>,
@@ -174,6 +177,7 @@ impl Consumer {
             applier,
             holds,
             history: History::of(fifo),
+            copies: Copies::default(),
             stats: Arc::clone(&stats),
             stop: stop.clone(),
             received_all: CancellationToken::new(),

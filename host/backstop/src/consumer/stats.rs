@@ -52,7 +52,7 @@ pub struct Summary {
     pub discarded: u64,
     /// Messages sent to their queue again, to wait there for longer than by visibility. Each time counts.
     pub sent_again: u64,
-    /// Second copies of messages, left by a host that stopped between sending a message again and deleting it.
+    /// Second copies of messages, left by a host that stopped between sending a message again and deleting it, or by a send whose answer was lost.
     pub duplicates: u64,
     /// Messages returned without an attempt: at a shutdown, or behind a failure in their group.
     pub handed_back: u64,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use backstop_core::backoff::Backoff;
 use metrics::Counter;
 use tokio::time::Instant;
 
@@ -20,6 +21,9 @@ const SMALL_BATCHES: usize = 64;
 
 /// The most batches of messages under way at the same time: each can have 1 MiB.
 const LARGE_BATCHES: usize = 16;
+
+/// The delays before a message is sent again that the queue may have accepted: each time, there may be another copy.
+const AFTER_LOST_SEND: Backoff = Backoff::milliseconds(2_000, 8_000);
 
 /// A counter.
 #[derive(Debug)]
@@ -97,6 +101,7 @@ type Submitted = (Outgoing, Instant);
 
 impl Entry for Submitted {
     const CONCURRENT: usize = LARGE_BATCHES;
+    const AFTER_UNKNOWN: Backoff = AFTER_LOST_SEND;
 
     fn size(&self) -> usize {
         self.0.size()

@@ -36,6 +36,9 @@ pub(super) trait Entry: Clone + Send + 'static {
     /// The most batches under way at the same time.
     const CONCURRENT: usize;
 
+    /// The delays before it is sent again after a request that may have been carried out. Requests that change nothing when they are repeated need no longer ones.
+    const AFTER_UNKNOWN: Backoff = BACKOFF;
+
     /// The bytes that it adds to the size of a request.
     fn size(&self) -> usize;
 }
@@ -216,18 +219,26 @@ async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
             }
             Err(error) => vec![Err(Fault::Request(error)); batch.len()],
         };
-        let now = Instant::now();
+        tries += 1;
+        let is_unknown = |outcome: &Result<(), Fault>| match outcome {
+            Ok(()) => false,
+            Err(Fault::Entry(error)) => error.is_unknown(),
+            Err(Fault::Request(error)) => error.is_unknown(),
+        };
+        let is_lost = outcomes.len() < batch.len() || outcomes.iter().any(is_unknown);
+        let backoff = if is_lost { E::AFTER_UNKNOWN } else { BACKOFF };
+        let wait = backoff.wait(tries, rand::random());
+        let again = Instant::now() + wait;
         let outcomes = outcomes.into_iter().chain(std::iter::repeat_with(|| {
             Err(Fault::Entry(EntryError::missing()))
         }));
         batch = batch
             .into_iter()
             .zip(outcomes)
-            .filter_map(|(pending, outcome)| pending.settle(outcome, now))
+            .filter_map(|(pending, outcome)| pending.settle(outcome, again))
             .collect();
         if !batch.is_empty() {
-            tries += 1;
-            sleep(BACKOFF.wait(tries, rand::random())).await;
+            sleep(wait).await;
             drop_abandoned(&mut batch);
         }
     }
@@ -240,8 +251,8 @@ enum Fault {
 }
 
 impl<E> Pending<E> {
-    /// Reports the result to the caller, or returns the entry for another try.
-    fn settle(self, outcome: Result<(), Fault>, now: Instant) -> Option<Self> {
+    /// Reports the result to the caller, or returns the entry for another try, which would be at this time.
+    fn settle(self, outcome: Result<(), Fault>, again: Instant) -> Option<Self> {
         let (retryable, error) = match outcome {
             Ok(()) => {
                 let _ = self.done.send(Ok(()));
@@ -250,7 +261,7 @@ impl<E> Pending<E> {
             Err(Fault::Entry(error)) => (error.retryable, SubmitError::Entry(error)),
             Err(Fault::Request(error)) => (error.retryable, SubmitError::Request(error)),
         };
-        if retryable && now < self.until {
+        if retryable && again < self.until {
             return Some(self);
         }
         let _ = self.done.send(Err(Box::new(error)));

@@ -248,7 +248,7 @@ async fn while_too_many_batches_are_under_way_entries_wait_for_a_place_in_a_full
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_fails_when_its_deadline_has_passed() {
+async fn an_entry_fails_when_its_next_try_would_come_after_its_deadline() {
     let (seen, request) = scripted(|_, _| Err(EntryError::new("InternalError", "", false)));
     let batcher = Batcher::start(Duration::ZERO, request);
     let until = Instant::now() + Duration::from_secs(20);
@@ -261,5 +261,45 @@ async fn an_entry_fails_when_its_deadline_has_passed() {
             false
         )))
     );
-    assert!(Instant::now() >= until && seen.lock().unwrap().len() > 3);
+    let left = until - Instant::now();
+    assert!(left <= Duration::from_secs(5) && seen.lock().unwrap().len() > 3);
+}
+
+#[derive(Clone)]
+struct Sent;
+
+impl Entry for Sent {
+    const CONCURRENT: usize = 4;
+    const AFTER_UNKNOWN: Backoff = Backoff::milliseconds(2_000, 8_000);
+
+    fn size(&self) -> usize {
+        1
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_may_have_arrived_is_sent_again_after_growing_pauses() {
+    for (code, expected) in [("ETIMEDOUT", 3..=4), ("ECONNREFUSED", 8..=12)] {
+        let tries = Arc::<Mutex<Vec<Instant>>>::default();
+        let log = Arc::clone(&tries);
+        let lost_until = Instant::now() + Duration::from_secs(10);
+        let request: Request<Sent> = Arc::new(move |entries| {
+            log.lock().unwrap().push(Instant::now());
+            let result = match Instant::now() < lost_until {
+                true => Err(QueueError::no_response(
+                    "SendMessageBatch",
+                    code,
+                    String::new(),
+                )),
+                false => Ok(vec![Ok(()); entries.len()]),
+            };
+            Box::pin(async move { result })
+        });
+        let batcher = Batcher::start(Duration::ZERO, request);
+        let until = Instant::now() + Duration::from_secs(60);
+        assert_eq!(batcher.submit(Sent, until).await, Ok(()));
+        let tries = tries.lock().unwrap();
+        let lost = tries.iter().filter(|at| **at < lost_until).count();
+        assert!(expected.contains(&lost), "{code}: {lost}");
+    }
 }

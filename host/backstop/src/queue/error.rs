@@ -8,6 +8,12 @@ use backstop_aws::is_configuration_error;
 pub(crate) const CREATE_IT: &str =
     "create it or correct its URL; the account and region must be those of the credentials";
 
+/// The codes of requests that did not reach their service.
+const NOT_SENT: [&str; 4] = ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOTFOUND"];
+
+/// The code of an entry that the response does not mention.
+const UNANSWERED: &str = "Unanswered";
+
 /// A request failed as a whole. A queue that does not exist is followed by what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -61,6 +67,13 @@ impl QueueError {
         is_configuration_error(&self.code) || is_errno(&self.code)
     }
 
+    /// Whether nobody knows if the request was carried out: there was no response to it, or a service failed while it answered.
+    pub(crate) fn is_unknown(&self) -> bool {
+        let was_not_sent =
+            is_configuration_error(&self.code) || NOT_SENT.contains(&self.code.as_str());
+        self.retryable && !was_not_sent && classify(&self.code, None) != Class::Throttled
+    }
+
     /// Whether a batch may have been rejected because of one of its entries, and not because of the queue or the caller.
     pub(crate) fn may_concern_one_entry(&self) -> bool {
         let concerns_queue =
@@ -98,13 +111,14 @@ impl EntryError {
         }
     }
 
+    /// Whether nobody knows if the entry was carried out.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.code == UNANSWERED
+    }
+
     /// The error of an entry that the response lists neither as successful nor as failed.
     pub fn missing() -> Self {
-        Self::new(
-            "Unanswered",
-            "the response does not mention the entry",
-            false,
-        )
+        Self::new(UNANSWERED, "the response does not mention the entry", false)
     }
 }
 
@@ -128,6 +142,31 @@ mod tests {
             );
         }
         assert!(EntryError::missing().retryable);
+    }
+
+    #[test]
+    fn a_request_without_a_response_may_have_been_carried_out_unless_it_was_not_sent() {
+        for (code, expected) in [
+            ("ETIMEDOUT", true),
+            ("ECONNRESET", true),
+            ("EPROTO", true),
+            ("ECONNREFUSED", false),
+            ("ENOTFOUND", false),
+            ("MissingCredentials", false),
+        ] {
+            let error = QueueError::no_response("SendMessageBatch", code, String::new());
+            assert_eq!(error.is_unknown(), expected, "{code}");
+        }
+        for (code, expected) in [
+            ("InternalFailure", true),
+            ("RequestThrottled", false),
+            ("AccessDeniedException", false),
+        ] {
+            let error = QueueError::new("SendMessageBatch", code, "");
+            assert_eq!(error.is_unknown(), expected, "{code}");
+        }
+        assert!(EntryError::missing().is_unknown());
+        assert!(!EntryError::new("InternalError", "", false).is_unknown());
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub const METRICS: &[Metric] = &[
         name: DUPLICATES,
         kind: Kind::Counter,
         labels: &["queue"],
-        meaning: "second copies of messages, left by a host that stopped between sending a message again and deleting it",
+        meaning: "second copies of messages, left by a host that stopped between sending a message again and deleting it, or by a send whose answer was lost",
     },
     Metric {
         name: IDEMPOTENCY,

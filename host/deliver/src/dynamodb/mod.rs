@@ -176,6 +176,11 @@ impl Target for Table {
         self.duplicates
     }
 
+    /// A put and a delete have the same effect the second time.
+    fn is_repeatable(&self, _: &WriteRequest) -> bool {
+        true
+    }
+
     async fn send(&self, entries: &[WriteRequest]) -> Result<Vec<EntryResult<()>>, RequestError> {
         let response = self
             .client

@@ -166,6 +166,11 @@ impl Target for Queue {
         group.map(Group::new)
     }
 
+    /// In a FIFO queue: its deduplication id stays the same.
+    fn is_repeatable(&self, _: &Self::Entry) -> bool {
+        self.fifo
+    }
+
     fn prepare(&self, mut entry: Self::Entry) -> Self::Entry {
         if self.fifo && !self.deduplicates_by_body && entry.message_deduplication_id.is_none() {
             let (first, second) = self.unique;
