@@ -121,6 +121,7 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
     let rare = [
         "attributes",
         "broken",
+        "details-left-out",
         "duplicate",
         "end",
         "hold",
@@ -139,6 +140,18 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
             .collect::<BTreeSet<_>>(),
         rare
     );
+}
+
+#[test]
+fn the_details_that_a_record_keeps_are_documented() {
+    let text = document("host/docs/decision-record.md");
+    let (_, text) = text.split_once("## Details").unwrap();
+    let (text, _) = text.split_once("\n## ").unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("- "));
+    let documented: BTreeSet<_> = lines
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect();
+    assert_eq!(documented, BTreeSet::from(backstop_retry::KEPT_DETAILS));
 }
 
 #[test]

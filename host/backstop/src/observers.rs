@@ -122,6 +122,7 @@ impl Observers {
             failure: observed.failure.clone(),
             payload: payload_reads.parts,
             payload_left_out: payload_reads.left_out,
+            details_left_out: 0,
             decision: observed.decision,
             log,
             fuel,

@@ -15,11 +15,13 @@
 //! # }
 //! ```
 
+mod details;
 mod record;
 mod recorder;
 mod shadowed;
 
 pub use backstop_core::policy::{LogLine, PartName};
+pub use details::KEPT_DETAILS;
 pub use record::{DecisionRecord, End, Observer};
 pub use recorder::{Destination, RecordError, Recorder};
 pub use shadowed::{Aspect, ShadowOutcome, Shadowed, Skipped};

@@ -30,6 +30,9 @@ pub struct DecisionRecord {
     /// How many reads of the payload are missing here because the record would have become too large.
     #[serde(default, skip_serializing_if = "is_default")]
     pub payload_left_out: u64,
+    /// How many details of the error are missing here because they may be secret: see [`KEPT_DETAILS`](crate::KEPT_DETAILS).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub details_left_out: u64,
     /// The decision.
     #[serde(flatten)]
     pub decision: Decision,

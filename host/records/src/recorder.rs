@@ -103,13 +103,13 @@ impl Recorder {
         is_queued && written.recv_timeout(timeout).is_ok()
     }
 
-    /// Appends to a file, which is created if it does not exist. If a crash left an incomplete last line, a line break ends it first.
+    /// Appends to a file. If it does not exist, it is created, and only its owner can read it. If a crash left an incomplete last line, a line break ends it first.
     pub fn to_file(path: &Path) -> io::Result<Arc<Self>> {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .read(true)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).read(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path)?;
         let mut last = [b'\n'];
         if file.seek(SeekFrom::End(-1)).is_ok() {
             file.read_exact(&mut last)?;
@@ -160,7 +160,7 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn decided(&self, record: &DecisionRecord) {
-        let mut line = match serde_json::to_vec(record) {
+        let mut line = match serde_json::to_vec(record.without_secrets().as_ref()) {
             Ok(line) => line,
             Err(error) => {
                 tracing::error!(%error, "a decision could not be recorded");

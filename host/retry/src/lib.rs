@@ -84,7 +84,7 @@ pub use backstop_core::policy::{
     Profile, SettingsError,
 };
 pub use backstop_core::policy::{LogLine, PartName};
-pub use backstop_records::{RecordError, Recorder};
+pub use backstop_records::{KEPT_DETAILS, RecordError, Recorder};
 pub use budget::{Budget, BudgetSettings};
 pub use builder::{BuildError, RetrierBuilder};
 pub use clock::{Clock, Sleep, TokioClock};

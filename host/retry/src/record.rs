@@ -46,6 +46,7 @@ fn record(
         failure: failure.clone(),
         payload: BTreeMap::new(),
         payload_left_out: 0,
+        details_left_out: 0,
         decision: evaluated.decision.clone(),
         log: evaluated.log.clone(),
         hops: 0,

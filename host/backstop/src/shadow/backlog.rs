@@ -237,6 +237,7 @@ mod tests {
             failure,
             payload: Default::default(),
             payload_left_out: 0,
+            details_left_out: 0,
             decision: Decision {
                 class: ErrorClass::Transient,
                 action: Action::Retry {

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 
@@ -194,6 +195,7 @@ impl Journal {
             .create(true)
             .read(true)
             .append(true)
+            .mode(0o600)
             .open(path)?;
         // A line that was cut off must not join the next one.
         let is_whole = |line: &[u8]| serde_json::from_slice::<Entry>(line).is_ok();

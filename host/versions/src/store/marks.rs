@@ -4,6 +4,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -106,6 +107,7 @@ fn locked(path: &Path, make: bool) -> io::Result<Option<File>> {
         .write(true)
         .create(make)
         .truncate(false)
+        .mode(0o600)
         .open(path);
     let file = match opened {
         Ok(file) => file,
