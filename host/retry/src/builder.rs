@@ -23,6 +23,9 @@ use crate::retrier::{Ids, Inner, Retrier};
 use crate::run::Options;
 use crate::telemetry::Metrics;
 
+/// The longest time that a service may ask for, unless the builder has another one.
+const LONGEST_RETRY_AFTER: Milliseconds = Milliseconds(60_000);
+
 /// Builds a [`Retrier`].
 ///
 /// ```
@@ -47,7 +50,8 @@ pub struct RetrierBuilder {
     policy: Choice,
     settings: Vec<(String, String)>,
     max_attempts: Option<NonZeroU32>,
-    max_delay: Duration,
+    max_delay: Option<Duration>,
+    max_retry_after: Option<Duration>,
     options: Options,
     budget: Option<Budget>,
     budget_of_profile: Option<BudgetName>,
@@ -113,7 +117,8 @@ impl RetrierBuilder {
             policy: Choice::Native(Profile::Http.policy()),
             settings: Vec::new(),
             max_attempts: None,
-            max_delay: LONGEST_DELAY.as_duration(),
+            max_delay: None,
+            max_retry_after: None,
             options: Options::default(),
             budget: None,
             budget_of_profile: None,
@@ -187,10 +192,26 @@ impl RetrierBuilder {
         self
     }
 
-    /// The longest delay, whatever the policy decides; 14 days by default. A longer one is shortened, also one that a service asks for in `Retry-After`.
+    /// The longest delay, whatever the policy decides; 14 days by default. A longer one is shortened, also one that a service asks for in `Retry-After`: [`max_retry_after`](Self::max_retry_after) has no default then.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
-        self.max_delay = delay;
+        self.max_delay = Some(delay);
+        self
+    }
+
+    /// The longest time that a service may ask for in `Retry-After`; a minute by default, unless [`max_delay`](Self::max_delay) is set, which limits every delay. The policy sees a longer one as this: a service that asks for ten days must not hold a program for as long.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use backstop_retry::Retrier;
+    ///
+    /// let patient = Retrier::builder().max_retry_after(Duration::from_secs(600)).build()?;
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn max_retry_after(mut self, time: Duration) -> Self {
+        self.max_retry_after = Some(time);
         self
     }
 
@@ -298,7 +319,15 @@ impl RetrierBuilder {
             name,
             policy,
             max_attempts: self.max_attempts,
-            max_delay: Milliseconds::from_duration(self.max_delay).min(LONGEST_DELAY),
+            max_delay: self.max_delay.map_or(LONGEST_DELAY, |longest| {
+                Milliseconds::from_duration(longest).min(LONGEST_DELAY)
+            }),
+            max_retry_after: match (self.max_retry_after, self.max_delay) {
+                (Some(longest), _) => Milliseconds::from_duration(longest),
+                // It shortens the delay that the policy makes of it.
+                (None, Some(_)) => Milliseconds::from_duration(Duration::MAX),
+                (None, None) => LONGEST_RETRY_AFTER,
+            },
             options: self.options,
             budget,
             observers: self.observers,

@@ -85,7 +85,7 @@ impl<E> Ended<E> {
         self.0.error
     }
 
-    /// The last failure as the policy received it, with its code and its status. Differs from [`error`](Self::error) if a timeout cut the last attempt short: its code is then `Timeout`.
+    /// The last failure as the policy received it, with its code and its status; `retry_after` is what the service asked for, also if it is more than the policy saw. Differs from [`error`](Self::error) if a timeout cut the last attempt short: its code is then `Timeout`.
     pub fn description(&self) -> Option<&Error> {
         self.0.description.as_ref()
     }

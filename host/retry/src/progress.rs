@@ -61,12 +61,14 @@ impl Progress {
             error,
             attributes: attributes.to_vec(),
         };
-        let failure = match failure.within_bounds() {
+        let mut failure = match failure.within_bounds() {
             Cow::Borrowed(_) => None,
             Cow::Owned(bounded) => Some(bounded),
         }
         .unwrap_or(failure);
         self.description = failure.error.clone();
+        let asked = failure.error.retry_after;
+        failure.error.retry_after = asked.map(|it| it.min(retrier.max_retry_after));
         failure
     }
 }

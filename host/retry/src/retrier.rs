@@ -56,6 +56,7 @@ pub(crate) struct Inner {
     pub(crate) policy: Decider,
     pub(crate) max_attempts: Option<NonZeroU32>,
     pub(crate) max_delay: Milliseconds,
+    pub(crate) max_retry_after: Milliseconds,
     pub(crate) options: Options,
     pub(crate) budget: Option<Budget>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,

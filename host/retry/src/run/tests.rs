@@ -262,6 +262,43 @@ fn retry_after_is_respected_up_to_the_longest_delay() {
 }
 
 #[test]
+fn a_service_holds_a_program_for_a_minute_unless_it_allows_more() {
+    const TEN_DAYS: Duration = Duration::from_secs(10 * 86_400);
+    let hour = 3_600 * SECOND;
+    for (max_delay, max_retry_after, expected) in [
+        (None, None, 60 * SECOND),
+        (Some(hour), None, hour),
+        (None, Some(hour), hour),
+        (Some(hour), Some(5 * SECOND), 5 * SECOND),
+        (Some(5 * SECOND), Some(hour), 5 * SECOND),
+        (None, Some(TEN_DAYS), TEN_DAYS),
+    ] {
+        let clock = TestClock::new();
+        let mut builder = linear(&clock);
+        if let Some(longest) = max_delay {
+            builder = builder.max_delay(longest);
+        }
+        if let Some(longest) = max_retry_after {
+            builder = builder.max_retry_after(longest);
+        }
+        let call = builder.build().unwrap();
+        let call = call.run(|attempt| async move {
+            let asks = Error {
+                retry_after: Some(Milliseconds::from_duration(TEN_DAYS)),
+                ..busy()
+            };
+            (attempt.number() > 1).then_some(()).ok_or(asks)
+        });
+        clock.block_on(call).unwrap();
+        assert_eq!(
+            clock.elapsed(),
+            expected,
+            "{max_delay:?} {max_retry_after:?}"
+        );
+    }
+}
+
+#[test]
 fn a_budget_ends_a_call_before_its_delay() {
     let clock = TestClock::new();
     let budget = Budget::new(
