@@ -7,6 +7,7 @@ use std::time::Duration;
 use backstop_envelope::{RetryContext, UnwrapLayer};
 use backstop_retry::{Budget, Deadline, Emf, Error, FullJitter, Retrier, success};
 use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// The part of the function's time that is left to report a failure.
@@ -38,10 +39,11 @@ impl Payments {
         })
     }
 
-    async fn charge(&self, event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
+    async fn charge(&self, event: LambdaEvent<Box<RawValue>>) -> Result<Value, Diagnostic> {
         // The same at each attempt of the event, so that the service charges once.
         let id = RetryContext::current().unwrap_or_default().id;
-        let order = event.payload.to_string();
+        // As it came: a parsed number could lose digits, and an object its order.
+        let order = event.payload.get().to_owned();
         let charge = async |_| {
             let request = self.client.post(&self.url).header("idempotency-key", &id);
             success(request.body(order.clone()).send().await?)
