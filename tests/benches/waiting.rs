@@ -176,6 +176,7 @@ fn consumer(messages: usize) -> Consumer {
         description: description(),
         dead_letters: None,
         class_dead_letters: Default::default(),
+        unavailable: None,
     };
     let handler: Arc<dyn Handler> = Arc::new(function(async |_| Err(error())));
     let options = Options {

@@ -172,7 +172,7 @@ async fn a_command_that_can_t_be_started_for_lack_of_resources_counts_no_attempt
     };
     prlimit(id, Resource::Nofile, none).unwrap();
     eventually("the second can't be started", || async {
-        running.log().contains("the command can't be started now")
+        running.log().contains("the worker is unavailable")
     })
     .await;
     prlimit(id, Resource::Nofile, before).unwrap();

@@ -4,6 +4,7 @@ mod consumer;
 mod elsewhere;
 mod endings;
 mod faults;
+mod gate;
 mod handlers;
 mod heartbeat;
 mod hold_emulators;

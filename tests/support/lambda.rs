@@ -147,6 +147,17 @@ impl Function {
     }
 }
 
+/// Deletes a function.
+pub async fn delete(endpoint: &str, name: &str) {
+    let client = Client::new(&config(endpoint).await);
+    client
+        .delete_function()
+        .function_name(name)
+        .send()
+        .await
+        .unwrap();
+}
+
 fn package(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, bytes) in files {

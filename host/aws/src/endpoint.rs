@@ -43,6 +43,8 @@ pub struct NoResponse {
     pub code: &'static str,
     /// What happened, and what to do about it.
     pub text: String,
+    /// Nothing was sent: there was no connection, or no request to send.
+    pub unsent: bool,
 }
 
 impl Endpoint {
@@ -99,7 +101,8 @@ impl Endpoint {
             Some(error) => error,
             None => self.network_error(error, text),
         };
-        Some(NoResponse { code, text })
+        let unsent = is_configuration_error(code) || is_unsent(error);
+        Some(NoResponse { code, text, unsent })
     }
 
     /// The wrong setting behind an error. It is recognised by its text, since the SDK has no type for it.
@@ -235,6 +238,21 @@ impl Endpoint {
             other => other,
         }
     }
+}
+
+/// Whether a request cannot have reached the service. The SDK's own type does not tell an error of connecting from one of a connection.
+fn is_unsent<E, R>(error: &SdkError<E, R>) -> bool
+where
+    E: Error + 'static,
+    R: std::fmt::Debug,
+{
+    if let SdkError::ConstructionFailure(_) = error {
+        return true;
+    }
+    let first: Option<&(dyn Error + 'static)> = Error::source(error);
+    std::iter::successors(first, |cause| (*cause).source())
+        .filter_map(|cause| cause.downcast_ref::<hyper_util::client::legacy::Error>())
+        .any(hyper_util::client::legacy::Error::is_connect)
 }
 
 #[cfg(test)]

@@ -171,6 +171,11 @@ impl Handler for Once {
                 }
                 Ok(())
             }
+            // Without an answer of the table, the worker has not seen the message.
+            Err(OnceError::Store(store)) => Err(Error {
+                unavailable: true,
+                ..OnceError::<Error>::Store(store).into()
+            }),
             Err(error) => Err(error.into()),
         }
     }
@@ -187,7 +192,7 @@ impl Handler for Once {
     async fn is_reachable(&self) -> Result<(), Error> {
         self.handler.is_reachable().await?;
         match self.store.check().await {
-            Ok(_) => Ok(()),
+            Ok(_) | Err(TableError::NotDescribed { .. }) => Ok(()),
             Err(error) => Err(Error::new("IdempotencyTable", error.to_string())),
         }
     }

@@ -34,8 +34,11 @@ pub(crate) fn invocation_error(
     endpoint: &Endpoint,
     error: &SdkError<InvokeError, HttpResponse>,
 ) -> Error {
-    if let Some(NoResponse { code, text }) = endpoint.no_response(error) {
-        return Error::new(code, text);
+    if let Some(NoResponse { code, text, unsent }) = endpoint.no_response(error) {
+        return Error {
+            unavailable: unsent,
+            ..Error::new(code, text)
+        };
     }
     let SdkError::ServiceError(service) = error else {
         return Error::new("ECONNRESET", chain(error));
@@ -48,6 +51,7 @@ pub(crate) fn invocation_error(
             .map_or_else(|| service.err().to_string(), str::to_owned),
     );
     failed.status = Some(raw.status().as_u16());
+    failed.unavailable = refuses_every_event(&failed.code);
     failed.retry_after = retry_after(|name| raw.headers().get(name));
     if let InvokeError::TooManyRequestsException(throttled) = service.err()
         && let Some(reason) = &throttled.reason
@@ -57,4 +61,80 @@ pub(crate) fn invocation_error(
             .push(("reason".to_owned(), reason.to_string()));
     }
     failed
+}
+
+/// Whether Lambda refuses invocations for a reason that is not the event's: no event would have reached the function. Table "Invoke" of the error codes of Lambda's API, without those that depend on the event (its size, its format, its chain of invocations) and without `ServiceException`, after which the function may have run.
+fn refuses_every_event(code: &str) -> bool {
+    const CODES: [&str; 22] = [
+        "CallerRateLimitExceeded",
+        "EFSIOException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidRuntimeException",
+        "InvalidSecurityGroupIDException",
+        "InvalidSignatureException",
+        "InvalidSubnetIDException",
+        "InvalidZipFileException",
+        "MissingAuthenticationToken",
+        "OptInRequired",
+        "RequestExpired",
+        "ResourceConflictException",
+        "ResourceNotFoundException",
+        "ResourceNotReadyException",
+        "SignatureDoesNotMatch",
+        "SubnetIPAddressLimitReachedException",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "UnrecognizedClientException",
+        "UnauthorizedAccess",
+    ];
+    // What the function cannot start without.
+    const KINDS: [&str; 9] = [
+        "CodeArtifact",
+        "EC2",
+        "EFSMount",
+        "ENI",
+        "KMS",
+        "RuntimeAlias",
+        "RuntimeVersion",
+        "S3FilesMount",
+        "SnapStart",
+    ];
+    CODES.contains(&code)
+        || code.contains("AccessDenied")
+        || KINDS.iter().any(|kind| code.starts_with(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invocation_that_lambda_refuses_for_its_own_reasons_has_not_reached_the_function() {
+        for code in [
+            "AccessDeniedException",
+            "EC2ThrottledException",
+            "EFSMountTimeoutException",
+            "ENILimitReachedException",
+            "ExpiredTokenException",
+            "KMSDisabledException",
+            "ResourceNotFoundException",
+            "SnapStartNotReadyException",
+            "TooManyRequestsException",
+        ] {
+            assert!(refuses_every_event(code), "{code}");
+        }
+        for code in [
+            "InvalidParameterValueException",
+            "InvalidRequestContentException",
+            "RecursiveInvocationException",
+            "RequestEntityTooLargeException",
+            "RequestTooLargeException",
+            "ServiceException",
+            "UnsupportedMediaTypeException",
+        ] {
+            assert!(!refuses_every_event(code), "{code}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 mod bar;
 mod deliver;
 mod demo;
+mod descriptors;
 mod dlq;
 mod doctor;
 mod error;
@@ -94,6 +95,7 @@ fn command_line() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return print(&error),
     };
+    descriptors::raise_limit();
     let quiet = matches!(cli.command, Command::Demo(_));
     let ended = log::start(cli.log_format, cli.verbose, quiet)
         .context("can't start the thread that writes the log")

@@ -1,6 +1,44 @@
 //! The codes of network errors, named as in Node.js.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+
+/// The code of an error that says that this machine is short of something for now: file descriptors, processes, memory, ports.
+///
+/// ```
+/// use std::io::Error;
+///
+/// use backstop_core::network;
+///
+/// assert_eq!(network::lack(&Error::from_raw_os_error(24)), Some("EMFILE"));
+/// assert_eq!(network::lack(&Error::from_raw_os_error(2)), None);
+/// ```
+pub fn lack(error: &io::Error) -> Option<&'static str> {
+    let number = error.raw_os_error()?;
+    let (_, code) = LACKS.iter().find(|(errno, _)| *errno == number)?;
+    Some(code)
+}
+
+/// By their numbers, which are the same on Linux's processors; `ENOBUFS` and `EADDRNOTAVAIL` have others elsewhere.
+#[cfg(target_os = "linux")]
+const LACKS: [(i32, &str); 7] = [
+    (11, "EAGAIN"),
+    (12, "ENOMEM"),
+    (23, "ENFILE"),
+    (24, "EMFILE"),
+    (26, "ETXTBSY"),
+    (99, "EADDRNOTAVAIL"),
+    (105, "ENOBUFS"),
+];
+#[cfg(not(target_os = "linux"))]
+const LACKS: [(i32, &str); 7] = [
+    (35, "EAGAIN"),
+    (12, "ENOMEM"),
+    (23, "ENFILE"),
+    (24, "EMFILE"),
+    (26, "ETXTBSY"),
+    (49, "EADDRNOTAVAIL"),
+    (55, "ENOBUFS"),
+];
 
 /// The code of an I/O error of a connection, such as `ECONNRESET`; `None` if this kind is no error of a connection.
 ///

@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Shared;
 use crate::failure::{Error, Milliseconds};
@@ -16,12 +17,47 @@ use crate::queue::Message;
 pub(super) enum Outcome {
     Succeeded,
     Failed(Error),
-    /// The consumer stopped before the attempt ended.
+    /// The worker was unavailable: the message has not been attempted.
+    Unavailable(Error),
+    /// The consumer stopped before the attempt ended, or the worker stopped together with it.
     Interrupted,
 }
 
+/// How long after a worker broke off an attempt the consumer may stop, for both to have been stopped together.
+const STOPPED_TOGETHER: Duration = Duration::from_secs(1);
+
 /// Runs the handler on a message, in the task of its worker. A panic of the handler is an outcome like any other.
 pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
+    let outcome = handled(shared, message).await;
+    match &outcome {
+        Outcome::Failed(error) if is_broken_off(error) => {
+            let stopped = timeout(STOPPED_TOGETHER, shared.stop.cancelled()).await;
+            match stopped {
+                Ok(()) => Outcome::Interrupted,
+                Err(_) => outcome,
+            }
+        }
+        Outcome::Failed(_)
+        | Outcome::Succeeded
+        | Outcome::Unavailable(_)
+        | Outcome::Interrupted => outcome,
+    }
+}
+
+/// Whether the worker ended without an answer, as one does that is stopped: its connection broke, or a signal that stops programs ended the command.
+fn is_broken_off(error: &Error) -> bool {
+    const CODES: [&str; 6] = [
+        "ECONNABORTED",
+        "ECONNRESET",
+        "EPIPE",
+        "signal 1",
+        "signal 2",
+        "signal 15",
+    ];
+    error.status.is_none() && CODES.contains(&error.code.as_str())
+}
+
+async fn handled(shared: &Shared, message: &Arc<Message>) -> Outcome {
     let handle = async { shared.handler.handle_shared(Arc::clone(message)).await };
     let (longest, started) = (shared.options.attempt_timeout, Instant::now());
     tokio::select! {
@@ -39,6 +75,7 @@ pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
 fn outcome(ended: Result<Result<(), Error>, Box<dyn Any + Send>>) -> Outcome {
     match ended {
         Ok(Ok(())) => Outcome::Succeeded,
+        Ok(Err(error)) if error.unavailable => Outcome::Unavailable(error.within_bounds()),
         Ok(Err(error)) => Outcome::Failed(error.within_bounds()),
         Err(panic) => {
             let text = panic

@@ -16,6 +16,7 @@ const REST_WAIT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Budget {
     messages: Semaphore,
+    most_messages: usize,
     /// One room is collected at a time: if messages are scarce, one full poll is cheaper than several small ones.
     collecting: Mutex<()>,
     most_bytes: usize,
@@ -34,8 +35,10 @@ pub(super) struct Room {
 impl Budget {
     /// A budget of this many messages and bytes.
     pub(super) fn new(messages: usize, bytes: usize) -> Arc<Self> {
+        let most_messages = messages.clamp(1, Semaphore::MAX_PERMITS);
         Arc::new(Self {
-            messages: Semaphore::new(messages.clamp(1, Semaphore::MAX_PERMITS)),
+            messages: Semaphore::new(most_messages),
+            most_messages,
             collecting: Mutex::default(),
             most_bytes: bytes,
             bytes: AtomicUsize::new(0),
@@ -68,6 +71,12 @@ impl Budget {
             messages,
             bytes,
         })
+    }
+
+    /// The messages for which there is room, or that have it.
+    pub(super) fn in_flight(&self) -> usize {
+        self.most_messages
+            .saturating_sub(self.messages.available_permits())
     }
 
     /// Whether there is room for this many messages.

@@ -76,6 +76,7 @@ impl IntoIterator for Messages {
 pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat: &Heartbeat) {
     // At the end of a lane, nobody asks whether the consumer stops: that takes a lock.
     while !messages.is_empty()
+        && !shared.gate.is_closed()
         && !shared.stop.is_cancelled()
         && let Some(message) = messages.take()
     {
@@ -154,10 +155,18 @@ fn early(shared: &Shared, message: &Message) -> Option<Envelope> {
 ///
 /// What follows a failure is boxed: its future is large, and ten of these are in memory for each receive.
 async fn handle(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
-    match attempt::run(shared, message).await {
+    let attempt = attempt::run(shared, message);
+    let outcome = match shared.gate.is_open() {
+        true => attempt.await,
+        false => Box::pin(shared.gate.watch(attempt)).await,
+    };
+    if let Outcome::Unavailable(error) = &outcome {
+        shared.gate.close(error, &shared.handler);
+    }
+    match outcome {
         Outcome::Succeeded => shared.applier.succeeded(shared, message).await,
         Outcome::Failed(error) => Box::pin(failed(shared, message, error, heartbeat)).await,
-        Outcome::Interrupted => {
+        Outcome::Unavailable(_) | Outcome::Interrupted => {
             heartbeat.release(message).await;
             Box::pin(hand_back(shared, [Arc::clone(message)])).await;
             false

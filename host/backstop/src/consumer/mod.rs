@@ -1,12 +1,13 @@
 //! The standalone consumer of one queue.
 //!
-//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` carries the decision out. `heartbeat` keeps messages invisible meanwhile.
+//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` carries the decision out. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable.
 
 mod apply;
 mod attempt;
 mod budget;
 mod copies;
 mod due;
+mod gate;
 mod heartbeat;
 mod held;
 mod history;
@@ -29,9 +30,11 @@ use crate::decider::Decider;
 use crate::handler::Handler;
 use crate::hold::Holds;
 use crate::queue::{Callers, Linger, Queue, VisibilityTimeout};
+use crate::telemetry;
 use crate::waiting::Waiting;
 use apply::Applier;
 use copies::Copies;
+use gate::Gate;
 use held::Held;
 use history::History;
 use receive::Pollers;
@@ -76,6 +79,7 @@ struct Shared {
     source: String,
     visibility: VisibilityTimeout,
     handler: Arc<dyn Handler>,
+    gate: Arc<Gate>,
     decider: Decider,
     options: Options,
     applier: Applier,
@@ -163,6 +167,11 @@ impl Consumer {
         let callers = fifo.then(Arc::default);
         let linger = Linger::of(callers.clone(), linger);
         let applier = Applier::start(&ready, &linger, Arc::clone(&stats));
+        let gauge = telemetry::Queue::named(&name).gate_closed();
+        let gate = Gate::new(&name, options.max_in_flight, stats.polling(), gauge, &stop);
+        if let Some(error) = &ready.unavailable {
+            gate.close(error, &handler);
+        }
         let shared = Arc::new(Shared {
             held: Held::of(&name),
             waiting,
@@ -173,6 +182,7 @@ impl Consumer {
             source: ready.description.arn,
             queue: ready.queue,
             handler,
+            gate,
             decider,
             applier,
             holds,

@@ -1,8 +1,8 @@
 //! Whether a queue is polled, for the host's readiness.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How many failed polls in a row make a queue count as not polled. A single one may be a reset connection, and the next poll of an idle queue ends only after 20 s.
 const FAILED_POLLS: u32 = 3;
@@ -13,6 +13,8 @@ pub(crate) struct Polling {
     pollers: AtomicUsize,
     /// Failed polls since the last successful one.
     failures: AtomicU32,
+    /// Why the worker is unavailable, while the gate is closed.
+    closed_by: Mutex<Option<String>>,
 }
 
 /// A running poller; it has ended when this is dropped.
@@ -42,9 +44,23 @@ impl Polling {
         self.failures.fetch_add(1, Relaxed).saturating_add(1)
     }
 
+    /// The gate is closed for this reason, or not closed.
+    pub(super) fn closed_by(&self, reason: Option<String>) {
+        *self
+            .closed_by
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
     /// Why the queue counts as not polled, as the rest of a sentence about it.
     pub(crate) fn problem(&self) -> Option<String> {
         let failures = self.failures.load(Relaxed);
+        let closed_by = self.closed_by.lock();
+        if let Some(reason) = &*closed_by.unwrap_or_else(PoisonError::into_inner) {
+            return Some(format!(
+                "is not polled, because its worker is unavailable ({reason})"
+            ));
+        }
         match self.pollers.load(Relaxed) {
             0 => Some("is not polled".to_owned()),
             _ if failures >= FAILED_POLLS => {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
 use metrics::Gauge;
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
@@ -37,6 +38,8 @@ const BACKOFF: Backoff = Backoff::milliseconds(200, 20_000);
 /// A poll that comes back full starts another poller, as long as there is room for its messages. One that comes back with a single message, with none or with an error ends its poller, except for the last one.
 pub(super) struct Pollers {
     budget: Arc<Budget>,
+    /// Taken by one poller at a time while the gate limits what is in flight.
+    passing: Mutex<()>,
     lanes: TaskTracker,
     workers: Workers,
     heartbeats: Arc<Heartbeats>,
@@ -56,6 +59,7 @@ impl Pollers {
         let options = &shared.options;
         let pollers = Arc::new(Self {
             budget: Budget::new(options.max_in_flight, options.max_bytes_in_flight),
+            passing: Mutex::default(),
             lanes: lanes.clone(),
             workers: Workers::new(),
             heartbeats: Heartbeats::start(shared),
@@ -170,11 +174,20 @@ impl Pollers {
         }
     }
 
-    /// Room for the messages of one poll, which are expected to be as large as the largest so far. `None` if the consumer stops.
+    /// Room for the messages of one poll, which are expected to be as large as the largest so far, once the gate lets them pass. `None` if the consumer stops.
     async fn room(&self, shared: &Shared) -> Option<Room> {
         let most = BATCH_ENTRIES.min(shared.options.max_in_flight);
+        let room = async {
+            let bytes = self.largest.load(Relaxed);
+            if shared.gate.is_open() {
+                return self.budget.room(most, bytes).await;
+            }
+            let _passing = self.passing.lock().await;
+            let left = shared.gate.passed(|| self.budget.in_flight()).await;
+            self.budget.room(most.min(left), bytes).await
+        };
         tokio::select! {
-            room = self.budget.room(most, self.largest.load(Relaxed)) => room,
+            room = room => room,
             () = shared.stop.cancelled() => None,
         }
     }

@@ -111,6 +111,11 @@ pub async fn examine(
         }
     };
     let mut found = Vec::new();
+    if let Err(too_few) = service::descriptors::check(&config.queues) {
+        let mut findings = Findings::about("this machine");
+        findings.add(Verdict::Warning, too_few.to_string());
+        found.extend(findings.found);
+    }
     found.extend(config.admin.iter().flat_map(admin::examine));
     for queue in &config.queues {
         found.extend(examine_queue(queue, &assembly, connections, workload).await);

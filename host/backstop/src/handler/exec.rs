@@ -4,7 +4,6 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,22 +12,23 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{Handler, error_payload};
 use crate::admin::TOKEN_VARIABLE;
 use crate::failure::{Error, MESSAGE_BYTES};
 use crate::queue::Message;
 use crate::text::tail;
+use backstop_core::network;
 
 /// How many bytes at the end of a command's output are kept.
 const OUTPUT_BYTES: usize = 64 << 10;
 
+/// The code of a command that cannot be started.
+const CANNOT_START: &str = "can't start";
+
 /// How long the output is still read after the command has ended.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How long to wait after a start that failed for a lack of resources.
-const START_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The environment variable that identifies the host which started a command.
 pub const HOST: &str = "BACKSTOP_HOST";
@@ -44,8 +44,6 @@ pub fn host_mark() -> &'static str {
 pub(crate) struct Exec {
     program: String,
     arguments: Vec<String>,
-    /// The last start failed for a lack of resources.
-    lacks_resources: AtomicBool,
 }
 
 impl Exec {
@@ -57,34 +55,6 @@ impl Exec {
         Self {
             program: program.into(),
             arguments: arguments.into_iter().collect(),
-            lacks_resources: AtomicBool::new(false),
-        }
-    }
-
-    /// Starts the command. A lack of resources on this machine is not the message's fault, so it does not fail the attempt: the start is repeated until the attempt times out.
-    async fn start(&self, message: &Message) -> Result<Child, Error> {
-        loop {
-            match self.spawn(message) {
-                Ok(child) => {
-                    if self.lacks_resources.swap(false, Ordering::Relaxed) {
-                        tracing::info!(
-                            program = self.program,
-                            "the command could be started again"
-                        );
-                    }
-                    return Ok(child);
-                }
-                Err(error) if is_lack_of_resources(&error) => {
-                    if !self.lacks_resources.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(program = self.program, %error, "the command can't be started now: retrying every second, without counting an attempt");
-                    }
-                    sleep(START_RETRY_DELAY).await;
-                }
-                Err(error) => {
-                    let reason = format!("{}: {error}", self.program);
-                    return Err(Error::new("can't start", reason));
-                }
-            }
         }
     }
 
@@ -117,7 +87,9 @@ impl Exec {
 #[async_trait]
 impl Handler for Exec {
     async fn handle(&self, message: &Message) -> Result<(), Error> {
-        let mut child = self.start(message).await?;
+        let mut child = self
+            .spawn(message)
+            .map_err(|error| start_error(&self.program, &error))?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -175,27 +147,33 @@ impl Handler for Exec {
         if found {
             return Ok(());
         }
-        Err(Error::new(
-            "can't start",
+        Err(Error::unavailable(
+            CANNOT_START,
             format!(
                 "`{}` is not a program on the PATH or a path to one",
                 self.program
             ),
         ))
     }
+
+    /// The program is still there.
+    async fn is_reachable(&self) -> Result<(), Error> {
+        self.check().await
+    }
 }
 
-/// Whether a command did not start for a temporary lack of resources: file descriptors, processes or memory are used up, or the program is being written.
-fn is_lack_of_resources(error: &io::Error) -> bool {
-    [
-        Errno::MFILE,
-        Errno::NFILE,
-        Errno::AGAIN,
-        Errno::NOMEM,
-        Errno::TXTBSY,
-    ]
-    .iter()
-    .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+/// The error of a command that did not start: it cannot have seen the message. What the message itself causes is an attempt that failed: arguments and environment that are too long or have a zero byte.
+fn start_error(program: &str, error: &io::Error) -> Error {
+    let is_the_messages = error.kind() == io::ErrorKind::InvalidInput
+        && error.raw_os_error().is_none()
+        || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
+    Error {
+        unavailable: !is_the_messages,
+        ..Error::new(
+            network::lack(error).unwrap_or(CANNOT_START),
+            format!("{program}: {error}"),
+        )
+    }
 }
 
 fn is_executable(path: &std::path::Path) -> bool {
@@ -254,21 +232,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_temporary_lack_of_resources_does_not_fail_an_attempt() {
-        for (errno, expected) in [
-            (Errno::MFILE, true),
-            (Errno::NFILE, true),
-            (Errno::AGAIN, true),
-            (Errno::NOMEM, true),
-            (Errno::TXTBSY, true),
-            (Errno::NOENT, false),
-            (Errno::ACCESS, false),
-            (Errno::TOOBIG, false),
-            (Errno::NOEXEC, false),
+    fn a_command_that_does_not_start_has_not_seen_the_message() {
+        for (errno, code, unavailable) in [
+            (Errno::MFILE, "EMFILE", true),
+            (Errno::NFILE, "ENFILE", true),
+            (Errno::AGAIN, "EAGAIN", true),
+            (Errno::NOMEM, "ENOMEM", true),
+            (Errno::TXTBSY, "ETXTBSY", true),
+            (Errno::NOENT, CANNOT_START, true),
+            (Errno::ACCESS, CANNOT_START, true),
+            (Errno::NOEXEC, CANNOT_START, true),
+            (Errno::TOOBIG, CANNOT_START, false),
         ] {
             let error = io::Error::from_raw_os_error(errno.raw_os_error());
-            assert_eq!(is_lack_of_resources(&error), expected, "{error}");
+            let found = start_error("work", &error);
+            assert_eq!(
+                (found.code.as_str(), found.unavailable),
+                (code, unavailable),
+                "{error}"
+            );
         }
+        let zero = io::Error::new(io::ErrorKind::InvalidInput, "nul byte found");
+        assert!(!start_error("work", &zero).unavailable);
     }
 
     #[test]

@@ -19,11 +19,15 @@ const BODY_BYTES: usize = 64 << 10;
 /// How long an error's body is read. The status already says that the attempt failed; an endless body must not turn that into a timeout.
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The longest that connecting may take. It is shorter if an attempt may take no longer than that: an attempt that ends before there is a connection looks like one that the worker has seen.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Posts messages to a URL.
 #[derive(Debug)]
 pub(crate) struct Http {
     client: Client,
     proxy: Option<Proxy>,
+    connect_timeout: Duration,
     url: Url,
     queue: String,
 }
@@ -49,10 +53,15 @@ pub enum HttpError {
 }
 
 impl Http {
-    /// A handler that posts the messages of `queue` to `url`, through `proxy` if there is one.
+    /// A handler that posts the messages of `queue` to `url`, through `proxy` if there is one, in attempts of at most this duration.
     ///
     /// Proxy settings in the environment are ignored. A proxy that responds in place of the worker, such as with an error page, would cause unhandled messages to be deleted.
-    pub(crate) fn new(url: &str, proxy: Option<&str>, queue: &str) -> Result<Self, HttpError> {
+    pub(crate) fn new(
+        url: &str,
+        proxy: Option<&str>,
+        queue: &str,
+        attempt_timeout: Duration,
+    ) -> Result<Self, HttpError> {
         let url = web_url(url).ok_or_else(|| HttpError::Url {
             url: url.to_owned(),
         })?;
@@ -64,10 +73,14 @@ impl Http {
                 Proxy::all(web_url(proxy).ok_or_else(invalid)?).map_err(|_| invalid())
             })
             .transpose()?;
-        let client = client(proxy.as_ref()).build().map_err(HttpError::Client)?;
+        let connect_timeout = CONNECT_TIMEOUT.min(attempt_timeout / 2);
+        let client = client(proxy.as_ref(), connect_timeout)
+            .build()
+            .map_err(HttpError::Client)?;
         Ok(Self {
             client,
             proxy,
+            connect_timeout,
             url,
             queue: short_name(queue).to_owned(),
         })
@@ -100,15 +113,21 @@ impl Handler for Http {
     }
 
     /// The worker accepts connections, with TLS for `https`.
+    ///
+    /// If this host lacks what a new connection takes, it passes: an idle connection may still do.
     async fn is_reachable(&self) -> Result<(), Error> {
-        reach::reach(client(self.proxy.as_ref()), &self.url)
-            .await
-            .map_err(|error| connection_error(&error))
+        let client = client(self.proxy.as_ref(), self.connect_timeout);
+        match reach::reach(client, &self.url).await {
+            Err(error) if io_error(&error).and_then(network::lack).is_none() => {
+                Err(connection_error(&error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 
 /// The client, which connects directly or through this proxy.
-fn client(proxy: Option<&Proxy>) -> ClientBuilder {
+fn client(proxy: Option<&Proxy>, connect_timeout: Duration) -> ClientBuilder {
     let client = Client::builder().no_proxy();
     let client = match proxy {
         Some(proxy) => client.proxy(proxy.clone()),
@@ -116,7 +135,7 @@ fn client(proxy: Option<&Proxy>) -> ClientBuilder {
     };
     client
         .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(Duration::from_secs(5))
+        .connect_timeout(connect_timeout)
         .redirect(reqwest::redirect::Policy::none())
 }
 
@@ -205,14 +224,15 @@ async fn start_of_body(mut response: Response) -> String {
 }
 
 /// The error of a request without a response. Its code is the name of the errno, as in Node, or `EPROTO` if the other side does not speak HTTP or trusted TLS.
+///
+/// Without a connection, the worker cannot have seen the message. A connection that broke later may have carried it.
 fn connection_error(error: &reqwest::Error) -> Error {
     let causes = || std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    let io = causes().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     let is_malformed = causes().any(is_malformed);
     let text = causes()
         .last()
         .map_or_else(|| error.to_string(), ToString::to_string);
-    let code = match io.and_then(|io| network::code(io.kind())) {
+    let code = match io_error(error).and_then(io_code) {
         _ if is_malformed => "EPROTO",
         Some(code) => code,
         _ if error.is_timeout() => "ETIMEDOUT",
@@ -220,7 +240,19 @@ fn connection_error(error: &reqwest::Error) -> Error {
         _ if error.is_connect() => "ECONNREFUSED",
         _ => "ECONNRESET",
     };
-    Error::new(code, text)
+    Error {
+        unavailable: error.is_connect(),
+        ..Error::new(code, text)
+    }
+}
+
+fn io_error(error: &reqwest::Error) -> Option<&std::io::Error> {
+    std::iter::successors(std::error::Error::source(error), |cause| cause.source())
+        .find_map(|cause| cause.downcast_ref())
+}
+
+fn io_code(error: &std::io::Error) -> Option<&'static str> {
+    network::lack(error).or_else(|| network::code(error.kind()))
 }
 
 /// Whether the other side does not speak the protocol: hyper can't parse its response, or rustls rejects its handshake.
@@ -256,9 +288,13 @@ mod tests {
                 std::future::pending::<()>().await;
             }
         });
-        let result = Http::new(&url, None, "q").unwrap().handle(&message()).await;
+        let result = http(&url, None).unwrap().handle(&message()).await;
         worker.abort();
         result
+    }
+
+    fn http(url: &str, proxy: Option<&str>) -> Result<Http, HttpError> {
+        Http::new(url, proxy, "q", Duration::from_secs(60))
     }
 
     fn message() -> Message {
@@ -316,14 +352,46 @@ mod tests {
             let error = attempt(scheme, response, false).await.unwrap_err();
             let text = String::from_utf8_lossy(response);
             assert_eq!(error.code, code, "{text:?}: {error}");
+            // A handshake that fails is no connection; after it, the worker may have read the message.
+            assert_eq!(error.unavailable, scheme == "https", "{text:?}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_connection_the_worker_is_unavailable() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = format!("http://{}/", listener.local_addr().unwrap());
+        drop(listener);
+        for (url, proxy, code) in [
+            (closed.as_str(), None, "ECONNREFUSED"),
+            ("http://nobody.invalid/", None, "ENOTFOUND"),
+            (
+                "http://worker.internal/",
+                Some(closed.as_str()),
+                "ECONNREFUSED",
+            ),
+        ] {
+            let handler = http(url, proxy).unwrap();
+            let error = handler.handle(&message()).await.unwrap_err();
+            assert_eq!(
+                (error.code.as_str(), error.unavailable),
+                (code, true),
+                "{error}"
+            );
+            let error = handler.is_reachable().await.unwrap_err();
+            assert_eq!(
+                (error.code.as_str(), error.unavailable),
+                (code, true),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn only_an_http_url_is_accepted() {
         let to = "http://127.0.0.1:8080/work";
-        assert!(Http::new(to, None, "q").is_ok());
-        assert!(Http::new(to, Some("http://user:secret@127.0.0.1:3128"), "q").is_ok());
+        assert!(http(to, None).is_ok());
+        assert!(http(to, Some("http://user:secret@127.0.0.1:3128")).is_ok());
         for url in [
             "",
             "127.0.0.1:8080",
@@ -331,8 +399,8 @@ mod tests {
             "http://",
             "unix:/run/x",
         ] {
-            assert!(Http::new(url, None, "q").is_err(), "{url}");
-            assert!(Http::new(to, Some(url), "q").is_err(), "{url}");
+            assert!(http(url, None).is_err(), "{url}");
+            assert!(http(to, Some(url)).is_err(), "{url}");
         }
     }
 }

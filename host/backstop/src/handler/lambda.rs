@@ -70,11 +70,16 @@ impl Handler for Lambda {
             .invocation_type(InvocationType::DryRun);
         let checked = timeout(CHECK_TIMEOUT, dry_run.send()).await.map_err(|_| {
             let text = format!("no answer within {} s", CHECK_TIMEOUT.as_secs());
-            Error::new("ETIMEDOUT", text)
+            Error::unavailable("ETIMEDOUT", text)
         })?;
         checked
             .map(|_| ())
             .map_err(|error| invocation_error(&self.endpoint, &error))
+    }
+
+    /// As the check: nothing else tells without an invocation.
+    async fn is_reachable(&self) -> Result<(), Error> {
+        self.check().await
     }
 }
 

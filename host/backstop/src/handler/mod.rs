@@ -63,7 +63,7 @@ use crate::queue::Message;
 /// The future is dropped when the attempt times out. The handler must then stop its work.
 #[async_trait]
 pub trait Handler: std::fmt::Debug + Send + Sync {
-    /// Makes one attempt.
+    /// Makes one attempt. An [unavailable](Error::unavailable) worker has not seen the message: that is no attempt, and the queue is not polled until the worker [is reachable](Self::is_reachable) again.
     async fn handle(&self, message: &Message) -> Result<(), Error>;
 
     /// Makes one attempt with a message that the handler may keep. Saves [`function`] a copy of the message.
@@ -77,7 +77,7 @@ pub trait Handler: std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Checks that the worker is reachable now, without giving it work. Called once before the first message.
+    /// Checks that the worker is reachable now, without giving it work. Called before the first message, and again and again while the worker is unavailable.
     async fn is_reachable(&self) -> Result<(), Error> {
         Ok(())
     }

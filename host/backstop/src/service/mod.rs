@@ -1,5 +1,6 @@
 //! Queues served from a configuration: checked, with their policies loaded and watched, and a consumer for each.
 
+pub(crate) mod descriptors;
 mod gauges;
 
 use std::fmt;
@@ -104,6 +105,9 @@ impl Service {
             Some(admin) => Some(admin::Address::start(admin, &interface).await?),
             None => None,
         };
+        if let Err(too_few) = descriptors::check(&config.queues) {
+            tracing::warn!("{too_few}");
+        }
         let assembly = Assembly::for_consumer(&config)?;
         let deciders: Vec<_> = config.queues.iter().map(|queue| &queue.decider).collect();
         let policies = assembly.policies(&deciders).await;
@@ -274,7 +278,13 @@ async fn handler(
 ) -> Result<Arc<dyn Handler>, QueueFault> {
     let handler: Arc<dyn Handler> = match &queue.handler {
         HandlerConfig::Http { url, proxy } => {
-            Arc::new(Http::new(url, proxy.as_deref(), &queue.url)?)
+            let attempt_timeout = queue.options.attempt_timeout;
+            Arc::new(Http::new(
+                url,
+                proxy.as_deref(),
+                &queue.url,
+                attempt_timeout,
+            )?)
         }
         HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
         HandlerConfig::Lambda(function) => Arc::new(Lambda::new(connections.sdk().await, function)),

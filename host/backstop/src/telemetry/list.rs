@@ -29,6 +29,7 @@ pub enum Kind {
 pub(super) const RECEIVED: &str = "backstop_messages_received_total";
 pub(super) const RECEIVE_ERRORS: &str = "backstop_receive_errors_total";
 pub(super) const POLLS: &str = "backstop_polls";
+pub(super) const GATE_CLOSED: &str = "backstop_gate_closed";
 pub(super) const MESSAGES: &str = "backstop_messages_total";
 pub(super) const DEAD_LETTERS_REFUSED: &str = "backstop_dead_letters_refused_total";
 pub(super) const DEAD_LETTERS_WAITING: &str = "backstop_dead_letters_waiting";
@@ -90,6 +91,12 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         labels: &["queue"],
         meaning: "polls at the same time: 1 on an idle queue, up to `max-polls` on a busy one",
+    },
+    Metric {
+        name: GATE_CLOSED,
+        kind: Kind::Gauge,
+        labels: &["queue"],
+        meaning: "1 while the queue is not polled because its worker is unavailable, else 0",
     },
     Metric {
         name: MESSAGES,

@@ -61,6 +61,11 @@ impl Queue {
         gauge!(POLLS, "queue" => self.label())
     }
 
+    /// Whether the gate is closed.
+    pub(crate) fn gate_closed(&self) -> Gauge {
+        gauge!(GATE_CLOSED, "queue" => self.label())
+    }
+
     /// Counts messages with this outcome.
     pub(crate) fn messages(&self, outcome: &'static str) -> Counter {
         counter!(MESSAGES, "queue" => self.label(), "outcome" => outcome)

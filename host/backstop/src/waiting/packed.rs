@@ -366,6 +366,7 @@ impl<'a> Packed<'a> {
                 status: it.status,
                 retry_after: it.retry_after.map(Milliseconds),
                 details: owned(&it.details),
+                unavailable: false,
             },
             attributes: owned(&it.attributes),
         };

@@ -68,6 +68,7 @@ impl FailureArgs {
             status: self.status.or(preset.status),
             retry_after: retry_after.or(preset.retry_after),
             details: merge_pairs(&preset.details, &self.details),
+            unavailable: false,
         }
         .within_bounds()
     }

@@ -28,6 +28,9 @@ pub struct Error {
     /// Further details from the source, by name; at most [`DETAIL_BYTES`] in total, and [`PAIRS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<(String, String)>,
+    /// The worker cannot have seen the message: nobody listens, the program does not start, or this host lacks something. Such an error is no attempt, and no policy decides about it.
+    #[serde(skip)]
+    pub unavailable: bool,
 }
 
 impl Error {
@@ -37,6 +40,22 @@ impl Error {
             code: code.into(),
             message: message.into(),
             ..Self::default()
+        }
+    }
+
+    /// An error that says that the worker is unavailable, and cannot have seen the message.
+    ///
+    /// ```
+    /// use backstop_core::failure::Error;
+    ///
+    /// let error = Error::unavailable("ECONNREFUSED", "nobody listens");
+    /// assert!(error.unavailable);
+    /// assert!(!Error::new("ECONNRESET", "").unavailable);
+    /// ```
+    pub fn unavailable(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            unavailable: true,
+            ..Self::new(code, message)
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) fn code(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     }
     causes()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .find_map(|io| network::code(io.kind()))
+        .find_map(|io| network::lack(io).or_else(|| network::code(io.kind())))
         .or_else(|| causes().find_map(of_hyper))
 }
 

@@ -205,7 +205,7 @@ pub enum Warning {
     },
     /// The handler does not answer.
     #[error(
-        "the handler of {queue} does not answer: {cause}. Start it, or correct its URL; until it answers, every message fails and goes to the policy"
+        "the handler of {queue} does not answer: {cause}. Start it, or correct its URL; until it answers, nothing is received, and the messages wait in the queue without an attempt"
     )]
     Handler {
         /// The queue's name.

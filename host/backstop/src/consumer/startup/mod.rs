@@ -42,6 +42,8 @@ pub struct Ready {
     pub dead_letters: Option<(Arc<dyn Queue>, Description)>,
     /// Where the dead letters of a class go.
     pub class_dead_letters: BTreeMap<String, (Arc<dyn Queue>, Description)>,
+    /// Why the worker is unavailable, if it is: nothing is received before it is available.
+    pub unavailable: Option<Error>,
 }
 
 /// Finds the queue and its dead-letter queue and checks that they match each other, the handler, the policy and the options. Reports all faults at once.
@@ -176,6 +178,7 @@ impl Checked {
             description,
             dead_letters: Some(dead_letters),
             class_dead_letters: by_class,
+            unavailable: None,
         });
     }
 
@@ -215,6 +218,9 @@ impl Checked {
                 queue: short_name(url).to_owned(),
                 cause: cause.to_string(),
             });
+            if let Some(ready) = &mut self.ready {
+                ready.unavailable = Some(cause);
+            }
         }
     }
 }

@@ -222,7 +222,7 @@ where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     R: std::fmt::Debug,
 {
-    if let Some(NoResponse { code, text }) = endpoint.no_response(error) {
+    if let Some(NoResponse { code, text, .. }) = endpoint.no_response(error) {
         return QueueError::no_response(operation, code, text);
     }
     let code = error.code().unwrap_or("UnknownError");

@@ -195,7 +195,7 @@ impl Bucket {
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {
         let object = url(bucket, key);
-        if let Some(NoResponse { code, text }) = self.endpoint.no_response(error) {
+        if let Some(NoResponse { code, text, .. }) = self.endpoint.no_response(error) {
             let reason = text;
             // Credentials may be available later; the environment does not change.
             return match is_configuration_error(code) && code != NO_CREDENTIALS {
