@@ -33,6 +33,9 @@ fn check(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut V
             "maxItems" => value
                 .as_array()
                 .is_none_or(|it| it.len() as u64 <= expected.as_u64().unwrap()),
+            "minItems" => value
+                .as_array()
+                .is_none_or(|it| it.len() as u64 >= expected.as_u64().unwrap()),
             "minimum" => value
                 .as_f64()
                 .is_none_or(|it| it >= expected.as_f64().unwrap()),

@@ -126,18 +126,28 @@ async fn malformed_requests_change_nothing() {
     for (body, expected) in [
         (json!({ "queue": "orders" }), 400),
         (json!({ "queue": "other", "filter": {} }), 404),
-        (json!({ "queue": "orders", "filter": {}, "odd": 1 }), 400),
+        // What chooses nothing wakes nothing, and says so.
+        (json!({ "queue": "orders", "filter": {} }), 400),
+        (json!({ "queue": "orders", "filter": null }), 400),
+        (json!({ "queue": "orders", "all": false }), 400),
+        (json!({ "queue": "orders", "filter": { "id": [] } }), 400),
+        (
+            json!({ "queue": "orders", "filter": { "class": ["transient"], "id": [] } }),
+            400,
+        ),
+        (
+            json!({ "queue": "orders", "filter": { "code": ["x"] }, "all": true }),
+            400,
+        ),
+        (json!({ "queue": "orders", "all": true, "odd": 1 }), 400),
         (json!({ "queue": "orders", "filter": { "codes": [] } }), 400),
         (
             json!({ "queue": "orders", "filter": { "attempt": [0] } }),
             400,
         ),
+        (json!({ "queue": "orders", "all": true, "spread": -1 }), 400),
         (
-            json!({ "queue": "orders", "filter": {}, "spread": -1 }),
-            400,
-        ),
-        (
-            json!({ "queue": "orders", "filter": {}, "spread": 4_294_967_296_u64 }),
+            json!({ "queue": "orders", "all": true, "spread": 4_294_967_296_u64 }),
             400,
         ),
         (json!({ "queue": "orders", "filter": { "id": many } }), 200),
@@ -146,13 +156,22 @@ async fn malformed_requests_change_nothing() {
             413,
         ),
         (
-            json!({ "queue": "orders", "filter": {}, "spread": u32::MAX }),
+            json!({ "queue": "orders", "all": true, "spread": u32::MAX }),
             200,
         ),
     ] {
         let (status, answer) = world.post("/v1/wake", &body).await;
-        assert_eq!(status, expected, "{answer}");
+        assert_eq!(status, expected, "{body} {answer}");
     }
+    let empty = json!({ "queue": "orders", "filter": {} });
+    let (_, answer) = world.post("/v1/wake", &empty).await;
+    let error = answer["error"].as_str().unwrap();
+    assert!(error.contains("chooses no message"), "{error}");
+    let none = json!({ "queues": [] });
+    let (status, answer) = world.post("/v1/rollback", &none).await;
+    assert_eq!(status, 400, "{answer}");
+    let error = answer["error"].as_str().unwrap();
+    assert!(error.contains("chooses no queue"), "{error}");
     let time = |id: String| json!({ "id": id, "failed-at": 1, "due": 1 });
     for (body, expected) in [
         (json!({ "queue": "orders" }), 400),

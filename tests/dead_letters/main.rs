@@ -5,6 +5,7 @@ mod documents;
 mod incident;
 mod listing;
 mod night;
+mod nothing_chosen;
 mod origins;
 mod redrive;
 mod redrive_again;

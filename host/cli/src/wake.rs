@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use backstop::internal::admin::{Host, HostAnswer, HostStatus};
-use backstop::internal::waiting::{Filter, Refusal, Woken};
+use backstop::internal::waiting::{Refusal, Woken};
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
@@ -12,7 +12,7 @@ use backstop_files::values::parse_span;
 use backstop_workbench::simulate::Rounded;
 use clap::{ArgGroup, Parser};
 use indicatif::HumanCount;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::dlq::shown::print_json;
 use crate::error::{CommandError, Result};
@@ -132,9 +132,12 @@ type Answers<'a, T> = Vec<(&'a Host, HostAnswer<T>)>;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let hosts = serving(&args.hosts, &args.queue)?;
-    let filter = args.filters.filter();
+    let chosen = match args.all {
+        true => json!({"all": true}),
+        false => json!({"filter": args.filters.filter()}),
+    };
     let wake = |spread: Milliseconds, dry_run: bool| -> Result<Answers<'_, Woken>> {
-        let body = body(&args.queue, &filter, spread, dry_run);
+        let body = body(&args.queue, &chosen, spread, dry_run);
         each(&hosts, async |host| host.post(&["v1", "wake"], &body).await)
     };
     let spread = match args.pace.rate {
@@ -156,8 +159,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn body(queue: &str, filter: &Filter, spread: Milliseconds, dry_run: bool) -> serde_json::Value {
-    json!({"queue": queue, "filter": filter, "spread": spread, "dry-run": dry_run})
+fn body(queue: &str, chosen: &Value, spread: Milliseconds, dry_run: bool) -> Value {
+    let mut body = json!({"queue": queue, "spread": spread, "dry-run": dry_run});
+    if let (Some(fields), Some(chosen)) = (body.as_object_mut(), chosen.as_object()) {
+        fields.extend(chosen.clone());
+    }
+    body
 }
 
 /// The hosts that serve a queue: at least one.

@@ -99,7 +99,12 @@ impl Filters {
                 .all(|patterns| patterns.is_empty())
     }
 
-    /// Whether the letter is chosen. What a letter does not say fits the pattern `*` only if it is the empty text.
+    /// Whether no letter fits, since there are no ids among those that are meant.
+    pub fn chooses_nothing(&self) -> bool {
+        self.ids.as_ref().is_some_and(HashSet::is_empty)
+    }
+
+    /// Whether the letter is chosen. An empty digest or text chooses nothing. What a letter does not say fits the pattern `*` only if it is the empty text.
     pub fn matches(&self, letter: &Letter) -> bool {
         let body = &letter.message.body;
         let alive = letter.last_alive();
@@ -114,7 +119,11 @@ impl Filters {
             && self.until.is_none_or(|until| alive < until)
             && (self.fingerprints.is_empty()
                 || self.fingerprints.contains(&letter.fingerprint().id()))
-            && (self.texts.is_empty() || self.texts.iter().any(|text| contains(letter, text)))
+            && (self.texts.is_empty()
+                || self
+                    .texts
+                    .iter()
+                    .any(|text| !text.is_empty() && contains(letter, text)))
             && (self.values.is_empty()
                 || self.values.iter().any(|(pointer, expected)| {
                     pointer::at(body, pointer).is_some_and(|value| expected.matches(&value))
@@ -132,7 +141,10 @@ impl Filters {
         let of = |digest: &str| digest.trim_start_matches("sha256:").to_owned();
         self.policies.is_empty()
             || digests.split(',').map(of).any(|digest| {
-                let begins = |start: &String| digest.starts_with(&of(start));
+                let begins = |start: &String| {
+                    let start = of(start);
+                    !start.is_empty() && digest.starts_with(&start)
+                };
                 !digest.is_empty() && self.policies.iter().any(begins)
             })
     }
@@ -299,6 +311,23 @@ mod tests {
             assert!(fits.matches(&found), "{fits:?}");
             assert!(!fits_not.matches(&found), "{fits_not:?}");
             assert!(!fits.is_empty());
+        }
+        // What is empty chooses nothing.
+        for filter in [
+            Filters {
+                ids: Some(HashSet::new()),
+                ..none()
+            },
+            Filters {
+                texts: texts(""),
+                ..none()
+            },
+            Filters {
+                policies: texts("sha256:"),
+                ..none()
+            },
+        ] {
+            assert!(!filter.matches(&found) && !filter.is_empty(), "{filter:?}");
         }
         // Alternatives of one kind, and every kind that has a value.
         let either = Filters {

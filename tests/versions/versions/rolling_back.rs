@@ -81,7 +81,7 @@ async fn status_during_a_roll_back() {
     let host = host.unwrap();
     let asking = host.clone();
     let roll_back = tokio::spawn(async move {
-        let body = serde_json::json!({ "queues": [] });
+        let body = serde_json::json!({});
         let answer: HostStatus = asking.post(&["v1", "rollback"], &body).await.unwrap();
         answer
     });

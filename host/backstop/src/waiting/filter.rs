@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::failure::Timestamp;
@@ -16,21 +17,33 @@ pub(super) const CODE_BYTES: usize = 256;
 /// The longest code or class that an envelope carries as it is, in bytes.
 pub(crate) const CARRIED_BYTES: usize = 48;
 
-/// Some of the waiting messages: those that match each list that is not empty.
+/// Some of the waiting messages: those that match each kind that is given. A list that was sent empty is refused: it would choose nothing, and must not pass for one that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct Filter {
     /// Messages that failed with one of these error codes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
     pub code: Vec<String>,
     /// Messages whose failure has one of these classes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
     pub class: Vec<String>,
     /// Messages with this number of failed attempts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
     pub attempt: Vec<NonZeroU32>,
     /// The messages with these ids.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
     pub id: Vec<String>,
     /// Messages that are due after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,6 +57,19 @@ pub(super) struct Seen<'a> {
     pub(super) class: &'a str,
     pub(super) attempt: u32,
     pub(super) due: Timestamp,
+}
+
+/// A list that is given has something in it.
+fn at_least_one<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    let list = Vec::deserialize(from)?;
+    match list.is_empty() {
+        true => Err(D::Error::custom(
+            "an empty list chooses no message: leave it out, or name at least one",
+        )),
+        false => Ok(list),
+    }
 }
 
 impl Filter {
@@ -199,6 +225,18 @@ mod tests {
         };
         let named = Matcher::of(&named);
         assert!(named.names(|| "m-1".to_owned()) && !named.names(|| "m-2".to_owned()));
+    }
+
+    #[test]
+    fn a_list_that_is_sent_empty_is_no_missing_one() {
+        for list in ["code", "class", "attempt", "id"] {
+            let sent = format!(r#"{{"{list}": []}}"#);
+            let refused = serde_json::from_str::<Filter>(&sent).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.contains("chooses no message"), "{list}: {text}");
+        }
+        let filter: Filter = serde_json::from_str(r#"{"code": [""]}"#).unwrap();
+        assert!(!filter.is_empty() && !Matcher::of(&filter).matches(SEEN));
     }
 
     #[test]

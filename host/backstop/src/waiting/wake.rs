@@ -32,10 +32,9 @@ const AT_ONCE: usize = 640;
 const NAMED: usize = 20;
 
 /// Which messages are woken, and over which time.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wake {
-    /// The messages; all of them if it is empty.
+    /// The messages; all of them if it is empty. Who reads it from outside refuses an empty one.
     pub filter: Filter,
     /// The time over which they come, in milliseconds: zero for at once.
     pub spread: Milliseconds,

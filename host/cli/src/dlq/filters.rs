@@ -1,14 +1,17 @@
 //! The flags that choose letters, for every command.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use backstop_core::failure::Timestamp;
+use backstop_core::text::one_line;
 use backstop_dead_letters::{Filters, Origin, Pattern, read_ids};
 use clap::Parser;
 
 use super::time::parse_time;
 use crate::error::{CommandError, Context, Result};
+use crate::output::eprintln;
 
 /// The most bytes of all ids in a file: those of more than 800,000 letters.
 const IDS_BYTES: usize = 32 << 20;
@@ -18,19 +21,19 @@ const IDS_BYTES: usize = 32 << 20;
 #[command(next_help_heading = "Which letters (of one kind, one must fit; of several kinds, all)")]
 pub(crate) struct FilterArgs {
     /// Those that died for this reason
-    #[arg(long = "reason", value_name = "PATTERN")]
+    #[arg(long = "reason", value_name = "PATTERN", value_parser = parse_text)]
     reasons: Vec<String>,
 
     /// Those whose last error has this code, such as 'HTTP 5*'
-    #[arg(long = "code", value_name = "PATTERN")]
+    #[arg(long = "code", value_name = "PATTERN", value_parser = parse_text)]
     codes: Vec<String>,
 
     /// Those whose last error is of this class, such as permanent
-    #[arg(long = "class", value_name = "PATTERN")]
+    #[arg(long = "class", value_name = "PATTERN", value_parser = parse_text)]
     classes: Vec<String>,
 
     /// Those that the policy whose digest begins with these digits has decided about
-    #[arg(long = "decided-by", value_name = "DIGEST")]
+    #[arg(long = "decided-by", value_name = "DIGEST", value_parser = parse_digest)]
     policies: Vec<String>,
 
     /// Those with this origin: backstop, sqs, lambda-dead-letter, lambda-destination, sns, unknown
@@ -38,15 +41,15 @@ pub(crate) struct FilterArgs {
     origins: Vec<Origin>,
 
     /// Those that come from this queue, function or topic: its name or ARN
-    #[arg(long = "source", value_name = "PATTERN")]
+    #[arg(long = "source", value_name = "PATTERN", value_parser = parse_text)]
     sources: Vec<String>,
 
     /// Those with this fingerprint, by its eight digits
-    #[arg(long = "fingerprint", value_name = "DIGITS")]
+    #[arg(long = "fingerprint", value_name = "DIGITS", value_parser = parse_text)]
     fingerprints: Vec<String>,
 
     /// Those with this text in the body, the reason or the error, spelled like this
-    #[arg(long = "text", value_name = "TEXT")]
+    #[arg(long = "text", value_name = "TEXT", value_parser = parse_text)]
     texts: Vec<String>,
 
     /// Those whose body has this value at a JSON pointer, such as /order/customer=c-7
@@ -62,12 +65,29 @@ pub(crate) struct FilterArgs {
     until: Option<Timestamp>,
 
     /// The letter with this id, or whose message had it; may be repeated
-    #[arg(long = "id", value_name = "ID")]
+    #[arg(long = "id", value_name = "ID", value_parser = parse_text)]
     ids: Vec<String>,
 
-    /// The letters in this file: one id a line, as text or as the `id` of a JSON object, such as --save and archive write; - for standard input
+    /// The letters in this file: one id a line, as text or as the `id` of a JSON object, such as --save and archive write; - for standard input. A file without ids chooses no letter
     #[arg(long = "ids", value_name = "FILE")]
     ids_file: Option<PathBuf>,
+}
+
+/// A text to choose by. An empty one is most often a variable that is not set, and would choose what nobody means.
+pub(crate) fn parse_text(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("an empty text chooses nothing".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn parse_digest(text: &str) -> Result<String, String> {
+    match text.trim_start_matches("sha256:").is_empty() {
+        true => {
+            Err("expected the first digits of a digest: without any, it chooses nothing".to_owned())
+        }
+        false => Ok(text.to_owned()),
+    }
 }
 
 fn value(text: &str) -> Result<(String, String), String> {
@@ -82,10 +102,9 @@ fn value(text: &str) -> Result<(String, String), String> {
 }
 
 impl FilterArgs {
-    /// The same filters as flags, for a plan that is carried out later: the ids of the file are in it, and times are absolute.
-    pub(crate) fn flags(&self) -> Result<Vec<String>> {
-        let ids = self.filters()?.ids.unwrap_or_default();
-        let mut ids: Vec<_> = ids.into_iter().collect();
+    /// The same filters as flags, for a plan that is carried out later: the ids of the file are in it, and times are absolute. No flags can say that nothing is chosen: see [`Filters::chooses_nothing`].
+    pub(crate) fn flags(&self, filters: &Filters) -> Vec<String> {
+        let mut ids: Vec<_> = filters.ids.iter().flatten().cloned().collect();
         ids.sort();
         let names = |flag: &'static str, values: &[String]| {
             let values = values.to_vec();
@@ -115,10 +134,10 @@ impl FilterArgs {
             .chain(names("--since", &time(&self.since)))
             .chain(names("--until", &time(&self.until)))
             .chain(names("--id", &ids));
-        Ok(flags.collect())
+        flags.collect()
     }
 
-    /// The filters. Reads the file of ids.
+    /// The filters. Reads the file of ids: one without ids chooses nothing, and that is said.
     pub(crate) fn filters(&self) -> Result<Filters> {
         let patterns = |texts: &[String]| texts.iter().map(Pattern::new).collect();
         let mut ids = match &self.ids_file {
@@ -127,6 +146,13 @@ impl FilterArgs {
         };
         if !self.ids.is_empty() {
             ids.get_or_insert_default().extend(self.ids.iter().cloned());
+        }
+        if let (Some(path), Some(true)) = (&self.ids_file, ids.as_ref().map(HashSet::is_empty)) {
+            let name = match path == Path::new("-") {
+                true => "standard input".to_owned(),
+                false => one_line(&path.display().to_string()),
+            };
+            eprintln!("{name} has no ids: no letter is chosen");
         }
         let values = self.values.iter();
         let digits = self.fingerprints.iter();
@@ -149,7 +175,7 @@ impl FilterArgs {
     }
 }
 
-fn read(path: &Path) -> Result<std::collections::HashSet<String>> {
+fn read(path: &Path) -> Result<HashSet<String>> {
     let doing = || format!("can't use the ids in {}", path.display());
     let input: Box<dyn BufRead> = match path == Path::new("-") {
         true => Box::new(std::io::stdin().lock()),
@@ -182,7 +208,8 @@ mod tests {
             "--since=2026-11-22T03:00:00.123Z",
             "--id=x",
         ];
-        assert_eq!(parse(&again).unwrap().flags().unwrap(), again);
+        let parsed = parse(&again).unwrap();
+        assert_eq!(parsed.flags(&parsed.filters().unwrap()), again);
         for wrong in [
             ["--where", "a=b"],
             ["--origin", "kafka"],
@@ -190,5 +217,26 @@ mod tests {
         ] {
             assert!(parse(&wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn an_empty_text_is_no_filter() {
+        let flags = [
+            "--reason",
+            "--code",
+            "--class",
+            "--decided-by",
+            "--source",
+            "--fingerprint",
+            "--text",
+            "--id",
+        ];
+        for flag in flags {
+            let refused = FilterArgs::try_parse_from(["dlq", flag, ""]).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.contains("chooses nothing"), "{flag}: {text}");
+        }
+        let digest = ["dlq", "--decided-by", "sha256:"];
+        assert!(FilterArgs::try_parse_from(digest).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! Reads letters for a command: limits, a progress line on a terminal, and what is said about the reading.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ pub(crate) const STOPPING: &str =
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadingArgs {
     /// The most letters to hold at the same time, and so to see
-    #[arg(long, value_name = "COUNT", default_value = "10000", value_parser = parse_number::<usize>)]
-    limit: usize,
+    #[arg(long, value_name = "COUNT", default_value = "10000", value_parser = parse_number::<NonZeroUsize>)]
+    limit: NonZeroUsize,
 
     /// How long letters are invisible to others if this command is killed, and so the longest time that it reads [default: 1m and a second for every 50 letters; 1h at most]
     #[arg(long, value_name = "DURATION", value_parser = visibility)]
@@ -45,7 +46,7 @@ impl ReadingArgs {
     /// The options of a reader.
     pub(crate) fn options(&self) -> ReadOptions {
         ReadOptions {
-            most: self.limit.max(1),
+            most: self.limit.get(),
             visibility: self.visibility_timeout,
         }
     }

@@ -58,8 +58,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         .filter_map(|(host, status)| {
             let named = args.queues.iter().filter(|name| serves(status, name));
             let queues: Vec<_> = named.collect();
-            let concerned = args.queues.is_empty() || !queues.is_empty();
-            concerned.then(|| (*host, json!({ "queues": queues })))
+            match args.queues.is_empty() {
+                true => Some((*host, json!({}))),
+                false => (!queues.is_empty()).then(|| (*host, json!({ "queues": queues }))),
+            }
         })
         .collect();
     let answers = each(&requests, async |(host, body)| {

@@ -8,15 +8,17 @@ use backstop_core::failure::Timestamp;
 use backstop_files::values::parse_span;
 use clap::Parser;
 
+use crate::dlq::filters::parse_text;
+
 /// Filters: a message has to match each kind that is given.
 #[derive(Debug, Parser)]
 pub(crate) struct FilterArgs {
     /// Messages that failed with this error code, such as "HTTP 503", exactly; may be repeated
-    #[arg(long, value_name = "CODE")]
+    #[arg(long, value_name = "CODE", value_parser = parse_text)]
     code: Vec<String>,
 
     /// Messages whose failure has this class: transient, throttled, permanent or one of the policy's own; may be repeated
-    #[arg(long, value_name = "CLASS")]
+    #[arg(long, value_name = "CLASS", value_parser = parse_text)]
     class: Vec<String>,
 
     /// Messages with this number of failed attempts; may be repeated
@@ -24,7 +26,7 @@ pub(crate) struct FilterArgs {
     attempt: Vec<NonZeroU32>,
 
     /// The message with this id; may be repeated
-    #[arg(long, value_name = "MESSAGE-ID")]
+    #[arg(long, value_name = "MESSAGE-ID", value_parser = parse_text)]
     id: Vec<String>,
 
     /// Messages that are due later than this: in a time such as 30m, or after one such as 2026-11-22T03:00:00Z

@@ -15,19 +15,26 @@ use crate::policy::{LivePolicy, RolledBack};
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Body {
-    /// The queues whose policies are rolled back; all if empty.
+    /// The queues whose policies are rolled back; all if it is missing.
     #[serde(default)]
-    queues: Vec<String>,
+    queues: Option<Vec<String>>,
 }
 
 /// Rolls the policies of the named queues back. Nothing is rolled back if a queue is unknown.
 pub(super) async fn roll_back(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     call.expect_only(&[])?;
     let Body { queues } = call.json()?;
-    for name in &queues {
+    if queues.as_ref().is_some_and(Vec::is_empty) {
+        let empty = "an empty list of `queues` chooses no queue: leave it out for all queues";
+        return Err(Refused::invalid(empty));
+    }
+    for name in queues.iter().flatten() {
         host.queue(name)?;
     }
-    let is_named = |queue: &&AdminQueue| queues.is_empty() || queues.contains(&queue.name);
+    let is_named = |queue: &&AdminQueue| {
+        let names = queues.as_ref();
+        names.is_none_or(|names| names.contains(&queue.name))
+    };
     let named: Vec<_> = host.queues()?.iter().filter(is_named).cloned().collect();
     // The previous version may have to be compiled.
     let queues = spawn_blocking(move || roll_back_all(&named, &call))

@@ -30,8 +30,12 @@ pub struct HostAnswer<T> {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct WakeBody {
     queue: String,
-    /// An empty one, `{}`, for all messages: nobody should wake them by leaving something out.
-    filter: Filter,
+    /// Some of the messages. An empty filter chooses nothing: nobody should wake all by leaving something out.
+    #[serde(default)]
+    filter: Option<Filter>,
+    /// All messages, in place of a filter.
+    #[serde(default)]
+    all: bool,
     #[serde(default)]
     spread: Milliseconds,
     #[serde(default)]
@@ -44,7 +48,7 @@ pub(super) async fn wake(host: Arc<Interface>, call: Call) -> Result<Answer, Ref
     let body: WakeBody = call.json()?;
     let waiting = of(&host, &body.queue)?;
     let wake = Wake {
-        filter: body.filter,
+        filter: chosen(body.filter, body.all).map_err(Refused::invalid)?,
         spread: body.spread,
         dry_run: body.dry_run,
     };
@@ -54,6 +58,19 @@ pub(super) async fn wake(host: Arc<Interface>, call: Call) -> Result<Answer, Ref
         woken.matched, woken.woken, woken.as_soon, woken.refused, woken.resent
     );
     answer(body.queue, body.dry_run, woken, result)
+}
+
+/// Which messages are meant. Without a choice, none are: the request is refused.
+fn chosen(filter: Option<Filter>, all: bool) -> Result<Filter, &'static str> {
+    match (filter, all) {
+        (None, true) => Ok(Filter::default()),
+        (Some(filter), false) if !filter.is_empty() => Ok(filter),
+        (Some(_), true) => Err("expected `filter` or `\"all\": true`, not both"),
+        (Some(_), false) => Err(
+            "an empty `filter` chooses no message: name a `code`, `class`, `attempt`, `id` or `due-after`, or send `\"all\": true` in place of `filter`",
+        ),
+        (None, false) => Err("expected `filter`, or `\"all\": true` for all messages"),
+    }
 }
 
 /// What waits in a queue.

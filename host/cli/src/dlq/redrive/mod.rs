@@ -63,6 +63,8 @@ A letter goes to the queue or function where it comes from. Letters of Lambda's 
 
 It needs sqs:ReceiveMessage, sqs:ChangeMessageVisibility, sqs:DeleteMessage and sqs:GetQueueAttributes on the dead-letter queue; sqs:SendMessage, sqs:GetQueueAttributes and sqs:GetQueueUrl on the target, or lambda:InvokeFunction.
 
+Without filters, every letter is chosen. An --ids file without ids chooses none: nothing is moved, and there is no run.
+
 Exits with 0 if every letter of the set was moved, with 9 if some were not, and with 5 if a queue can't be used.";
 
 /// Move dead letters back: some or all, at a rate, in growing steps
@@ -123,7 +125,7 @@ pub(super) struct Args {
     who: Option<String>,
 
     /// Go on with this run. Everything else is as it was when it started
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch", "attempts", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch", "attempts", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
     resume: Option<String>,
 
     #[command(flatten)]
@@ -165,6 +167,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
 
 /// Starts a run for each dead-letter queue.
 async fn start(args: &Args, name: &str) -> Result<()> {
+    // Read once: standard input has the ids for the first queue only.
+    let filters = args.filters.filters()?;
     let opened = args.access.open(name).await?;
     let runs = args.state.runs()?;
     for queue in &opened.queues {
@@ -174,7 +178,11 @@ async fn start(args: &Args, name: &str) -> Result<()> {
         }
     }
     for queue in &opened.queues {
-        let plan = plan::new(args, &opened, queue)?;
+        let plan = plan::new(args, &filters, &opened, queue)?;
+        if filters.chooses_nothing() {
+            report::nothing(queue.url(), args.json);
+            continue;
+        }
         if args.dry_run {
             dry_run(args, &plan, queue).await?;
             continue;

@@ -26,8 +26,12 @@ const WATCH: Duration = Duration::from_secs(60);
 const STOP_AT: &str = "5%";
 
 /// The plan of a run for this queue.
-pub(super) fn new(args: &Args, opened: &DeadLetterQueues, queue: &Arc<dyn Queue>) -> Result<Plan> {
-    let filters = args.filters.flags()?;
+pub(super) fn new(
+    args: &Args,
+    filters: &Filters,
+    opened: &DeadLetterQueues,
+    queue: &Arc<dyn Queue>,
+) -> Result<Plan> {
     if args.native && !filters.is_empty() {
         return Err(CommandError::Usage(
             "--native moves all letters: SQS can't choose".to_owned(),
@@ -51,7 +55,7 @@ pub(super) fn new(args: &Args, opened: &DeadLetterQueues, queue: &Arc<dyn Queue>
         why: args.why.clone(),
         queue: queue.url().to_owned(),
         endpoint_url: opened.endpoint_url.clone(),
-        filters,
+        filters: args.filters.flags(filters),
         to: args.to.clone(),
         default_to: default_to.map(|source| To::Queue(source.url().to_owned())),
         watched: others.map(|it| it.url().to_owned()).collect(),

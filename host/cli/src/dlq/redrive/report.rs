@@ -7,6 +7,21 @@ use serde_json::{Value, json};
 use super::super::shown::print_json;
 use crate::output::println;
 
+/// Says of a queue that no letter is chosen, so that there is no run.
+pub(super) fn nothing(queue: &str, is_json: bool) {
+    if is_json {
+        let mut object =
+            json!({"version": 1, "run": null, "queue": queue, "outcome": Outcome::Done});
+        let counts = Counts {
+            letters: Some(0),
+            ..Counts::default()
+        };
+        add(&mut object, &counts);
+        return print_json(&object);
+    }
+    println!("{}: no letter is chosen, so none is moved", one_line(queue));
+}
+
 /// Prints the result of a run.
 pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
     if is_json {
