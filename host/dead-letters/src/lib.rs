@@ -37,6 +37,7 @@
 //! | `pointer` | values of a body by JSON pointer |
 //! | `filter`, `group` | choosing and counting letters |
 //! | `reader` | receiving letters, and making them visible again |
+//! | `arrivals` | which letters were there when a reading began |
 //! | `seen` | what was read of about how much |
 //! | `requests` | requests that are tried again |
 //! | `triage` | the failure of a letter, for another policy |
@@ -45,6 +46,7 @@
 //! | [`redrive`] | letters back to where they come from |
 
 mod archive;
+mod arrivals;
 mod filter;
 mod fingerprint;
 mod group;

@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 
+use crate::arrivals::Arrivals;
 use crate::letter::Letter;
 use crate::requests::{each, with_retries};
 pub use crate::seen::{End, Seen};
@@ -20,6 +21,10 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// How long the last receives wait, if fewer letters came than the queue reports.
 const LAST_POLL: Duration = Duration::from_secs(3);
+
+/// After so many receives with nothing but letters that arrived after the start, no more of those that were there are expected; after `ENOUGH` if as many were seen as the queue reported.
+const LATER_ONLY: u32 = 10;
+const ENOUGH: u32 = 2;
 
 /// The most requests under way at the same time.
 const REQUESTS: usize = 8;
@@ -98,7 +103,9 @@ pub struct Reader {
     visibility: VisibilityTimeout,
     deadline: Instant,
     held: HashMap<String, Held>,
+    arrivals: Arrivals,
     seen: usize,
+    later: usize,
     /// The bytes of the letters that were seen.
     bytes: usize,
     end: Option<End>,
@@ -128,12 +135,14 @@ impl Reader {
             .unwrap_or(VisibilityTimeout::from_seconds(seconds.min(LONGEST)));
         Ok(Self {
             deadline: Instant::now(),
+            arrivals: Arrivals::new(queue.now(), &description),
             queue,
             description,
             options,
             visibility,
             held: HashMap::new(),
             seen: 0,
+            later: 0,
             bytes: 0,
             end: None,
         })
@@ -159,11 +168,11 @@ impl Reader {
         self.end
     }
 
-    /// The next letters, each once; none at the end. They are invisible for others until they are released or deleted.
+    /// The next letters of those that were in the queue when it was opened, each once; none at the end. They are invisible for others until they are released or deleted.
     ///
     /// A request that is under way is not dropped when `stop` is cancelled: it would take letters to nobody. It ends within seconds.
     pub async fn next(&mut self, stop: &CancellationToken) -> Result<Vec<Letter>, ReadError> {
-        let mut is_last = false;
+        let (mut is_last, mut later_only) = (false, 0);
         loop {
             self.end = self.end.or_else(|| self.limit(stop));
             if self.end.is_some() {
@@ -181,7 +190,9 @@ impl Reader {
                 return Ok(letters);
             }
             let all_seen = self.description.visible.is_some_and(|it| it <= self.seen);
-            if is_empty && (is_last || all_seen) {
+            later_only += u32::from(!is_empty);
+            let enough = if all_seen { ENOUGH } else { LATER_ONLY };
+            if (is_empty && (is_last || all_seen)) || later_only >= enough {
                 self.end = Some(End::Empty);
             }
             is_last = is_empty;
@@ -236,11 +247,13 @@ impl Reader {
         }
     }
 
-    /// Holds the messages, and returns those that were not seen before.
+    /// Holds the messages, and returns those that were there at the start and not seen before. Later ones are held, too, so that they do not come again and again.
     fn take(&mut self, messages: Vec<backstop::Message>) -> Vec<Letter> {
         let mut letters = Vec::with_capacity(messages.len());
         let most = self.description.redrive.as_ref();
         let most = most.map(|redrive| redrive.max_receive_count.get());
+        let now = self.queue.now();
+        messages.iter().for_each(|it| self.arrivals.learn(it, now));
         for message in messages {
             let held = Held {
                 handle: message.receipt_handle.clone(),
@@ -251,7 +264,12 @@ impl Reader {
                 self.end = Some(End::Receives);
             }
             // SQS may deliver a copy, and a letter whose timeout has ended comes again.
-            if self.held.insert(message.id.clone(), held).is_none() {
+            if self.held.insert(message.id.clone(), held).is_some() {
+                continue;
+            }
+            if !self.arrivals.was_there(&message, self.seen, now) {
+                self.later += 1;
+            } else {
                 self.seen += 1;
                 self.bytes += message.size();
                 letters.push(Letter::of(message));
@@ -293,8 +311,21 @@ impl Reader {
         failed
     }
 
+    /// How many letters others hold: at the start or now, whichever is more. Another reading may have begun at the same time.
+    async fn held_by_others(&self) -> usize {
+        let before = self.description.in_flight.unwrap_or(0);
+        if self.end != Some(End::Empty) {
+            return before;
+        }
+        match self.queue.describe().await {
+            Ok(now) => before.max(now.in_flight.unwrap_or(0).saturating_sub(self.held.len())),
+            Err(_) => before,
+        }
+    }
+
     /// Makes all letters visible again that it still holds.
     pub async fn release(mut self) -> Seen {
+        let held_by_others = self.held_by_others().await;
         let now = Instant::now();
         // After its timeout, a letter is visible already, or somebody else holds it.
         let held: Vec<_> = self
@@ -331,7 +362,8 @@ impl Reader {
         Seen {
             letters: self.seen,
             about: self.description.visible,
-            held_by_others: self.description.in_flight.unwrap_or(0),
+            held_by_others,
+            later: self.later,
             fifo: self.description.fifo,
             end: self.end.unwrap_or(End::Stopped),
             hidden,

@@ -134,6 +134,53 @@ async fn what_is_deleted_is_gone_and_the_rest_is_visible() {
     assert_eq!(queue.describe().await.unwrap().visible, Some(25 - deleted));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_grows_faster_than_it_is_read_is_read_to_its_end() {
+    let queue = queue_of(30, LocalSettings::default()).await;
+    let growing = Arc::clone(&queue);
+    let growth = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let more: Vec<_> = (0..10).map(|_| Outgoing::new("later")).collect();
+            growing.send(&more).await.unwrap();
+        }
+    });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let there = queue.len();
+    let started = Instant::now();
+    let stop = CancellationToken::new();
+    // Each letter takes a moment, so there is always one more.
+    let mut reader = Reader::open(queue.clone(), at_most(10_000)).await.unwrap();
+    while !reader.next(&stop).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let seen = reader.release().await;
+    growth.abort();
+    assert_eq!(seen.end, End::Empty);
+    // A second of the growth counts as the start.
+    let letters = there..=there + 110;
+    assert!(
+        letters.contains(&seen.letters) && seen.later > 0,
+        "{seen:?}"
+    );
+    assert!(started.elapsed() < Duration::from_secs(30), "{seen:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_readings_at_the_same_time_say_what_the_other_one_holds() {
+    let queue = queue_of(60, LocalSettings::default()).await;
+    let stop = CancellationToken::new();
+    let mut first = Reader::open(queue.clone(), at_most(40)).await.unwrap();
+    let mut second = Reader::open(queue.clone(), at_most(100)).await.unwrap();
+    while !first.next(&stop).await.unwrap().is_empty() {}
+    while !second.next(&stop).await.unwrap().is_empty() {}
+    let second = second.release().await;
+    assert_eq!((second.letters, second.held_by_others), (20, 40));
+    assert!(second.lacks_letters_of_others());
+    let first = first.release().await;
+    assert_eq!((first.letters, first.held_by_others), (40, 0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Why a reading has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// No further letter could be received.
+    /// No further letter of those that were there could be received.
     Empty,
     /// It holds the most letters that it may.
     Most,
@@ -17,15 +17,17 @@ pub enum End {
     Receives,
 }
 
-/// What a reading has seen.
+/// What a reading has seen: the letters that were in the queue when it began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The number of different letters.
     pub letters: usize,
     /// How many the queue reported at the start, approximately.
     pub about: Option<usize>,
-    /// How many others held at the start, so that they could not be seen.
+    /// How many others held at the start or at the end, whichever is more, so that they could not be seen.
     pub held_by_others: usize,
+    /// Letters that arrived after the start, as far as they were received. They are not among [`Seen::letters`].
+    pub later: usize,
     /// Whether it is a FIFO queue. Of these, SQS shows at most the first letters of each group, while the ones that were received before are held.
     pub fifo: bool,
     /// Why it ended.
@@ -34,4 +36,12 @@ pub struct Seen {
     pub hidden: usize,
     /// Until when these are invisible at most, from now.
     pub hidden_for: Duration,
+}
+
+impl Seen {
+    /// Whether others held letters that were there, so that they could not be seen.
+    pub fn lacks_letters_of_others(&self) -> bool {
+        let is_behind = self.about.is_none_or(|about| self.letters < about);
+        self.end == End::Empty && self.held_by_others > 0 && is_behind
+    }
 }

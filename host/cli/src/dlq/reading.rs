@@ -133,8 +133,14 @@ pub(crate) fn summary(seen: &Seen) -> String {
     }
     if seen.held_by_others > 0 {
         text.push_str(&format!(
-            "; others held about {} at the start, which nobody else can see meanwhile",
+            "; others held about {}, which nobody else can see meanwhile",
             count(seen.held_by_others)
+        ));
+    }
+    if seen.later > 0 {
+        text.push_str(&format!(
+            "; {} more arrived after the start and are left out",
+            count(seen.later)
         ));
     }
     let is_behind = seen.fifo && seen.about.is_some_and(|about| about > seen.letters);
@@ -162,7 +168,9 @@ pub(crate) fn as_json(seen: &Seen) -> Value {
         "seen": seen.letters,
         "about": seen.about,
         "held-by-others": seen.held_by_others,
+        "later": seen.later,
         "ended": match seen.end {
+            End::Empty if seen.lacks_letters_of_others() => "held-by-others",
             End::Empty => "empty",
             End::Most => "limit",
             End::Time => "time",

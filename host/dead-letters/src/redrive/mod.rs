@@ -11,7 +11,7 @@
 //! | `target`, `outgoing` | where a letter goes, and what it becomes there |
 //! | `survey`, `fixed_set` | the set |
 //! | `run`, `steps`, `pass`, `batch`, `send`, `watch` | a run, its steps, one step, one batch, the requests, letters that came back |
-//! | `work`, `hold`, `pace`, `progress` | what the steps share |
+//! | `work`, `hold`, `others`, `pace`, `progress` | what the steps share |
 //! | `native` | SQS's own redrive |
 
 mod batch;
@@ -20,6 +20,7 @@ mod hold;
 mod journal;
 mod ledger;
 mod native;
+mod others;
 mod outgoing;
 #[cfg(test)]
 mod outgoing_tests;
@@ -44,7 +45,7 @@ pub use fixed_set::read_options;
 pub use journal::{Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ended, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
-pub use plan::{Plan, Ramp, Share, Step};
+pub use plan::{DEFAULT_WAIT, Plan, Ramp, Share, Step};
 pub use progress::{Phase, Progress, Snapshot};
 pub use run::{Setup, Summary, run};
 pub use store::{RunFolder, RunLock, Runs};

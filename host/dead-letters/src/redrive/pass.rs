@@ -15,6 +15,7 @@ use super::batch::{delete, move_letters};
 use super::hold::Hold;
 use super::journal::Entry;
 use super::ledger::Ledger;
+use super::others::{Others, Verdict};
 use super::work::{Judgement, Work};
 use crate::letter::Letter;
 
@@ -24,8 +25,14 @@ const WORKERS: usize = 16;
 /// How long one receive waits for letters.
 const POLL: Duration = Duration::from_secs(1);
 
-/// From this many receives without a new letter, there are no more.
-const EMPTY: u32 = 2;
+/// From this many receives without a letter of the set, there are no more: each one without any letter counts as many with letters that arrived later.
+const EMPTY: u32 = 50;
+
+/// As many as one receive without any letter counts.
+const NOTHING: u32 = 25;
+
+/// The time between two receives while others hold what is left.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// How often a receive is tried.
 const TRIES: u32 = 6;
@@ -40,6 +47,8 @@ pub(super) enum PassEnd {
     Quota,
     /// There are no more letters.
     Empty,
+    /// There are no more letters but some that others hold, and did not give back in time.
+    Held,
     /// It was stopped.
     Stopped,
     /// So many other letters are in the queue that no more can be received.
@@ -64,8 +73,9 @@ pub(super) struct Pass {
     letters: Letters,
     /// Letters that it may still take.
     quota: AtomicU64,
-    /// Receives without a new letter, one after the other.
+    /// Receives without a letter of the set, one after the other.
     empty: AtomicU32,
+    others: Others,
     /// Until when it goes on although nothing comes.
     until: Instant,
     /// When it ends, even if there is more to do.
@@ -99,6 +109,7 @@ pub(super) async fn run(
             Letters::Further(quota) => quota,
         }),
         empty: AtomicU32::new(0),
+        others: Others::default(),
         until,
         pause,
         seen: Mutex::default(),
@@ -155,12 +166,20 @@ impl Pass {
             return Some(PassEnd::Full);
         }
         let now = Instant::now();
-        let is_empty = self.empty.load(Ordering::Relaxed) >= EMPTY;
-        if is_empty && now >= self.until {
-            return Some(PassEnd::Empty);
+        if self.is_empty() && now >= self.until {
+            match self.others.verdict(self.work.parts.plan.wait, now) {
+                Verdict::Gone => return Some(PassEnd::Empty),
+                Verdict::Held => return Some(PassEnd::Held),
+                Verdict::Unknown | Verdict::Wait => {}
+            }
         }
         let is_paused = self.pause.is_some_and(|pause| now >= pause);
         is_paused.then_some(PassEnd::Paused)
+    }
+
+    /// Whether nothing more of the set comes.
+    fn is_empty(&self) -> bool {
+        self.empty.load(Ordering::Relaxed) >= EMPTY
     }
 
     /// Takes a part of the quota: at most as many letters as one batch has.
@@ -196,13 +215,30 @@ impl Pass {
                 }
                 Err(error) => return self.fail(error),
             }
+            if self.is_empty()
+                && let Err(error) = self.wait_for_others().await
+            {
+                return self.fail(error);
+            }
         }
+    }
+
+    /// Asks if others hold what is left. If so, it waits for a moment.
+    async fn wait_for_others(&self) -> Result<(), RedriveError> {
+        self.others.ask(&self.work, &self.hold).await?;
+        let wait = self.work.parts.plan.wait;
+        if self.others.verdict(wait, Instant::now()) == Verdict::Wait {
+            let stop = &self.work.parts.stop;
+            let _ = stop.run_until_cancelled(sleep(PAUSE)).await;
+        }
+        Ok(())
     }
 
     /// Receives letters and moves those of the set. Returns how many of the quota it has used.
     async fn round(&self, most: usize) -> Result<usize, RedriveError> {
         let received = self.receive(most).await?;
         let (mut to_move, mut to_delete, mut came_back) = (Vec::new(), Vec::new(), Vec::new());
+        let is_nothing = received.is_empty();
         let (mut taken, mut is_new) = (0, false);
         for message in received {
             let id = message.id.clone();
@@ -210,9 +246,12 @@ impl Pass {
             if self.hold.add(&id, message.receipt_handle.clone()) {
                 continue;
             }
-            is_new |= lock(&self.seen).insert(id.clone());
+            let is_unseen = lock(&self.seen).insert(id.clone());
             let letter = Letter::of(message);
-            match self.work.judge(&letter) {
+            let judgement = self.work.judge(&letter);
+            // A queue that grows has new letters without end.
+            is_new |= is_unseen && judgement.was_there();
+            match judgement {
                 Judgement::Move | Judgement::Repeat if self.is_blocked(&letter) => {}
                 Judgement::Move if self.letters == Letters::Unsettled => self.block(&letter),
                 Judgement::Move => {
@@ -229,9 +268,12 @@ impl Pass {
                 Judgement::Leave | Judgement::Later => self.block(&letter),
             }
         }
-        match is_new {
-            true => self.empty.store(0, Ordering::Relaxed),
-            false => drop(self.empty.fetch_add(1, Ordering::Relaxed)),
+        if is_new {
+            self.empty.store(0, Ordering::Relaxed);
+            self.others.forget();
+        } else {
+            let counts = if is_nothing { NOTHING } else { 1 };
+            self.empty.fetch_add(counts, Ordering::Relaxed);
         }
         let came_back = self.work.unknown(came_back);
         if !came_back.is_empty() {

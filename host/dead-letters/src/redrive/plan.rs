@@ -187,6 +187,9 @@ pub struct Plan {
     /// How long to wait after a step before looking for letters that came back.
     #[serde(with = "seconds")]
     pub watch: Duration,
+    /// How long to wait for letters of the set that others hold.
+    #[serde(with = "seconds", default = "default_wait")]
+    pub wait: Duration,
     /// Whether each body is edited.
     pub edit: bool,
     /// Whether SQS moves the letters itself.
@@ -195,6 +198,13 @@ pub struct Plan {
     pub visibility: u32,
     /// The most letters that are held at the same time.
     pub most: usize,
+}
+
+/// How long a run waits for letters that others hold, unless its plan says so.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(120);
+
+fn default_wait() -> Duration {
+    DEFAULT_WAIT
 }
 
 /// Durations as whole seconds.

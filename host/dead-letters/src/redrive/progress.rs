@@ -15,6 +15,8 @@ pub enum Phase {
     Moving(usize),
     /// It waits for letters that come back after this step.
     Watching(usize, Duration),
+    /// It waits for so many letters that others hold.
+    WaitingForOthers(usize),
     /// It looks for letters that came back.
     Looking,
 }

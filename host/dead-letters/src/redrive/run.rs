@@ -132,6 +132,7 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         outcome,
         text,
         is_exhausted,
+        is_held,
     } = match ended {
         Ok(ended) => ended,
         Err(error) => {
@@ -142,7 +143,7 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
             return Err(error);
         }
     };
-    if is_exhausted {
+    if is_exhausted && !is_held {
         work.note_gone().await?;
     }
     let summary = summary(&work, outcome, text, is_exhausted);

@@ -26,6 +26,8 @@ pub(super) struct StepsEnd {
     pub(super) text: Option<String>,
     /// Whether every letter of the set was received that could be.
     pub(super) is_exhausted: bool,
+    /// Whether others still held letters then: nobody knows if these are gone.
+    pub(super) is_held: bool,
 }
 
 impl StepsEnd {
@@ -34,6 +36,7 @@ impl StepsEnd {
             outcome,
             text,
             is_exhausted: false,
+            is_held: false,
         }
     }
 
@@ -63,7 +66,7 @@ pub(super) async fn steps(
             PassEnd::Stopped => return Ok(StepsEnd::interrupted()),
             PassEnd::Full => return Ok(StepsEnd::full()),
             PassEnd::Empty => work.note_gone().await?,
-            PassEnd::Quota | PassEnd::Paused => {}
+            PassEnd::Quota | PassEnd::Paused | PassEnd::Held => {}
         }
     }
     // A resumed run counts from the last look: what failed before was a reason to stop, and somebody has resumed it.
@@ -91,9 +94,10 @@ pub(super) async fn steps(
             }
             before = now;
         }
-        if last == PassEnd::Empty {
+        if matches!(last, PassEnd::Empty | PassEnd::Held) {
             return Ok(StepsEnd {
                 is_exhausted: true,
+                is_held: last == PassEnd::Held,
                 ..StepsEnd::new(Outcome::Done, None)
             });
         }
@@ -146,7 +150,7 @@ async fn move_letters(
     Ok(match last {
         PassEnd::Stopped => Moved::Ended(StepsEnd::interrupted()),
         PassEnd::Full => Moved::Ended(StepsEnd::full()),
-        PassEnd::Quota | PassEnd::Paused | PassEnd::Empty => Moved::Step(last),
+        PassEnd::Quota | PassEnd::Paused | PassEnd::Empty | PassEnd::Held => Moved::Step(last),
     })
 }
 

@@ -73,6 +73,16 @@ pub(super) enum Judgement {
     CameBack(String),
 }
 
+impl Judgement {
+    /// Whether the letter was in the queue at the start.
+    pub(super) fn was_there(&self) -> bool {
+        match self {
+            Self::Move | Self::Repeat | Self::Delete | Self::Leave => true,
+            Self::Later | Self::CameBack(_) => false,
+        }
+    }
+}
+
 /// What all steps of a run share.
 pub(super) struct Work {
     pub(super) parts: Parts,

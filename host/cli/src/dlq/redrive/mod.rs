@@ -104,6 +104,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     watch: Option<Duration>,
 
+    /// How long to wait for letters that others hold, such as another command that lists them, before they count as missing; 0s for not at all [default: 2m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
+    wait: Option<Duration>,
+
     /// Whether the attempts start again or go on [default: reset]
     #[arg(long, value_name = "HOW", value_enum)]
     attempts: Option<AttemptsArg>,
@@ -113,7 +117,7 @@ pub(super) struct Args {
     edit: bool,
 
     /// Let SQS move the letters itself (StartMessageMoveTask): all of them, without the means above except --to and --rate
-    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch", "attempts", "edit", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch", "wait", "attempts", "edit", "dry_run"])]
     native: bool,
 
     /// Why, for the log of runs
@@ -125,7 +129,7 @@ pub(super) struct Args {
     who: Option<String>,
 
     /// Go on with this run. Everything else is as it was when it started
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch", "attempts", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch", "wait", "attempts", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
     resume: Option<String>,
 
     #[command(flatten)]
@@ -154,6 +158,13 @@ impl From<AttemptsArg> for Attempts {
             AttemptsArg::Reset => Self::Reset,
             AttemptsArg::Keep => Self::Keep,
         }
+    }
+}
+
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    match text.trim() {
+        "0" | "0s" => Ok(Duration::ZERO),
+        text => parse_span(text).map_err(|error| error.to_string()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use backstop::queue::{Queue, VisibilityTimeout};
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
-use backstop_dead_letters::redrive::{Plan, Ramp, Share, To};
+use backstop_dead_letters::redrive::{DEFAULT_WAIT, Plan, Ramp, Share, To};
 use backstop_dead_letters::{Attempts, Filters};
 use clap::Parser;
 
@@ -69,6 +69,7 @@ pub(super) fn new(
             None => Duration::ZERO,
         }),
         ramp: args.ramp.clone().unwrap_or_else(Ramp::all),
+        wait: args.wait.unwrap_or(DEFAULT_WAIT),
         edit: args.edit,
         native: args.native,
         visibility: reading.visibility.unwrap_or(VISIBILITY).seconds(),

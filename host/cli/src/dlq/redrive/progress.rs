@@ -65,6 +65,7 @@ fn kind(phase: Phase) -> (u8, usize) {
         Phase::Moving(step) => (1, step),
         Phase::Watching(step, _) => (2, step),
         Phase::Looking => (3, 0),
+        Phase::WaitingForOthers(_) => (4, 0),
     }
 }
 
@@ -87,6 +88,11 @@ fn text(now: &Snapshot, in_a_second: u64) -> String {
             step + 1,
             HumanCount(counts.moved),
             whole_seconds(left)
+        ),
+        Phase::WaitingForOthers(held) => format!(
+            "{}{of} moved; waiting for letters that others hold: about {}",
+            HumanCount(counts.moved),
+            HumanCount(u64::try_from(held).unwrap_or(u64::MAX))
         ),
         Phase::Looking => format!(
             "{}{of} moved; looking for letters that came back",

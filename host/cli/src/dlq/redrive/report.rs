@@ -49,7 +49,7 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
     }
     if summary.is_partial {
         println!(
-            "         not all of the queue was read when the set was fixed (--limit, --visibility-timeout): there may be more"
+            "         not all of the queue was read when the set was fixed (--limit, --visibility-timeout, or others held letters): there may be more"
         );
     }
     if summary.later > 0 {
