@@ -12,7 +12,7 @@ use backstop_tests::policies::{AT_WORK, Rule};
 use backstop_tests::worker::{Worker, numbered};
 use serde_json::{Value, json};
 
-use crate::world::{Given, World, failed, of_backstop, string};
+use crate::world::{Given, World, failed, number, of_backstop, string};
 
 fn verdicts(judged: &Value) -> Value {
     judged["queues"][0]["verdicts"].clone()
@@ -200,5 +200,55 @@ async fn the_policy_that_decided_decides_the_same_again() {
     assert!(
         code == 2 && said.contains("has no queue `invoices`, only orders"),
         "{said}"
+    );
+}
+
+#[tokio::test]
+async fn the_policy_gets_the_status_that_it_saw_although_the_code_does_not_say_it() {
+    let world = World::standard(&ministack().endpoint).await;
+    let worker = Worker::start(|_| {
+        let answer = axum::http::Response::builder().status(422);
+        let body = r#"{"errorType": "OutOfStock", "errorMessage": "none left"}"#;
+        answer.body(body.into()).unwrap()
+    })
+    .await;
+    world.queues.send(numbered("order", 3)).await;
+    let policy = ["--policy", "full-jitter"];
+    let host = serve(&world.queues, &worker, &policy).await;
+    eventually("all are dead", || async { world.queues.dead().await == 3 }).await;
+    host.stop().await;
+    // Two of an earlier version, and one whose policy had a rule of its own.
+    let old = || {
+        of_backstop(
+            "old",
+            "permanent: none left",
+            "permanent",
+            "OutOfStock: none",
+        )
+    };
+    world.put(old()).await;
+    world.put(old()).await;
+    let mut own = old();
+    own.attributes
+        .push(("BackstopStatus".to_owned(), number(0)));
+    world.put(own).await;
+
+    let judged = world.json("triage", &policy).await;
+    let expected = json!({"dead-letter": 5, "retry": 1});
+    assert_eq!(verdicts(&judged), expected, "{judged}");
+    let groups = judged["queues"][0]["groups"].as_array().unwrap();
+    let died_of: Vec<_> = groups
+        .iter()
+        .map(|group| (group["verdict"].as_str().unwrap(), &group["died-of"]))
+        .collect();
+    let none = &Value::Null;
+    let another = json!("permanent");
+    assert_eq!(died_of, [("dead-letter", none), ("retry", &another)]);
+    let assumed = "the error's status: one of the class that it died of is assumed";
+    assert_eq!(judged["queues"][0]["unknown"][assumed], 2, "{judged}");
+    let shown = world.run("triage", &policy).await;
+    assert!(
+        shown.contains("died of another class: permanent"),
+        "{shown}"
     );
 }

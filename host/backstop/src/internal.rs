@@ -27,7 +27,7 @@ pub mod consumer {
 }
 
 pub mod dead_letter {
-    pub use crate::dead_letter::ATTRIBUTES;
+    pub use crate::dead_letter::{ATTRIBUTES, DIED};
 }
 
 pub mod decider {

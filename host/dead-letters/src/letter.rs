@@ -1,12 +1,14 @@
 //! A message of a dead-letter queue, and what is known of its death.
 
 use std::fmt;
+use std::str::FromStr;
 
 use backstop::Message;
+use backstop::internal::dead_letter::DIED;
 use backstop::internal::hold::ENVELOPE;
 use backstop::internal::lambda::Record;
 use backstop::queue::Envelope;
-use backstop_core::failure::{Error, Timestamp};
+use backstop_core::failure::{Error, Milliseconds, Timestamp};
 use backstop_json::Object;
 use serde::Serialize;
 
@@ -64,6 +66,8 @@ pub struct Letter {
     pub class: Option<String>,
     /// Its last error.
     pub error: Option<Error>,
+    /// Whether it says the error's HTTP status, or that there was none. Hosts before this attribute did not, nor does a letter without space for it.
+    pub says_status: bool,
     /// The digests of the policy that decided, separated by commas.
     pub policy: Option<String>,
     /// The number of its attempts. SQS and SNS count receives and tries of their own, not attempts.
@@ -72,6 +76,8 @@ pub struct Letter {
     pub first_sent: Option<Timestamp>,
     /// When it died. A message that SQS has moved between standard queues does not say so.
     pub dead_since: Option<Timestamp>,
+    /// The latest time at which it is known to have lived, if nobody knows when it died.
+    alive: Timestamp,
     /// Identifies the message in its life: the id that decision records, logs and the sender know.
     pub original_id: String,
 }
@@ -80,16 +86,20 @@ impl Letter {
     /// Reads what a message says of its death.
     pub fn of(message: Message) -> Self {
         let origin = Origin::of(&message);
+        let died = restored_death(&message);
+        let alive = message.sent.max(message.first_received);
         let letter = Self {
             origin,
             source: None,
             reason: None,
             class: None,
             error: None,
+            says_status: false,
             policy: None,
             attempt: None,
             first_sent: None,
-            dead_since: Some(message.sent),
+            dead_since: Some(died.unwrap_or(message.sent)),
+            alive: died.unwrap_or(alive),
             original_id: message.id.clone(),
             message,
         };
@@ -110,8 +120,7 @@ impl Letter {
 
     /// When it died, or else the latest time at which it is known to have lived.
     pub fn last_alive(&self) -> Timestamp {
-        self.dead_since
-            .unwrap_or_else(|| self.message.sent.max(self.message.first_received))
+        self.dead_since.unwrap_or(self.alive)
     }
 
     /// What it has in common with similar letters.
@@ -142,11 +151,27 @@ impl Letter {
         Some(attribute.to_text())
     }
 
+    fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.attribute(name)?.parse().ok()
+    }
+
     fn of_backstop(mut self) -> Self {
         self.reason = self.attribute("BackstopReason");
         self.class = self.attribute("BackstopClass");
         self.policy = self.attribute("BackstopPolicy");
-        self.error = self.attribute("BackstopError").map(|text| parse(&text));
+        let status = self.number("BackstopStatus");
+        let retry_after = self.number("BackstopRetryAfter").map(Milliseconds);
+        self.error = self.attribute("BackstopError").map(|text| {
+            let error = parse(&text);
+            let said = status.filter(|status| (100..1_000).contains(status));
+            Error {
+                status: said.or(error.status),
+                retry_after,
+                ..error
+            }
+        });
+        let has_status = self.error.as_ref().is_some_and(|it| it.status.is_some());
+        self.says_status = has_status || status == Some(0);
         self.attempt = self
             .attribute("BackstopAttempt")
             .and_then(|it| it.parse().ok());
@@ -182,13 +207,14 @@ impl Letter {
             self.first_sent = self.first_sent.or(Some(envelope.sent));
             self.attempt = Some(envelope.attempts);
         }
-        if self.message.dead_letter_source.is_some() {
-            // SQS keeps the time of the first send when it moves a message; a FIFO queue has a new one.
-            let is_fifo = self.message.group.is_some() && self.message.deduplication_id.is_some();
-            if !is_fifo {
-                self.dead_since = None;
-                self.first_sent = self.first_sent.or(Some(self.message.sent));
-            }
+        // SQS keeps the time of the first send when it moves a message; a FIFO queue has a new one.
+        let is_fifo = self.message.group.is_some() && self.message.deduplication_id.is_some();
+        if !is_fifo {
+            self.dead_since = None;
+            // One that was put back from an archive has that time in an attribute.
+            let is_moved = self.message.dead_letter_source.is_some();
+            let sent = Some(self.message.sent).filter(|_| is_moved);
+            self.first_sent = self.first_sent.or(sent);
         }
         self
     }
@@ -253,6 +279,14 @@ impl Letter {
         }
         self
     }
+}
+
+/// When a letter died that was put back from an archive. One that SQS has moved was not put back: its sender has written the attribute.
+fn restored_death(message: &Message) -> Option<Timestamp> {
+    let attribute = message.attributes.get(DIED)?;
+    let died = attribute.to_text().parse().ok().map(Timestamp)?;
+    let is_possible = message.dead_letter_source.is_none() && died <= message.sent;
+    is_possible.then_some(died)
 }
 
 /// The event in a destination record.

@@ -126,6 +126,46 @@ async fn a_sender_cannot_forge_where_sqs_has_moved_a_message_from() {
     assert_eq!(back.attributes["BackstopSource"].to_text(), "local:orders");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_is_put_back_died_when_it_died() {
+    let dead = LocalQueue::new("dead", LocalSettings::default());
+    let receive = async || {
+        let received = dead.receive(1, Default::default(), Default::default());
+        Letter::of(received.await.unwrap().remove(0))
+    };
+    let reason = ("BackstopReason".to_owned(), Attribute::string("r"));
+    let sent = Outgoing {
+        attributes: [reason].into(),
+        ..Outgoing::new("b")
+    };
+    dead.send(&[sent]).await.unwrap();
+    let mut letter = receive().await;
+    let died = letter.dead_since;
+    let queue = dead.describe().await.unwrap();
+    // Twice, too.
+    for _ in 0..2 {
+        tokio::time::advance(std::time::Duration::from_secs(3_600)).await;
+        let handle = letter.message.receipt_handle.clone();
+        dead.delete(&[handle]).await.unwrap();
+        let archived = ArchivedLetter::of(&letter.message, "local:dead", dead.now());
+        dead.send(&[archived.outgoing(&queue)]).await.unwrap();
+        letter = receive().await;
+        assert!(Some(letter.message.sent) > died);
+        assert_eq!((letter.dead_since, Some(letter.last_alive())), (died, died));
+    }
+    // One that lies in the future is of somebody else, and so is that of a message that SQS has moved.
+    let future = Attribute::number(letter.message.sent.0 + 1);
+    let mut forged = letter.message.clone();
+    forged.attributes.insert(DIED.to_owned(), future);
+    assert_eq!(Letter::of(forged).dead_since, Some(letter.message.sent));
+    let mut moved = letter.message.clone();
+    moved.dead_letter_source = Some("local:orders".to_owned());
+    assert_eq!(
+        Letter::of(moved.clone()).last_alive(),
+        moved.sent.max(moved.first_received)
+    );
+}
+
 proptest! {
     #[test]
     fn any_message_is_a_letter(body: String, values in prop::collection::vec(any::<String>(), 8)) {

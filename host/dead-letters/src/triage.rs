@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use backstop::internal::dead_letter::ATTRIBUTES;
+use backstop::internal::dead_letter::{ATTRIBUTES, DIED};
+use backstop_backoff::{Class, classify};
 use backstop_core::failure::{Error, Failure, Milliseconds, random};
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +55,7 @@ pub struct Rebuilt {
 /// ```
 pub fn rebuild(letter: &Letter, attempts: Attempts, assumed: Option<&Error>) -> Option<Rebuilt> {
     let mut unknown = Vec::new();
-    let error = match (&letter.error, assumed) {
+    let mut error = match (&letter.error, assumed) {
         (Some(error), _) => error.clone(),
         (None, Some(assumed)) => {
             unknown.push("the error: the one that was given is assumed");
@@ -63,9 +64,16 @@ pub fn rebuild(letter: &Letter, attempts: Attempts, assumed: Option<&Error>) -> 
         (None, None) => return None,
     };
     if letter.origin == Origin::Backstop {
-        unknown.push("the error's details and Retry-After: none are assumed");
-        if error.status.is_none() {
-            unknown.push("the error's status: none is assumed");
+        unknown.push(match error.retry_after {
+            Some(_) => "the error's details: none are assumed",
+            None => "the error's details and Retry-After: none are assumed",
+        });
+        if !letter.says_status && error.status.is_none() {
+            error.status = status_of_class(letter, &error);
+            unknown.push(match error.status {
+                Some(_) => "the error's status: one of the class that it died of is assumed",
+                None => "the error's status: none is assumed",
+            });
         }
     }
     let attempt = match attempts {
@@ -99,7 +107,7 @@ pub fn rebuild(letter: &Letter, attempts: Attempts, assumed: Option<&Error>) -> 
         unknown.push("the source: an empty one is assumed");
     }
     let mut attributes = letter.message.attribute_texts();
-    attributes.retain(|(name, _)| !ATTRIBUTES.contains(&name.as_str()));
+    attributes.retain(|(name, _)| !ATTRIBUTES.contains(&name.as_str()) && name != DIED);
     let failure = Failure {
         random: random(&letter.original_id, attempt),
         message_id: letter.original_id.clone(),
@@ -115,4 +123,56 @@ pub fn rebuild(letter: &Letter, attempts: Attempts, assumed: Option<&Error>) -> 
         attributes,
     };
     Some(Rebuilt { failure, unknown })
+}
+
+/// A status with which the error is of the class that the policy saw, if it is of another one without. The policy knew the status, and the letter does not say it.
+fn status_of_class(letter: &Letter, error: &Error) -> Option<u16> {
+    let (class, status) = match letter.class.as_deref()? {
+        "permanent" => (Class::Permanent, 400),
+        "throttled" => (Class::Throttled, 429),
+        "transient" => (Class::Transient, 503),
+        _ => return None,
+    };
+    let is_other = classify(&error.code, None) != class;
+    (is_other && classify(&error.code, Some(status)) == class).then_some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::letter::tests::letter;
+
+    async fn rebuilt(more: &[(&str, &str)]) -> Rebuilt {
+        let attributes = [("BackstopReason", "r"), ("BackstopError", "OutOfStock: x")];
+        let letter = letter("b", &[&attributes[..], more].concat()).await;
+        rebuild(&letter, Attempts::Keep, None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_policy_gets_the_status_that_it_saw_or_one_of_the_same_class() {
+        let permanent = ("BackstopClass", "permanent");
+        let throttled = ("BackstopClass", "throttled");
+        let own = ("BackstopClass", "out-of-stock");
+        for (attributes, status) in [
+            (&[permanent, ("BackstopStatus", "422")][..], Some(422)),
+            // It is said that there was none: the policy had a rule of its own.
+            (&[permanent, ("BackstopStatus", "0")], None),
+            (&[permanent], Some(400)),
+            (&[throttled], Some(429)),
+            (&[own], None),
+            (&[("BackstopClass", "transient")], None),
+            (&[], None),
+            (&[permanent, ("BackstopStatus", "-7")], Some(400)),
+        ] {
+            let rebuilt = rebuilt(attributes).await;
+            assert_eq!(rebuilt.failure.error.status, status, "{attributes:?}");
+            let says = attributes.iter().any(|(_, it)| ["422", "0"].contains(it));
+            let is_unknown = |it: &&str| it.starts_with("the error's status");
+            let unknown = rebuilt.unknown.iter().any(is_unknown);
+            assert_eq!(unknown, !says, "{attributes:?}");
+        }
+        let rebuilt = rebuilt(&[("BackstopRetryAfter", "1500")]).await;
+        let retry_after = rebuilt.failure.error.retry_after;
+        assert_eq!(retry_after, Some(Milliseconds(1_500)));
+    }
 }

@@ -5,7 +5,7 @@ mod queue;
 use std::collections::BTreeMap;
 
 use crate::decider::Decided;
-use crate::failure::{Failure, Timestamp};
+use crate::failure::{Error, Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
 use crate::text::cut;
 
@@ -16,7 +16,7 @@ pub(crate) use queue::{
 /// The attributes that a dead letter gets. If they do not all fit, the last ones are left out.
 ///
 /// SQS allows ten attributes per message and counts them in its size. The sender's attributes take precedence.
-pub const ATTRIBUTES: [&str; 8] = [
+pub const ATTRIBUTES: [&str; 10] = [
     "BackstopReason",
     "BackstopMessageId",
     "BackstopAttempt",
@@ -24,8 +24,13 @@ pub const ATTRIBUTES: [&str; 8] = [
     "BackstopError",
     "BackstopFirstSent",
     "BackstopSource",
+    "BackstopStatus",
     "BackstopPolicy",
+    "BackstopRetryAfter",
 ];
+
+/// When a letter died that was put back from an archive, in milliseconds since 1970: SQS says only when it was put back.
+pub const DIED: &str = "BackstopDied";
 
 /// The longest value of one of these attributes, in characters.
 const VALUE_CHARACTERS: usize = 1_000;
@@ -63,6 +68,7 @@ pub(crate) fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Descript
             .decided
             .map(|(failure, decided)| value(failure, decided))
     };
+    let error = cause.decided.map(|(failure, _)| &failure.error);
     let values = [
         Some(Attribute::string(text(cause.reason))),
         Some(original(
@@ -81,7 +87,9 @@ pub(crate) fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Descript
             data_type: "String.arn".to_owned(),
             value: text(cause.source),
         }),
+        error.and_then(status),
         of_decision(|_, decided| Attribute::string(text(&decided.policy))),
+        error.and_then(|error| Some(Attribute::number(error.retry_after?.0))),
     ];
     // The other attributes of the earlier dead letter are out of date.
     let attributes: BTreeMap<_, _> = message
@@ -116,6 +124,13 @@ pub(crate) fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Descript
     letter
 }
 
+/// The HTTP status of an error; 0 if it had none. `None` if its code says it, as `HTTP 503` does.
+fn status(error: &Error) -> Option<Attribute> {
+    let status = error.status.unwrap_or(0);
+    let is_said = error.code.strip_prefix("HTTP ") == Some(status.to_string().as_str());
+    (!is_said).then(|| Attribute::number(status))
+}
+
 /// The value in at most `bytes_left` bytes. A text is cut, but not to nothing.
 fn within(mut value: Attribute, bytes_left: usize) -> Option<Attribute> {
     let over = value.size().saturating_sub(bytes_left);
@@ -136,7 +151,7 @@ pub(crate) fn is_redriven(message: &Message) -> bool {
 }
 
 fn is_ours(name: &str) -> bool {
-    ATTRIBUTES.contains(&name)
+    ATTRIBUTES.contains(&name) || name == DIED
 }
 
 /// A text that SQS accepts as the value of an attribute: not empty, not too long, without forbidden characters.
@@ -157,7 +172,7 @@ fn text(value: &str) -> String {
 mod tests {
     use super::*;
     use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
-    use crate::failure::{Error, Milliseconds};
+    use crate::failure::Milliseconds;
     use crate::queue::{ReceiptHandle, VisibilityTimeout};
     use proptest::prelude::*;
     use std::num::NonZeroU32;
@@ -198,6 +213,12 @@ mod tests {
     }
 
     fn letter(message: &Message, reason: &str, queue: &Description) -> Outgoing {
+        let error = Error::new("HTTP 404", "no such order");
+        let status = Some(404);
+        letter_of(message, reason, queue, Error { status, ..error })
+    }
+
+    fn letter_of(message: &Message, reason: &str, queue: &Description, error: Error) -> Outgoing {
         let failure = Failure {
             message_id: message.id.clone(),
             source: "local:q".to_owned(),
@@ -205,7 +226,7 @@ mod tests {
             age: Milliseconds(5),
             failed_at: Timestamp(3_000),
             previous_delay: None,
-            error: Error::new("HTTP 404", "no such order"),
+            error,
             attributes: Vec::new(),
             random: 0.0,
         };
@@ -272,6 +293,42 @@ mod tests {
             assert_eq!(letter.attributes.len(), theirs + ours);
             assert_eq!(letter.attributes.contains_key("BackstopReason"), ours > 0);
         }
+    }
+
+    #[test]
+    fn a_dead_letter_says_the_status_that_its_code_does_not() {
+        let error = |code: &str, status, retry_after: Option<u32>| Error {
+            status,
+            retry_after: retry_after.map(Milliseconds),
+            ..Error::new(code, "text")
+        };
+        for (error, status, retry_after) in [
+            (error("OutOfStock", Some(422), None), Some("422"), None),
+            (error("OutOfStock", None, None), Some("0"), None),
+            (
+                error("HTTP 503", Some(503), Some(1_500)),
+                None,
+                Some("1500"),
+            ),
+            (error("HTTP 503", Some(500), None), Some("500"), None),
+        ] {
+            let code = error.code.clone();
+            // One of the sender's leaves space for all that is said.
+            for theirs in [0, 1] {
+                let queue = queue(false, 1 << 20);
+                let letter = letter_of(&message("body", theirs), "r", &queue, error.clone());
+                let text = |name: &str| letter.attributes.get(name).map(Attribute::to_text);
+                assert_eq!(text("BackstopStatus").as_deref(), status, "{code}");
+                assert_eq!(text("BackstopRetryAfter").as_deref(), retry_after, "{code}");
+                assert!(text("BackstopPolicy").is_some(), "{code}");
+            }
+        }
+        // A message that was redriven does not keep those of its earlier death.
+        let mut again = message("body", 0);
+        let old = ("BackstopRetryAfter".to_owned(), Attribute::number(7_u32));
+        again.attributes.extend([old]);
+        let letter = letter(&again, "r", &queue(false, 1 << 20));
+        assert!(!letter.attributes.contains_key("BackstopRetryAfter"));
     }
 
     #[test]

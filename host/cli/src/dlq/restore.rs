@@ -50,7 +50,7 @@ Examples:
 
 The ids of the letters that were put back are in a file: that of the archive with `.restored` at its end, or --progress. If this command is stopped or killed, the same command goes on; the letters of the requests that were in flight at a kill may then be in the queue twice. A letter that is in the archive twice is put back once.
 
-A letter that is put back is a new message: SQS gives it a new id and a new time. What only SQS knew of a letter that its own redrive policy had moved (the id, the time of the first send, the queue) goes into the attributes BackstopMessageId, BackstopFirstSent and BackstopSource.
+A letter that is put back is a new message: SQS gives it a new id and a new time. When it died is kept in the attribute BackstopDied, if there is space. What only SQS knew of a letter that its own redrive policy had moved (the id, the time of the first send, the queue) goes into the attributes BackstopMessageId, BackstopFirstSent and BackstopSource.
 
 It needs sqs:SendMessage, sqs:GetQueueAttributes and sqs:GetQueueUrl; and for S3, s3:GetObject and s3:ListBucket.
 

@@ -46,7 +46,7 @@ Examples:
   What SQS's own redrive policy has moved has no error: say which to assume
     backstop dlq triage orders --policy full-jitter --origin sqs --assume-code 'HTTP 503'
 
-A letter does not say everything that the policy was told when the message failed: what is assumed instead is part of the output. Nothing is moved.";
+A letter whose class is another than the one that it died of is shown with both: the policy, or what the letter says, is another one. A letter does not say everything that the policy was told when the message failed: what is assumed instead is part of the output. Nothing is moved.";
 
 /// Pass dead letters to a policy: how many it would retry, and why
 ///
@@ -241,6 +241,8 @@ struct Key {
     code: String,
     /// Why, if it is not retried.
     reason: String,
+    /// The class that it died of, if that is another.
+    died_of: Option<String>,
 }
 
 /// The letters of a group.
@@ -293,11 +295,15 @@ impl Judged {
             }
         };
         *self.verdicts.entry(verdict).or_default() += 1;
+        let is_answered = matches!(verdict, "retry" | "dead-letter" | "discard");
+        let died_of = answer.letter.class.clone();
+        let died_of = died_of.filter(|died_of| is_answered && *died_of != class);
         let key = Key {
             verdict,
             class,
             code,
             reason,
+            died_of,
         };
         if self.groups.len() < MOST_GROUPS || self.groups.contains_key(&key) {
             let group = self.groups.entry(key).or_default();
@@ -348,6 +354,9 @@ impl Judged {
                         false => format!("after {least} to {most}"),
                     });
                 }
+                if let Some(class) = &key.died_of {
+                    text.push(format!("died of another class: {}", one_line(class)));
+                }
                 println!("         {:>7}  {}", group.count, text.join(", "));
                 print_samples(18, &group.samples);
             }
@@ -367,6 +376,7 @@ impl Judged {
                 "class": key.class,
                 "code": key.code,
                 "reason": key.reason,
+                "died-of": key.died_of,
                 "count": group.count,
                 "shortest-delay": group.delays.map(|(least, _)| least),
                 "longest-delay": group.delays.map(|(_, most)| most),

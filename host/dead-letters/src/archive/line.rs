@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use backstop::Message;
+use backstop::internal::dead_letter::DIED;
 use backstop::internal::queue::MAX_ATTRIBUTES;
 use backstop::queue::{Attribute, Description, Outgoing, ReceiptHandle};
 use backstop_core::failure::Timestamp;
@@ -196,7 +197,7 @@ impl ArchivedLetter {
 
     /// The message that puts it back into a queue.
     ///
-    /// Nobody can send what SQS itself knows of a message, so a letter that SQS's own redrive policy has moved gets attributes with its id, its queue and the time of its first send, as far as there is space. On a FIFO queue it has a deduplication id of its own: with the old one, SQS would drop a letter that is put back within five minutes.
+    /// Nobody can send what SQS itself knows of a message, so each letter gets an attribute with the time of its death, and one that SQS's own redrive policy has moved others with its id, its queue and the time of its first send, as far as there is space. On a FIFO queue it has a deduplication id of its own: with the old one, SQS would drop a letter that is put back within five minutes.
     pub fn outgoing(&self, queue: &Description) -> Outgoing {
         let mut outgoing = Outgoing {
             body: Arc::clone(&self.body),
@@ -212,25 +213,24 @@ impl ArchivedLetter {
             delay: None,
         };
         let letter = self.letter();
-        if letter.origin != Origin::Sqs {
-            return outgoing;
+        let mut known = Vec::new();
+        if letter.origin == Origin::Sqs {
+            // A sender may have forged one.
+            outgoing.attributes.remove("BackstopSource");
+            let source = letter.source.as_ref().map(|source| Attribute::Text {
+                data_type: "String.arn".to_owned(),
+                value: source.arn().to_owned(),
+            });
+            known.extend(source.map(|source| ("BackstopSource", source)));
+            let id = Attribute::string(&letter.original_id);
+            known.push(("BackstopMessageId", id));
+            let first_sent = letter.first_sent.map(|time| Attribute::number(time.0));
+            known.extend(first_sent.map(|time| ("BackstopFirstSent", time)));
         }
-        let source = letter.source.as_ref().map(|source| Attribute::Text {
-            data_type: "String.arn".to_owned(),
-            value: source.arn().to_owned(),
-        });
-        // A sender may have forged one.
-        outgoing.attributes.remove("BackstopSource");
-        let first_sent = letter.first_sent.map(|time| Attribute::number(time.0));
-        for (name, value) in [
-            ("BackstopSource", source),
-            (
-                "BackstopMessageId",
-                Some(Attribute::string(&letter.original_id)),
-            ),
-            ("BackstopFirstSent", first_sent),
-        ] {
-            let Some(value) = value else { continue };
+        // What an earlier restore has written is in the letter's own time.
+        outgoing.attributes.remove(DIED);
+        known.push((DIED, Attribute::number(letter.last_alive().0)));
+        for (name, value) in known {
             let size = outgoing.size() + name.len() + value.size();
             if outgoing.attributes.len() < MAX_ATTRIBUTES && size <= queue.max_message_bytes {
                 outgoing.attributes.entry(name.to_owned()).or_insert(value);
@@ -302,6 +302,8 @@ mod tests {
         );
         assert_eq!(text("BackstopMessageId").unwrap(), "m-1");
         assert_eq!(text("BackstopFirstSent").unwrap(), "5");
+        // When it died, SQS did not say: nobody has received it since.
+        assert_eq!(text("BackstopDied").unwrap(), "5");
         assert_eq!((back.group, back.deduplication_id), (None, None));
         queue.fifo = true;
         queue.max_message_bytes = 40;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use backstop::internal::dead_letter::ATTRIBUTES;
+use backstop::internal::dead_letter::{ATTRIBUTES, DIED};
 use backstop::internal::hold::ENVELOPE;
 use backstop::internal::queue::{BATCH_BYTES, MAX_ATTRIBUTES};
 use backstop::queue::{Attribute, Description, Envelope, Outgoing};
@@ -83,7 +83,7 @@ pub(super) fn message(
 /// Whether an attribute says how the letter died, and nothing about its next life.
 fn is_of_death(name: &str, origin: Origin) -> bool {
     let is_added = origin == Origin::LambdaDeadLetter && ADDED.contains(&name);
-    let is_ours = ATTRIBUTES.contains(&name) && !KEPT.contains(&name);
+    let is_ours = name == DIED || (ATTRIBUTES.contains(&name) && !KEPT.contains(&name));
     is_added || is_ours || name == SOURCE
 }
 
