@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_core::clock;
 use backstop_tests::backstop::text;
 use backstop_tests::emulator::{fauxqs, ministack};
@@ -15,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::redrive::{command, letter, redrive, resume, runs};
-use crate::world::{World, failed, of_backstop};
+use crate::world::{World, failed, of_backstop, string};
 
 #[tokio::test]
 async fn a_run_moves_no_more_than_its_steps() {
@@ -149,6 +150,14 @@ async fn what_can_t_be_done_is_refused_before_anything_is_moved() {
         let (actual, errors) = failed(&output);
         assert!(errors.contains(part), "{part:?} is not in:\n{errors}");
         assert_eq!(actual, code, "{errors}");
+        // The dry run is refused for the same reason.
+        if !arguments.contains(&"--native") {
+            let dry = [&arguments[..], &["--dry-run"]].concat();
+            let output = command(&world, &dry).output().await.unwrap();
+            let (actual, errors) = failed(&output);
+            assert!(errors.contains(part), "{part:?} is not in:\n{errors}");
+            assert_eq!(actual, code, "{errors}");
+        }
     }
     let state = world.path("runs");
     let resume = [
@@ -165,4 +174,52 @@ async fn what_can_t_be_done_is_refused_before_anything_is_moved() {
         "{errors}"
     );
     assert_eq!(world.queues.dead().await, 1);
+}
+
+#[tokio::test]
+async fn the_numbers_of_a_dry_run_are_those_of_the_run() {
+    let world = World::standard(&ministack().endpoint).await;
+    let target = world.queues.client.set_queue_attributes();
+    let target = target.queue_url(&world.queues.url);
+    let target = target.attributes(Q::MaximumMessageSize, "1024");
+    target.send().await.unwrap();
+    let arn = world.queues.arn().await;
+    let nowhere = arn.replace("orders", "nowhere") + "-nowhere";
+    for number in 0..16 {
+        let body = match number % 4 {
+            0 => format!("\"{number}{}\"", "x".repeat(1_024)),
+            _ => number.to_string(),
+        };
+        let source = if number % 4 == 1 { &nowhere } else { &arn };
+        let mut given = letter(&body);
+        given
+            .attributes
+            .push(("BackstopSource".to_owned(), string(source)));
+        world.put(given).await;
+    }
+    let (code, dry) = redrive(&world, &["--dry-run"]).await;
+    assert_eq!(code, 9, "{dry}");
+    let targets = json!({ &arn: 8 });
+    assert_eq!((&dry["would-move"], &dry["targets"]), (&json!(8), &targets));
+    assert_eq!((&dry["letters"], &dry["refused"]), (&json!(16), &json!(8)));
+    let whys = dry["refusals"].to_string();
+    assert!(
+        whys.contains("accepts only 1024") && whys.contains("can't use the target"),
+        "{whys}"
+    );
+    assert_eq!(runs(&world, &[]).await.len(), 0);
+    let (code, result) = redrive(&world, &[]).await;
+    let counts = ["letters", "moved", "refused"].map(|it| result[it].as_u64());
+    assert_eq!((code, counts), (9, [Some(16), Some(8), Some(8)]));
+    // A function that does not exist takes none.
+    let gone = ["--to", "lambda:no-such-function", "--text", "x"];
+    for more in [&["--dry-run"][..], &[]] {
+        let output = command(&world, &[&gone[..], more].concat()).output();
+        let (code, errors) = failed(&output.await.unwrap());
+        assert_eq!(code, 5, "{more:?} {errors}");
+        assert!(
+            errors.contains("no-such-function accepts no letters"),
+            "{errors}"
+        );
+    }
 }

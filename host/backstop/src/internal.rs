@@ -53,7 +53,7 @@ pub mod lambda {
     pub use crate::lambda::start::{StartError, Started, compiled_folders, start};
     pub use crate::lambda::{
         Allowed, Batch, BatchAttribute, BatchError, BatchItemFailure, BatchMessage, BatchResponse,
-        Functions, LambdaApi, NoRecord, Options, Record, Refresh, RetryHandler,
+        Functions, LambdaApi, NoRecord, Options, Record, Refresh, RetryHandler, redriven_event,
     };
 }
 

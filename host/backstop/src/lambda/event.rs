@@ -18,6 +18,23 @@ const TEXT: usize = 400;
 // A policy receives an envelope's id unchanged.
 const _: () = assert!(LONGEST_ID <= ID_BYTES);
 
+/// The event of a record for an attempt that a person asks for, with another or the same payload, in the envelope that keeps its id. The policy counts attempts and age from there, or goes on with them.
+pub fn redriven_event(
+    record: Record,
+    payload: Box<RawValue>,
+    starts_again: bool,
+    now: Timestamp,
+) -> String {
+    let event = Event {
+        payload,
+        ..Event::of(record)
+    };
+    match starts_again {
+        true => event.redriven(now),
+        false => wrap(&event.carried_on(), event.payload()),
+    }
+}
+
 /// An event whose attempt failed.
 #[derive(Debug)]
 pub(super) struct Event {

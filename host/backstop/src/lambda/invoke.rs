@@ -74,6 +74,16 @@ impl LambdaApi {
         Self { client, endpoint }
     }
 
+    /// Checks that `function` exists and may be invoked, without invoking it.
+    pub async fn check(&self, function: &str) -> Result<(), Error> {
+        let request = self.client.invoke().function_name(function);
+        let request = request.invocation_type(InvocationType::DryRun);
+        let answer = request.send().await;
+        answer
+            .map(drop)
+            .map_err(|error| invocation_error(&self.endpoint, &error))
+    }
+
     /// Queues an invocation of `function`. Returns the request id, which records of its failures have too.
     pub async fn queue_event(
         &self,

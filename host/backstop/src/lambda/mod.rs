@@ -36,6 +36,7 @@ use retry_queue::{RetryQueue, RetryQueues};
 
 pub use allowed::Allowed;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
+pub use event::redriven_event;
 pub use invoke::{Functions, LambdaApi};
 pub use record::{NoRecord, Record};
 pub use refresh::Refresh;

@@ -3,32 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use backstop::internal::queue::is_allowed;
-use backstop::queue::Outgoing;
-
 use super::RedriveError;
 use super::journal::{Entry, SentLetter};
-use super::outgoing;
 use super::pass::Pass;
+use super::prepare::{Becomes, Prepared, become_, prepare};
 use super::send::{self, Sending, Sent};
 use super::target::{Target, To};
 use super::work::Edited;
 use crate::letter::Letter;
-
-/// What a letter becomes.
-enum Becomes {
-    Message(Outgoing),
-    Event(String),
-}
-
-impl Becomes {
-    fn size(&self) -> usize {
-        match self {
-            Self::Message(message) => message.size(),
-            Self::Event(event) => event.len(),
-        }
-    }
-}
+use backstop::internal::queue::is_allowed;
 
 /// A letter that can be sent.
 struct Ready {
@@ -44,28 +27,29 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
         if pass.work.parts.stop.is_cancelled() {
             break;
         }
-        let Some(to) = pass.work.parts.router.route(&letter) else {
-            let why = "it does not say where it comes from: name a target with --to";
-            refused.push((letter, why.to_owned()));
-            continue;
-        };
-        let target = match pass.work.parts.router.open(&to).await {
-            Err(error) if names_itself(pass, &to) && error.is_of_target() => {
-                let mut why = backstop_core::text::chain(&error);
-                if matches!(error, RedriveError::Target { .. }) {
-                    why += ": name another target with --to";
-                }
+        let parts = &pass.work.parts;
+        let prepared = match prepare(&parts.router, &parts.plan, &letter).await? {
+            Ok(prepared) => prepared,
+            Err(why) => {
                 refused.push((letter, why));
                 continue;
             }
-            target => target?,
         };
-        match become_(pass, &letter, &target).await? {
-            Ok(Some(becomes)) => {
+        let Prepared { to, target, text } = prepared;
+        let text = match edited(pass, &letter, text).await? {
+            Ok(Some(text)) => text,
+            Ok(None) => break,
+            Err(why) => {
+                refused.push((letter, why));
+                continue;
+            }
+        };
+        let now = parts.queue.now();
+        match become_(&parts.plan, &letter, &target, text, now) {
+            Ok(becomes) => {
                 let ready = Ready { letter, becomes };
                 by_target.entry(to).or_default().push(ready);
             }
-            Ok(None) => break,
             Err(why) => refused.push((letter, why)),
         }
     }
@@ -82,56 +66,32 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
     Ok(())
 }
 
-/// Whether only letters name this target, and neither the operator nor the configuration. Anybody who can write to the dead-letter queue may have written such a letter: a target that does not exist must not stop the run.
-fn names_itself(pass: &Pass, to: &To) -> bool {
-    let plan = &pass.work.parts.plan;
-    plan.to.is_none() && plan.default_to.as_ref() != Some(to)
-}
-
-/// What a letter becomes, or why it is refused; `None` if the run is stopped.
-async fn become_(
+/// The text of a letter after it was edited, or why it is refused; `None` if the run is stopped.
+async fn edited(
     pass: &Pass,
     letter: &Letter,
-    target: &Target,
-) -> Result<Result<Option<Becomes>, String>, RedriveError> {
-    let attempts = pass.work.parts.plan.attempts;
-    let text: Arc<str> = match target {
-        Target::Queue { .. } => Arc::clone(&letter.message.body),
-        Target::Function { .. } => match outgoing::event(letter, attempts) {
-            Ok(event) => event.into(),
-            Err(why) => return Ok(Err(why)),
-        },
+    text: Arc<str>,
+) -> Result<Result<Option<Arc<str>>, String>, RedriveError> {
+    let Some(editor) = &pass.work.parts.editor else {
+        return Ok(Ok(Some(text)));
     };
-    let text = match &pass.work.parts.editor {
-        None => text,
-        Some(editor) => match editor.edit(letter, &text).await? {
-            Edited::Unchanged => text,
-            Edited::Changed(changed) => {
-                if changed.is_empty() || !changed.chars().all(is_allowed) {
-                    let why = "its new body is empty or has characters that SQS does not allow";
-                    return Ok(Err(why.to_owned()));
-                }
-                let id = letter.message.id.clone();
-                pass.work.record(&[Entry::Edited { id }]).await?;
-                changed.into()
+    match editor.edit(letter, &text).await? {
+        Edited::Unchanged => Ok(Ok(Some(text))),
+        Edited::Changed(changed) => {
+            if changed.is_empty() || !changed.chars().all(is_allowed) {
+                let why = "its new body is empty or has characters that SQS does not allow";
+                return Ok(Err(why.to_owned()));
             }
-            Edited::Skipped(why) => return Ok(Err(why)),
-            Edited::Stop => {
-                pass.work.parts.stop.cancel();
-                return Ok(Ok(None));
-            }
-        },
-    };
-    Ok(match target {
-        Target::Queue { queue, description } => {
-            let (run, now) = (&pass.work.parts.plan.run, queue.now());
-            let message = outgoing::message(letter, text, attempts, run, description, now);
-            message.map(|message| Some(Becomes::Message(message)))
+            let id = letter.message.id.clone();
+            pass.work.record(&[Entry::Edited { id }]).await?;
+            Ok(Ok(Some(changed.into())))
         }
-        Target::Function { .. } => {
-            outgoing::check_event(text.to_string()).map(|event| Some(Becomes::Event(event)))
+        Edited::Skipped(why) => Ok(Err(why)),
+        Edited::Stop => {
+            pass.work.parts.stop.cancel();
+            Ok(Ok(None))
         }
-    })
+    }
 }
 
 /// Notes that letters stay in the dead-letter queue, with the reasons.

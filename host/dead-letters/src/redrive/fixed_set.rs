@@ -40,7 +40,7 @@ pub(super) async fn fix_set(
     }
     let progress = &setup.progress;
     let options = read_options(plan, description);
-    let found = survey(
+    let (found, seen) = survey(
         &setup.queue,
         &setup.filters,
         &routes(plan),
@@ -49,14 +49,10 @@ pub(super) async fn fix_set(
         || progress.change(|it| it.read += 1),
     )
     .await?;
-    if setup.stop.is_cancelled() || found.seen.end == End::Stopped {
+    if setup.stop.is_cancelled() || seen.end == End::Stopped {
         return Ok(None);
     }
-    if found.without_target > 0 {
-        let error = RedriveError::NoTarget {
-            letters: found.without_target,
-            sample: found.samples.first().cloned().unwrap_or_default(),
-        };
+    if let Some(error) = found.error() {
         let mut failed = interrupted(ledger);
         failed.outcome = Outcome::Failed;
         failed.text = Some(error.to_string());
@@ -69,7 +65,7 @@ pub(super) async fn fix_set(
         at: setup.queue.now(),
         members: Some(count(found.members.len())),
         others: count(found.others.len()),
-        is_complete: is_complete(&found.seen),
+        is_complete: is_complete(&seen),
     };
     journal.add(std::slice::from_ref(&surveyed)).await?;
     ledger.add(&surveyed);
@@ -80,7 +76,7 @@ pub(super) async fn fix_set(
 }
 
 /// How the queue is read.
-pub fn read_options(plan: &Plan, description: &Description) -> ReadOptions {
+pub(super) fn read_options(plan: &Plan, description: &Description) -> ReadOptions {
     let about = description.visible.unwrap_or(plan.most).min(plan.most);
     let needed = u32::try_from(about / LETTERS_A_SECOND).unwrap_or(u32::MAX);
     ReadOptions {

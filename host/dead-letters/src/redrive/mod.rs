@@ -8,8 +8,9 @@
 //! |---|---|
 //! | `plan`, `store` | what a run does, and its folder |
 //! | `journal`, `ledger` | what a run has done, line by line and in sum |
-//! | `target`, `outgoing` | where a letter goes, and what it becomes there |
+//! | `target`, `prepare`, `outgoing` | where a letter goes, and what it becomes there |
 //! | `survey`, `fixed_set` | the set |
+//! | `rehearsal` | a dry run |
 //! | `run`, `steps`, `pass`, `batch`, `send`, `watch` | a run, its steps, one step, one batch, the requests, letters that came back |
 //! | `work`, `hold`, `others`, `pace`, `progress` | what the steps share |
 //! | `native` | SQS's own redrive |
@@ -27,7 +28,9 @@ mod outgoing_tests;
 mod pace;
 mod pass;
 mod plan;
+mod prepare;
 mod progress;
+mod rehearsal;
 mod run;
 mod send;
 mod steps;
@@ -41,16 +44,16 @@ use std::path::PathBuf;
 
 use backstop::queue::QueueError;
 
-pub use fixed_set::read_options;
 pub use journal::{Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ended, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
 pub use plan::{DEFAULT_WAIT, Plan, Ramp, Share, Step};
 pub use progress::{Phase, Progress, Snapshot};
+pub use rehearsal::{Rehearsal, rehearse};
 pub use run::{Setup, Summary, run};
 pub use store::{RunFolder, RunLock, Runs};
-pub use survey::{Survey, survey};
-pub use target::{Routes, To};
+pub use survey::Survey;
+pub use target::To;
 pub use watch::check;
 pub use work::{Edited, Editor};
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use backstop::internal::dead_letter::{ATTRIBUTES, DIED};
 use backstop::internal::hold::ENVELOPE;
+use backstop::internal::lambda::{Record, redriven_event};
 use backstop::internal::queue::{BATCH_BYTES, MAX_ATTRIBUTES};
 use backstop::queue::{Attribute, Description, Envelope, Outgoing};
 use backstop_core::failure::{ID_BYTES, Milliseconds, Timestamp};
 use backstop_json::Object;
+use serde_json::value::RawValue;
 
 use crate::letter::Letter;
 use crate::origin::Origin;
@@ -134,7 +136,7 @@ fn keep_attempts(letter: &Letter, outgoing: &mut Outgoing, now: Timestamp) -> Re
     Ok(())
 }
 
-/// The event with which a function is invoked for a letter, or why it can't be.
+/// The payload with which a function is invoked for a letter, or why it can't be. [`invocation`] makes the event of it.
 pub(super) fn event(letter: &Letter, attempts: Attempts) -> Result<String, String> {
     let event = match letter.origin {
         Origin::Sns => notification(&letter.message.body),
@@ -147,15 +149,47 @@ pub(super) fn event(letter: &Letter, attempts: Attempts) -> Result<String, Strin
     if serde_json::from_str::<serde::de::IgnoredAny>(&event).is_err() {
         return Err("its body is not JSON, but the event of a function has to be".to_owned());
     }
-    let event = match attempts {
-        Attempts::Reset => original_payload(&event).unwrap_or(event),
-        Attempts::Keep => event,
+    let is_payload = attempts == Attempts::Reset || known_by_id(letter).is_some();
+    let event = match is_payload {
+        true => original_payload(&event).unwrap_or(event),
+        false => event,
     };
     check_event(event)
 }
 
+/// The event of a function with this payload: in an envelope if the function gets such events, so that its id stays the same. An invocation would give it another one, and what was done once for the id would be done again.
+pub(super) fn invocation(
+    letter: &Letter,
+    payload: String,
+    attempts: Attempts,
+    now: Timestamp,
+) -> Result<String, String> {
+    let Some(record) = known_by_id(letter) else {
+        return check_event(payload);
+    };
+    let payload = RawValue::from_string(payload).map_err(|error| error.to_string())?;
+    let starts_again = attempts == Attempts::Reset;
+    check_event(redriven_event(record, payload, starts_again, now))
+}
+
+/// The record in a letter, if its function knows events by an id in an envelope: the Lambda retry handler has put the letter there, or has retried the event before.
+fn known_by_id(letter: &Letter) -> Option<Record> {
+    let record = Record::parse(
+        &letter.message.body,
+        &letter.message.id,
+        letter.message.sent,
+    );
+    let record = record.ok()?;
+    let has_id = || {
+        let fields = Object::parse(record.event.get()).ok();
+        let fields = fields.filter(|fields| fields.len() == 2)?;
+        fields.object("_retry_metadata")?.text("id")
+    };
+    (letter.origin == Origin::Backstop || has_id().is_some()).then_some(record)
+}
+
 /// Checks the size of an event.
-pub(super) fn check_event(event: String) -> Result<String, String> {
+fn check_event(event: String) -> Result<String, String> {
     if event.len() > BATCH_BYTES {
         return Err(format!(
             "its event has {} bytes, but Lambda accepts only {BATCH_BYTES}",

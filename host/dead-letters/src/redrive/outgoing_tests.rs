@@ -4,7 +4,7 @@ use backstop::Message;
 use backstop::queue::{Attribute, Connections, Description, Queue, ReceiptHandle};
 use backstop_core::failure::Timestamp;
 
-use super::outgoing::{event, message};
+use super::outgoing::{event, invocation, message};
 use crate::letter::Letter;
 use crate::triage::Attempts;
 
@@ -185,6 +185,34 @@ fn a_function_gets_its_event_as_it_was() {
             (event, expected) => panic!("{event:?}, not {expected:?}"),
         }
     }
+    // What the retry handler knows by an id keeps it, in the envelope.
+    let ours = envelope.replace("\"initial", "\"id\":\"first\",\"initial");
+    for (body, attributes, id, attempt) in [
+        (record("7"), &OF_BACKSTOP[..], "r", 2),
+        (record(&ours), &[], "first", 4),
+        (record(&ours), &OF_BACKSTOP, "first", 4),
+    ] {
+        let letter = received(&body, attributes);
+        for attempts in [Attempts::Reset, Attempts::Keep] {
+            let payload = event(&letter, attempts).unwrap();
+            assert!(!payload.contains("_retry_metadata"), "{payload}");
+            let sent = invocation(&letter, payload.clone(), attempts, Timestamp(9_000)).unwrap();
+            let sent: serde_json::Value = serde_json::from_str(&sent).unwrap();
+            let metadata = &sent["_retry_metadata"];
+            assert_eq!(
+                (&metadata["id"], &metadata["attempt"]),
+                (&id.into(), &attempt.into())
+            );
+            // The policy counts from here.
+            let is_reset = attempts == Attempts::Reset;
+            assert_eq!(metadata.get("redriven").is_some(), is_reset, "{sent}");
+            let payload: serde_json::Value = serde_json::from_str(&payload).unwrap();
+            assert_eq!(sent["_original_payload"], payload);
+        }
+    }
+    let plain = received(&record("7"), &[]);
+    let sent = invocation(&plain, "8".to_owned(), Attempts::Reset, Timestamp(9_000));
+    assert_eq!(sent.unwrap(), "8");
     let notification = r#"{"Type":"Notification","TopicArn":"arn:aws:sns:eu-west-1:1:t","Message":"m","SigningCertURL":"c","UnsubscribeURL":"u"}"#;
     let event = event(&received(notification, &[]), Attempts::Reset).unwrap();
     let event: serde_json::Value = serde_json::from_str(&event).unwrap();

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use backstop::CancellationToken;
 use backstop::queue::Queue;
 
+use super::RedriveError;
 use super::target::{Routes, To};
 use crate::filter::Filters;
+use crate::letter::Letter;
 use crate::reader::{ReadError, ReadOptions, Seen, read};
 
 /// How many ids of letters without a target are kept.
@@ -30,51 +32,66 @@ pub struct Survey {
     pub unknown_attempts: u64,
     /// The bytes of the chosen ones.
     pub bytes: u64,
-    /// What was seen.
-    pub seen: Seen,
+}
+
+impl Survey {
+    /// Nothing is read yet.
+    pub(super) fn new() -> Self {
+        Self {
+            members: HashSet::new(),
+            others: HashSet::new(),
+            targets: BTreeMap::new(),
+            without_target: 0,
+            samples: Vec::new(),
+            unknown_attempts: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Adds a letter. Returns whether it is chosen.
+    pub(super) fn add(&mut self, letter: &Letter, filters: &Filters, routes: &Routes) -> bool {
+        let id = letter.message.id.clone();
+        if !filters.matches(letter) {
+            self.others.insert(id);
+            return false;
+        }
+        match routes.of(letter) {
+            Some(to) => *self.targets.entry(to).or_default() += 1,
+            None => {
+                self.without_target += 1;
+                if self.samples.len() < SAMPLES {
+                    self.samples.push(id.clone());
+                }
+            }
+        }
+        self.unknown_attempts += u64::from(letter.attempt.is_none());
+        self.bytes += u64::try_from(letter.message.size()).unwrap_or(u64::MAX);
+        self.members.insert(id);
+        true
+    }
+
+    /// Why a run can't start: letters have no target. Of a FIFO queue, where nobody sees all letters before, each such letter is refused.
+    pub(super) fn error(&self) -> Option<RedriveError> {
+        let sample = self.samples.first().cloned().unwrap_or_default();
+        let letters = self.without_target;
+        (letters > 0).then_some(RedriveError::NoTarget { letters, sample })
+    }
 }
 
 /// Reads the queue. Each letter is visible again at the end.
-pub async fn survey(
+pub(super) async fn survey(
     queue: &Arc<dyn Queue>,
     filters: &Filters,
     routes: &Routes,
     options: ReadOptions,
     stop: &CancellationToken,
     mut each: impl FnMut(),
-) -> Result<Survey, ReadError> {
-    let (mut members, mut others) = (HashSet::new(), HashSet::new());
-    let mut targets = BTreeMap::<To, u64>::new();
-    let mut samples = Vec::new();
-    let (mut without_target, mut unknown_attempts, mut bytes) = (0, 0, 0);
+) -> Result<(Survey, Seen), ReadError> {
+    let mut survey = Survey::new();
     let seen = read(Arc::clone(queue), options, stop, |letter| {
         each();
-        if !filters.matches(&letter) {
-            others.insert(letter.message.id.clone());
-            return;
-        }
-        match routes.of(&letter) {
-            Some(to) => *targets.entry(to).or_default() += 1,
-            None => {
-                without_target += 1;
-                if samples.len() < SAMPLES {
-                    samples.push(letter.message.id.clone());
-                }
-            }
-        }
-        unknown_attempts += u64::from(letter.attempt.is_none());
-        bytes += u64::try_from(letter.message.size()).unwrap_or(u64::MAX);
-        members.insert(letter.message.id.clone());
+        survey.add(&letter, filters, routes);
     })
     .await?;
-    Ok(Survey {
-        members,
-        others,
-        targets,
-        without_target,
-        samples,
-        unknown_attempts,
-        bytes,
-        seen,
-    })
+    Ok((survey, seen))
 }

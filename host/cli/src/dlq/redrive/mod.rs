@@ -1,5 +1,6 @@
 //! `backstop dlq redrive`: moves dead letters back.
 
+mod dry_run;
 mod editor;
 mod native;
 mod plan;
@@ -15,19 +16,16 @@ use backstop::queue::{Connections, Queue};
 use backstop_core::text::one_line;
 use backstop_dead_letters::Attempts;
 use backstop_dead_letters::redrive::{
-    self, Outcome, Plan, Progress, Ramp, RedriveError, Routes, RunFolder, Setup, Share, Summary,
-    To, read_options, survey,
+    self, Outcome, Plan, Progress, Ramp, RedriveError, RunFolder, Setup, Share, Summary, To,
 };
 use backstop_files::values::parse_span;
 use clap::{Parser, ValueEnum};
-use serde_json::json;
 
 use super::filters::FilterArgs;
 use super::queue::AccessArgs;
-use super::reading::{self, ReadingArgs};
-use super::shown::print_json;
+use super::reading::ReadingArgs;
 use crate::error::{CommandError, Context, Result};
-use crate::output::{eprintln, println};
+use crate::output::eprintln;
 use crate::signals::stop_on_signal;
 use editor::EditorProgram;
 pub(super) use plan::filters;
@@ -84,7 +82,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL|ARN|lambda:NAME")]
     to: Option<To>,
 
-    /// Count the letters and their targets, and move nothing
+    /// Do what a run does up to its first write: count the letters, check their targets and sizes, and move nothing. The exit code is that of the run
     #[arg(long)]
     dry_run: bool,
 
@@ -184,7 +182,7 @@ async fn start(args: &Args, name: &str) -> Result<()> {
     let runs = args.state.runs()?;
     for queue in &opened.queues {
         check(args, queue).await?;
-        if !args.dry_run && !args.native {
+        if !args.native {
             runs.check_settled(queue.url())?;
         }
     }
@@ -195,7 +193,7 @@ async fn start(args: &Args, name: &str) -> Result<()> {
             continue;
         }
         if args.dry_run {
-            dry_run(args, &plan, queue).await?;
+            dry_run::run(args, &plan, &filters, queue, &opened.connections).await?;
             continue;
         }
         let folder = runs.create(&plan)?;
@@ -300,71 +298,4 @@ fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
             "interrupted: `backstop dlq redrive --resume {run}` goes on"
         ))),
     }
-}
-
-/// Counts what a run would move.
-async fn dry_run(args: &Args, plan: &Plan, queue: &Arc<dyn Queue>) -> Result<()> {
-    let stop = stop_on_signal(reading::STOPPING)?;
-    let description = queue.describe().await;
-    let description = description
-        .map_err(RedriveError::from)
-        .with_context(|| one_line(queue.url()))?;
-    let routes = Routes {
-        to: plan.to.clone(),
-        default_to: plan.default_to.clone(),
-    };
-    let filters = plan::filters(plan)?;
-    let options = read_options(plan, &description);
-    let shown = reading::Progress::start("letters read");
-    let each = || shown.step();
-    let found = survey(queue, &filters, &routes, options, &stop, each).await;
-    drop(shown);
-    let found = found.with_context(|| one_line(queue.url()))?;
-    if args.json {
-        let targets: serde_json::Map<_, _> = found
-            .targets
-            .iter()
-            .map(|(to, count)| (to.to_string(), json!(count)))
-            .collect();
-        let mut shown = reading::as_json(&found.seen);
-        if let Some(fields) = shown.as_object_mut() {
-            fields.insert("version".to_owned(), json!(1));
-            fields.insert("queue".to_owned(), json!(plan.queue));
-            fields.insert("letters".to_owned(), json!(found.members.len()));
-            fields.insert("targets".to_owned(), targets.into());
-            fields.insert("without-target".to_owned(), json!(found.without_target));
-            fields.insert("unknown-attempts".to_owned(), json!(found.unknown_attempts));
-            fields.insert("bytes".to_owned(), json!(found.bytes));
-        }
-        print_json(&shown);
-        return Ok(());
-    }
-    println!(
-        "{}: {}",
-        one_line(&plan.queue),
-        reading::summary(&found.seen)
-    );
-    println!("{:>7}  would be moved", found.members.len());
-    for (to, count) in &found.targets {
-        println!("{count:>7}  to {}", one_line(&to.to_string()));
-    }
-    if found.without_target > 0 {
-        println!(
-            "{:>7}  do not say where they come from, such as {}: name the target with --to",
-            found.without_target,
-            one_line(&found.samples.join(", "))
-        );
-    }
-    if found.unknown_attempts > 0 && plan.attempts == Attempts::Keep {
-        println!(
-            "{:>7}  do not say how many attempts were made: theirs start again",
-            found.unknown_attempts
-        );
-    }
-    if description.fifo {
-        println!(
-            "\nOf a FIFO queue, only the first letters of each group can be seen before they are deleted: there may be more."
-        );
-    }
-    Ok(())
 }

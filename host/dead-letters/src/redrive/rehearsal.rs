@@ -1,0 +1,195 @@
+//! What a run would do, found out by its own steps up to the first one that writes: a dry run.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use backstop::CancellationToken;
+use backstop::queue::{Connections, Queue};
+
+use super::RedriveError;
+use super::fixed_set::read_options;
+use super::plan::Plan;
+use super::prepare::{become_, prepare};
+use super::run::routes;
+use super::survey::Survey;
+use super::target::{Router, Target, To};
+use crate::filter::Filters;
+use crate::letter::Letter;
+use crate::reader::{Reader, Seen};
+
+/// The most reasons for refusals that are kept apart.
+const REASONS: usize = 20;
+
+/// What a run would do.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// The letters that are chosen, and where they go.
+    pub survey: Survey,
+    /// How many letters each target would take.
+    pub accepted: BTreeMap<To, u64>,
+    /// How many letters would be refused.
+    pub refused: u64,
+    /// Why, with the number of letters and the id of one; at most 20 reasons.
+    pub refusals: BTreeMap<String, (u64, String)>,
+    /// How many letters of a FIFO queue would stay behind one of their group that stays.
+    pub behind: u64,
+    /// What was seen.
+    pub seen: Seen,
+    /// Why the run would not start or go on, if so.
+    pub error: Option<RedriveError>,
+}
+
+impl Rehearsal {
+    /// How many letters would be moved.
+    pub fn moved(&self) -> u64 {
+        self.accepted.values().sum()
+    }
+}
+
+/// Reads the queue as a run does, and opens targets and makes messages as it does. Sends and deletes nothing.
+pub async fn rehearse(
+    queue: &Arc<dyn Queue>,
+    connections: &Arc<Connections>,
+    plan: &Plan,
+    filters: &Filters,
+    stop: &CancellationToken,
+    mut each: impl FnMut(),
+) -> Result<Rehearsal, RedriveError> {
+    let description = queue.describe().await?;
+    let options = read_options(plan, &description);
+    let router = Router::new(
+        Arc::clone(connections),
+        description.arn.clone(),
+        routes(plan),
+    );
+    let mut stage = Stage {
+        plan,
+        router,
+        queue,
+        fifo: description.fifo,
+        checked: BTreeSet::new(),
+        blocked: HashSet::new(),
+        survey: Survey::new(),
+        accepted: BTreeMap::new(),
+        refused: 0,
+        refusals: BTreeMap::new(),
+        behind: 0,
+        error: None,
+    };
+    let mut reader = Reader::open(Arc::clone(queue), options).await?;
+    let failure = loop {
+        match reader.next(stop).await {
+            Ok(letters) if letters.is_empty() => break None,
+            Ok(letters) => {
+                for letter in letters {
+                    each();
+                    stage.add(&letter, filters).await;
+                }
+            }
+            Err(error) => break Some(error),
+        }
+    };
+    let seen = reader.release().await;
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok(stage.end(seen)),
+    }
+}
+
+/// The letters up to now.
+struct Stage<'a> {
+    plan: &'a Plan,
+    router: Router,
+    queue: &'a Arc<dyn Queue>,
+    fifo: bool,
+    /// The functions that were checked.
+    checked: BTreeSet<To>,
+    /// The groups of a FIFO queue in which a letter stays.
+    blocked: HashSet<String>,
+    survey: Survey,
+    accepted: BTreeMap<To, u64>,
+    refused: u64,
+    refusals: BTreeMap<String, (u64, String)>,
+    behind: u64,
+    error: Option<RedriveError>,
+}
+
+impl Stage<'_> {
+    async fn add(&mut self, letter: &Letter, filters: &Filters) {
+        let is_chosen = self.survey.add(letter, filters, &routes(self.plan));
+        let group = letter.message.group.clone().filter(|_| self.fifo);
+        let is_behind = group.as_ref().is_some_and(|it| self.blocked.contains(it));
+        if is_chosen && is_behind {
+            self.behind += 1;
+        } else if !is_chosen || !self.is_accepted(letter).await {
+            self.blocked.extend(group);
+        }
+    }
+
+    /// Whether the letter would be moved. Counts it.
+    async fn is_accepted(&mut self, letter: &Letter) -> bool {
+        // It is counted, and the run does not start.
+        if !self.fifo && self.router.route(letter).is_none() {
+            return false;
+        }
+        // The run ends with the first error.
+        if self.error.is_some() {
+            return false;
+        }
+        let result = self.try_one(letter).await;
+        match result {
+            Ok(Ok(to)) => {
+                *self.accepted.entry(to).or_default() += 1;
+                return true;
+            }
+            Ok(Err(why)) => self.refuse(letter, why),
+            Err(error) => drop(self.error.get_or_insert(error)),
+        }
+        false
+    }
+
+    async fn try_one(&mut self, letter: &Letter) -> Result<Result<To, String>, RedriveError> {
+        let prepared = match prepare(&self.router, self.plan, letter).await? {
+            Ok(prepared) => prepared,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (to, target, now) = (prepared.to, prepared.target, self.queue.now());
+        if let Err(why) = become_(self.plan, letter, &target, prepared.text, now) {
+            return Ok(Err(why));
+        }
+        // A run learns this from its first invocation.
+        if let Target::Function { name, api } = &*target
+            && !self.checked.contains(&to)
+        {
+            api.check(name)
+                .await
+                .map_err(|error| RedriveError::Unusable {
+                    to: to.clone(),
+                    why: error.to_string(),
+                })?;
+            self.checked.insert(to.clone());
+        }
+        Ok(Ok(to))
+    }
+
+    fn refuse(&mut self, letter: &Letter, why: String) {
+        self.refused += 1;
+        if self.refusals.len() < REASONS || self.refusals.contains_key(&why) {
+            let sample = || (0, letter.message.id.clone());
+            self.refusals.entry(why).or_insert_with(sample).0 += 1;
+        }
+    }
+
+    fn end(self, seen: Seen) -> Rehearsal {
+        let start = self.survey.error().filter(|_| !self.fifo);
+        Rehearsal {
+            error: start.or(self.error),
+            survey: self.survey,
+            accepted: self.accepted,
+            refused: self.refused,
+            refusals: self.refusals,
+            behind: self.behind,
+            seen,
+        }
+    }
+}
