@@ -20,7 +20,7 @@ pub(crate) struct Arrivals {
     fifo: bool,
     /// How many letters there were, those that others held included.
     expected: Option<usize>,
-    /// How far SQS's clock is ahead at least: it has given a time that is in the future here.
+    /// How far SQS's clock is ahead at least: every time that it gives is past there.
     ahead: i64,
     /// How far it is ahead, from letters that were received for the first time.
     measured: Option<i64>,
@@ -34,7 +34,7 @@ impl Arrivals {
             started,
             fifo: description.fifo,
             expected: description.visible.map(|visible| visible + held),
-            ahead: 0,
+            ahead: i64::MIN,
             measured: None,
         }
     }
