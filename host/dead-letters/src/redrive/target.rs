@@ -88,7 +88,7 @@ pub(super) struct Router {
 
 /// Which target a letter has.
 #[derive(Debug, Clone, Default)]
-pub struct Routes {
+pub(super) struct Routes {
     /// The target of every letter.
     pub to: Option<To>,
     /// The target of letters that do not say where they come from.
@@ -97,7 +97,7 @@ pub struct Routes {
 
 impl Routes {
     /// The target of a letter, if it is known. A topic of SNS is none: publishing again would reach every subscriber.
-    pub fn of(&self, letter: &Letter) -> Option<To> {
+    pub(super) fn of(&self, letter: &Letter) -> Option<To> {
         let source = match &letter.source {
             Some(Source::Queue(arn)) => Some(To::Queue(arn.clone())),
             Some(Source::Function(arn)) => Some(To::Function(arn.clone())),
