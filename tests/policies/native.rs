@@ -16,7 +16,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 
 /// Codes of every class, and some that are in no table.
-const CODES: [&str; 16] = [
+const CODES: [&str; 18] = [
     "ThrottlingException",
     "com.amazonaws.sqs#RequestThrottled",
     "TransactionInProgressException",
@@ -29,6 +29,8 @@ const CODES: [&str; 16] = [
     "exit 75",
     "AccessDeniedException",
     "exit 65",
+    "InProgress",
+    "IdempotencyOutcomeUnknown",
     "HTTP 429",
     "HTTP 503",
     "OutOfStock",

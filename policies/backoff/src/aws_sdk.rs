@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use crate::classify::{
-    AWS_THROTTLING, JAVA_NETWORK, LAMBDA_THROTTLING, NODE_NETWORK, PYTHON_NETWORK, RUST_NETWORK,
-    last_part, status_of,
+    AWS_THROTTLING, IDEMPOTENT_WORK, JAVA_NETWORK, LAMBDA_THROTTLING, NODE_NETWORK, PYTHON_NETWORK,
+    RUST_NETWORK, last_part, status_of,
 };
 use crate::standard::{LONGEST_DELAY, reason_if_last, reason_if_permanent};
 use crate::values::{at_most_the_cap, attempts, duration, each_once, in_range, switch};
@@ -224,7 +224,7 @@ impl AwsSdk {
         changed
     }
 
-    /// Throttled and transient as the SDKs define them. Every other error is permanent, since the SDKs do not retry it.
+    /// Throttled and transient as the SDKs define them, and Backstop's own codes of work in progress elsewhere or not begun. Every other error is permanent, since the SDKs do not retry it.
     pub fn classify(&self, code: &str, status: Option<u16>) -> Class {
         let last = last_part(code);
         let is = |codes: &[&str]| codes.contains(&code) || codes.contains(&last);
@@ -234,7 +234,11 @@ impl AwsSdk {
         };
         if is(AWS_THROTTLING) || is(LAMBDA_THROTTLING) || is(THROTTLED) {
             Class::Throttled
-        } else if is(TRANSIENT) || is_server_error() || NETWORK.into_iter().any(is) {
+        } else if is(TRANSIENT)
+            || is(IDEMPOTENT_WORK)
+            || is_server_error()
+            || NETWORK.into_iter().any(is)
+        {
             Class::Transient
         } else {
             Class::Permanent

@@ -103,6 +103,11 @@ fn only_what_the_sdk_retries_is_throttled_or_transient() {
         ("ECONNRESET", None, Transient),
         ("java.net.SocketTimeoutException", None, Transient),
         ("tokio::time::error::Elapsed", None, Transient),
+        // Backstop's own, which no SDK knows: what will be done or can be done again.
+        ("InProgress", None, Transient),
+        ("IdempotencyLeaseEnded", None, Transient),
+        ("IdempotencyStoreUnavailable", None, Transient),
+        ("IdempotencyOutcomeUnknown", None, Permanent),
         // The SDK gives up on these, although the default classification retries them.
         ("HTTP 429", None, Permanent),
         ("OutOfStock", Some(501), Permanent),

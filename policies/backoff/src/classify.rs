@@ -120,6 +120,13 @@ pub(crate) const RUST_NETWORK: &[&str] = &[
     "Elapsed",
 ];
 
+/// Idempotent work that is in progress elsewhere, was stopped, or was not begun. A function reports such an error by its code alone.
+pub(crate) const IDEMPOTENT_WORK: &[&str] = &[
+    "InProgress",
+    "IdempotencyLeaseEnded",
+    "IdempotencyStoreUnavailable",
+];
+
 /// Error codes by class. A code of several parts (`java.net.ConnectException`, `KMS.ThrottlingException`, `a::b::Timeout`, `ns#Code`) is looked up by its last part if the complete code is not in the table.
 pub const CODES: &[Row] = &[
     (
@@ -204,6 +211,11 @@ pub const CODES: &[Row] = &[
     ),
     (Class::Transient, "sysexits.h: EX_TEMPFAIL", &["exit 75"]),
     (
+        Class::Transient,
+        "Backstop: idempotent work that will be done or can be done again",
+        IDEMPOTENT_WORK,
+    ),
+    (
         Class::Permanent,
         "AWS: the request itself is refused",
         &[
@@ -259,6 +271,18 @@ pub const CODES: &[Row] = &[
         Class::Permanent,
         "sysexits.h: EX_DATAERR, the input is wrong",
         &["exit 65"],
+    ),
+    (
+        Class::Permanent,
+        "Backstop: idempotent work that is done, may be done, or has no key; an event that its function cannot read",
+        &[
+            "IdempotencyOutcomeUnknown",
+            "IdempotencyPayloadMismatch",
+            "IdempotencyKeyMissing",
+            "IdempotencyResultNotStored",
+            "IdempotencyResultUnreadable",
+            "InvalidEvent",
+        ],
     ),
 ];
 

@@ -135,6 +135,19 @@ fn each_source_is_classified_as_it_documents() {
             Transient,
             "ConnectionReset TimedOut std::io::ErrorKind::BrokenPipe tokio::time::error::Elapsed",
         ),
+        // The errors of idempotent work (host/docs/failures.md), as a function reports them: without a status.
+        (
+            Transient,
+            "InProgress IdempotencyLeaseEnded IdempotencyStoreUnavailable",
+        ),
+        (
+            Permanent,
+            "IdempotencyOutcomeUnknown IdempotencyPayloadMismatch IdempotencyKeyMissing InvalidEvent",
+        ),
+        (
+            Permanent,
+            "IdempotencyResultNotStored IdempotencyResultUnreadable",
+        ),
     ];
     for (class, codes) in expectations {
         for code in codes.split(' ') {
