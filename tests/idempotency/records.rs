@@ -5,6 +5,7 @@
     reason = "a test that can't go on fails"
 )]
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use backstop_core::failure::Error;
@@ -211,6 +212,42 @@ async fn work_of_powertools_that_failed_or_has_no_lease() {
             "{refused}"
         );
         world.library.receive().await;
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_is_an_error_for_everybody_and_the_work_is_done_once() {
+    for format in FORMATS {
+        let mut world = World::new(format, false).await;
+        // Larger than an item as it is, and as JSON text that is six times as long as what it says.
+        for (id, text) in [
+            ("long", "x".repeat(3_000_000)),
+            ("escaped", "\0".repeat(500_000)),
+        ] {
+            let ran = AtomicU32::new(0);
+            let work = || async {
+                ran.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, Error>(Some(text.clone()))
+            };
+            for _ in 0..2 {
+                let event = Event::parse(&event(id)).unwrap();
+                let error = world.ours.once_for(&event, work).await.unwrap_err();
+                assert!(error.is_work_done(), "{format:?} {id}: {error}");
+                let failure = Error::from(error);
+                assert_eq!(failure.code, "IdempotencyResultNotStored");
+                assert!(failure.message.contains("bytes"), "{}", failure.message);
+            }
+            let repeat = world.ours(&event(id), &json!(null)).await;
+            assert!(
+                matches!(repeat, Err(OnceError::ResultNotStored { .. })),
+                "{repeat:?}"
+            );
+            let theirs = world.theirs(&event(id), "1").await;
+            assert_eq!(theirs["ran"], false, "{format:?}: {theirs}");
+            assert!(theirs["error"].is_string(), "{format:?}: {theirs}");
+            assert_eq!(ran.load(Ordering::Relaxed), 1);
+        }
+        assert_eq!(world.table.count().await["COMPLETED_RESULT_NOT_STORED"], 2);
     }
 }
 

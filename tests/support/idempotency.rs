@@ -1,11 +1,15 @@
 //! A table for the records of idempotent work.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType,
 };
+use backstop_core::clock;
 use backstop_idempotency::{Attributes, DynamoStore, Format};
 
 use crate::aws::config;
@@ -88,18 +92,39 @@ impl Records {
         self.has_sort_key.then_some(SORT_KEY)
     }
 
+    /// Lets a time pass for the records, which is to move them into the past, and deletes the expired ones, as the table's time to live does.
+    pub async fn pass(&self, time: Duration) {
+        for mut item in self.items().await {
+            let mut moved = |attribute: &str, by: u64| {
+                let time = item[attribute].as_n().unwrap().parse::<u64>().unwrap() - by;
+                let value = AttributeValue::N(time.to_string());
+                item.insert(attribute.to_owned(), value);
+                time
+            };
+            let expires = moved("expiration", time.as_secs());
+            moved("in_progress_expiration", time.as_secs() * 1_000);
+            if expires < clock::now().0 / 1_000 {
+                let delete = self.client.delete_item().table_name(&self.table);
+                delete.key("id", item["id"].clone()).send().await.unwrap();
+            } else {
+                let put = self.client.put_item().table_name(&self.table);
+                put.set_item(Some(item)).send().await.unwrap();
+            }
+        }
+    }
+
+    /// The records as they are in the table.
+    pub async fn items(&self) -> Vec<HashMap<String, AttributeValue>> {
+        let scan = self.client.scan().table_name(&self.table);
+        let items = scan.into_paginator().items().send();
+        items.collect::<Result<_, _>>().await.unwrap()
+    }
+
     /// How many records there are with each status.
     pub async fn count(&self) -> std::collections::BTreeMap<String, usize> {
         let mut counts = std::collections::BTreeMap::new();
-        let mut pages = self
-            .client
-            .scan()
-            .table_name(&self.table)
-            .into_paginator()
-            .items()
-            .send();
-        while let Some(item) = pages.next().await {
-            let status = item.unwrap()["status"].as_s().unwrap().clone();
+        for item in self.items().await {
+            let status = item["status"].as_s().unwrap().clone();
             *counts.entry(status).or_default() += 1;
         }
         counts

@@ -1,6 +1,6 @@
 //! A Lambda function that charges each order once, however often its event comes.
 //!
-//! The layer claims the order in a table, and stores the receipt. A second event for the same order gets the receipt of the first. The call of the payment service is retried within the claim; if all of its attempts fail, the claim is released, and the retry handler tries the event again later.
+//! The layer claims the order in a table, and stores the receipt. A second event for the same order gets the receipt of the first. The call of the payment service is retried within the claim; if all of its attempts fail, the claim is released, and the retry handler tries the event again later. If the function dies in between, the order may have been charged: its event becomes a dead letter, and the claim stays until somebody has looked.
 
 use std::time::Duration;
 
@@ -56,7 +56,9 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let idempotency = Idempotency::builder(DynamoStore::new(client, table), "charge")
         .key("/order")
         .validate("/total")
-        // Rather a dead letter than a second charge.
+        // Longer than an event can come again: 14 days in the retry queue, and the longest delay.
+        .expires_after(Duration::from_secs(30 * 24 * 60 * 60))
+        // Rather a dead letter than a second charge. A charge that may have been made never expires.
         .on_unknown(OnUnknown::DeadLetter)
         .build()?;
     let policy = FullJitter::default().base(Duration::from_millis(100));

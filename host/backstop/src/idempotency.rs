@@ -8,9 +8,11 @@ use backstop_idempotency::{
     aws_sdk_dynamodb,
 };
 use metrics::Counter;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::config::{IdempotencyConfig, OnMissingKey, OnUnknown, QueueConfig, RecordFormat};
-use crate::failure::Error;
+use crate::failure::{Error, Milliseconds};
 use crate::handler::Handler;
 use crate::queue::{Connections, Message, short_name};
 use crate::telemetry;
@@ -122,6 +124,22 @@ pub(crate) async fn check(
     store(queue, config, connections).await.check().await
 }
 
+/// The result of a message's work, and any result that others stored for the same work.
+#[derive(Debug)]
+struct Done;
+
+impl Serialize for Done {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+impl<'de> Deserialize<'de> for Done {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
 /// Does the work of a message unless the table says that it is done.
 struct Once {
     handler: Arc<dyn Handler>,
@@ -148,11 +166,14 @@ impl Handler for Once {
     }
 
     async fn handle_shared(&self, message: Arc<Message>) -> Result<(), Error> {
-        let work = || self.handler.handle_shared(Arc::clone(&message));
+        let work = || async {
+            let handled = self.handler.handle_shared(Arc::clone(&message)).await;
+            handled.map(|()| Done)
+        };
         let done = if self.has_key {
             match Event::parse(&message.body) {
                 Ok(event) => self.idempotency.once_for(&event, work).await,
-                Err(_) if !self.needs_key => return work().await,
+                Err(_) if !self.needs_key => return work().await.map(|Done| ()),
                 Err(error) => {
                     (self.count)(Observed::Refused);
                     Err(OnceError::Key(error.into()))
@@ -175,6 +196,16 @@ impl Handler for Once {
             Err(OnceError::Store(store)) => Err(Error {
                 unavailable: true,
                 ..OnceError::<Error>::Store(store).into()
+            }),
+            // Somebody did the work whose result is not stored. A queue needs none.
+            Err(OnceError::ResultNotStored { .. }) => {
+                tracing::info!("message-id" = message.id, "the work was done before");
+                Ok(())
+            }
+            // A receive before the end of the lease would cost the queue's own limit of receives.
+            Err(OnceError::InProgress { left }) => Err(Error {
+                retry_after: Some(Milliseconds::from_duration(left)),
+                ..OnceError::<Error>::InProgress { left }.into()
             }),
             Err(error) => Err(error.into()),
         }

@@ -36,7 +36,7 @@ pub(super) struct IdempotencyArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_span, requires = "idempotency_table")]
     idempotency_lease: Option<Duration>,
 
-    /// How long done work is remembered [default: 14d]
+    /// How long done work is remembered [default: 30d]
     #[arg(long, value_name = "DURATION", value_parser = parse_span, requires = "idempotency_table")]
     idempotency_expires_after: Option<Duration>,
 

@@ -7,6 +7,9 @@ use backstop_core::failure::{Error, IN_PROGRESS, Milliseconds};
 use crate::key::KeyError;
 use crate::store::StoreError;
 
+/// The longest time after which a call is tried again whose work is in progress elsewhere. Most work ends long before its lease.
+const LONGEST_HINT: Duration = Duration::from_millis(500);
+
 /// How a lease ended before the work did.
 ///
 /// ```
@@ -43,10 +46,10 @@ impl std::fmt::Display for LeaseEnd {
 /// use backstop_idempotency::OnceError;
 ///
 /// let elsewhere: OnceError<Error> = OnceError::InProgress { left: Duration::from_secs(5) };
-/// // What a policy sees.
+/// // What a policy sees: try again soon, since the work is mostly done long before the end of the lease.
 /// let failure = elsewhere.to_failure(Clone::clone);
 /// assert_eq!(failure.code, "InProgress");
-/// assert_eq!(failure.retry_after, Some(Milliseconds(5_000)));
+/// assert_eq!(failure.retry_after, Some(Milliseconds(500)));
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum OnceError<E> {
@@ -77,23 +80,37 @@ pub enum OnceError<E> {
     /// The event has no key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The work is done, and its result is not stored: it is too large for an item of DynamoDB (400 KB), has a number that DynamoDB does not hold, or is no JSON. The call that did the work gets this error, and so does each repeat.
+    #[error("the work is done, and its result is not stored: {reason}")]
+    ResultNotStored {
+        /// What was wrong with the result.
+        reason: String,
+    },
     /// The work was done before, and its result cannot be read as the result of this call.
     #[error("the work was done before; its result cannot be read: {0}")]
     Result(serde_json::Error),
 }
 
 impl<E> OnceError<E> {
+    /// Whether the work is done all the same: only its result is missing.
+    pub fn is_work_done(&self) -> bool {
+        matches!(self, Self::ResultNotStored { .. } | Self::Result(_))
+    }
+
     /// What a policy sees: `describe` describes an error of the work.
     ///
     /// | error | code | status | class by default |
     /// |---|---|---|---|
-    /// | `InProgress` | `InProgress`, with the time left as `retry-after` | 503 | transient |
+    /// | `InProgress` | `InProgress`, with the time left as `retry-after`, half a second at most | 503 | transient |
     /// | `PayloadMismatch` | `IdempotencyPayloadMismatch` | 422 | permanent |
     /// | `OutcomeUnknown` | `IdempotencyOutcomeUnknown` | 409 | permanent |
     /// | `LeaseEnded` | `IdempotencyLeaseEnded` | 503 | transient |
     /// | `Store` | `IdempotencyStoreUnavailable` | 503 | transient |
     /// | `Key` | `IdempotencyKeyMissing` | 400 | permanent |
+    /// | `ResultNotStored` | `IdempotencyResultNotStored` | 422 | permanent |
     /// | `Result` | `IdempotencyResultUnreadable` | 422 | permanent |
+    ///
+    /// The default classification knows the codes: the class is the same where only the code arrives, as from a Lambda function.
     pub fn to_failure(&self, describe: impl FnOnce(&E) -> Error) -> Error {
         let error = |code: &str, status: u16, message: String| Error {
             status: Some(status),
@@ -102,7 +119,7 @@ impl<E> OnceError<E> {
         match self {
             Self::Work(error) => describe(error),
             Self::InProgress { left } => Error {
-                retry_after: Some(Milliseconds::from_duration(*left)),
+                retry_after: Some(Milliseconds::from_duration((*left).min(LONGEST_HINT))),
                 ..error(
                     IN_PROGRESS,
                     503,
@@ -126,6 +143,11 @@ impl<E> OnceError<E> {
             ),
             Self::Store(store) => error("IdempotencyStoreUnavailable", 503, store.to_string()),
             Self::Key(key) => error("IdempotencyKeyMissing", 400, key.to_string()),
+            Self::ResultNotStored { reason } => error(
+                "IdempotencyResultNotStored",
+                422,
+                format!("the work is done, and its result is not stored: {reason}"),
+            ),
             Self::Result(wrong) => error("IdempotencyResultUnreadable", 422, wrong.to_string()),
         }
         .within_bounds()
@@ -144,5 +166,52 @@ impl<E> OnceError<E> {
 impl From<OnceError<Error>> for Error {
     fn from(error: OnceError<Error>) -> Self {
         error.to_failure(Self::clone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_core::decision::ErrorClass;
+    use backstop_core::fallback::class_of;
+
+    use super::*;
+
+    /// A Lambda function reports the code alone.
+    #[test]
+    fn each_error_has_the_same_class_with_and_without_its_status() {
+        let unreadable = serde_json::from_str::<u32>("x").unwrap_err();
+        let away = StoreError::timeout();
+        for (error, class) in [
+            (
+                OnceError::InProgress {
+                    left: Duration::from_secs(1),
+                },
+                ErrorClass::Transient,
+            ),
+            (
+                OnceError::LeaseEnded(LeaseEnd::Deadline),
+                ErrorClass::Transient,
+            ),
+            (OnceError::Store(away), ErrorClass::Transient),
+            (OnceError::PayloadMismatch, ErrorClass::Permanent),
+            (
+                OnceError::OutcomeUnknown {
+                    owner: "unknown".to_owned(),
+                },
+                ErrorClass::Permanent,
+            ),
+            (OnceError::Key(KeyError::Missing), ErrorClass::Permanent),
+            (
+                OnceError::ResultNotStored {
+                    reason: String::new(),
+                },
+                ErrorClass::Permanent,
+            ),
+            (OnceError::Result(unreadable), ErrorClass::Permanent),
+        ] {
+            let Error { code, status, .. } = error.into();
+            assert_eq!(class_of(&code, status), class, "{code}");
+            assert_eq!(class_of(&code, None), class, "{code}");
+        }
     }
 }

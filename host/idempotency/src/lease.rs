@@ -8,12 +8,15 @@ use std::time::Duration;
 use backstop_core::failure::Timestamp;
 
 use crate::error::LeaseEnd;
-use crate::settings::{LEASE, Settings};
+use crate::settings::{LEASE, OnUnknown, Settings};
 use crate::settle::within;
 use crate::store::Renewal;
 
 /// The shortest time between two renewals while the store does not answer.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+
+/// The end of the year 9999, in seconds since 1970. Every library that reads records reads it as a time.
+const NEVER: u64 = 253_402_300_799;
 
 /// The lease of one owner.
 #[derive(Debug)]
@@ -58,8 +61,13 @@ impl<'a> Lease<'a> {
         Timestamp(self.until.load(Ordering::Relaxed))
     }
 
-    /// When a record that is written now no longer counts, in seconds since 1970.
+    /// When a record of work in progress that is written now no longer counts, in seconds since 1970.
+    ///
+    /// If nobody may do the work again, never: a table with a time to live would delete the record of a crashed owner, and forget that the work may have been done.
     pub(crate) fn expires(&self) -> u64 {
+        if self.settings.on_unknown == OnUnknown::DeadLetter {
+            return NEVER;
+        }
         let from = self.settings.clock.now().max(self.until());
         from.plus(self.settings.expires_after).0 / 1_000
     }

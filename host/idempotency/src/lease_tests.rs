@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::store::{Record, Status};
 use crate::test_world::{SECOND, START, VirtualClock, World, fresh, repeated};
@@ -216,4 +216,31 @@ async fn work_that_may_have_been_done_is_refused_by_setting() {
         }
     }
     assert_eq!(world.effects(), 0);
+}
+
+/// DynamoDB's time to live deletes records whose `expires` has passed.
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_outcome_nobody_knows_does_not_expire() {
+    let world = World::new();
+    let careful = world.builder().on_unknown(OnUnknown::DeadLetter);
+    let careful = careful.lease(30 * SECOND).expires_after(SECOND);
+    let careful = careful.build().unwrap();
+    // It renews its lease before it crashes.
+    let crashed = careful.once("o-7", || world.work(1_000 * SECOND));
+    assert!(timeout(100 * SECOND, crashed.into_future()).await.is_err());
+    sleep(400 * 24 * 3_600 * SECOND).await;
+    let now = careful.0.clock.now().0 / 1_000;
+    assert!(world.store.only().unwrap().expires > now);
+    let error = careful.once("o-7", || world.work(SECOND)).await;
+    assert!(
+        matches!(error, Err(OnceError::OutcomeUnknown { .. })),
+        "{error:?}"
+    );
+
+    // Work that is done expires as ever.
+    let key = careful.key_for("o-7").unwrap().unwrap();
+    world.store.records.delete(key.as_str());
+    careful.once("o-7", || world.work(SECOND)).await.unwrap();
+    assert!(world.store.only().unwrap().expires <= now + 3);
+    assert_eq!(world.effects(), 1);
 }

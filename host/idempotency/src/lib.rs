@@ -31,6 +31,7 @@
 //! | find the key in an event | [`Path`], [`Event`], [`IdempotencyBuilder::key`] |
 //! | refuse a repeat with another payload | [`IdempotencyBuilder::validate`] |
 //! | end in time | [`Once::deadline`] |
+//! | wait for another owner's work | [`Once::or_wait`] |
 //! | say what happens to work whose owner crashed | [`OnUnknown`] |
 //! | share a table with Powertools | [`Format`] |
 //! | react to errors, or let a policy do so | [`OnceError`] |
@@ -59,6 +60,7 @@ mod settle;
 pub mod store;
 #[cfg(test)]
 mod test_world;
+mod wait;
 
 #[cfg(feature = "dynamodb")]
 pub use aws_sdk_dynamodb;

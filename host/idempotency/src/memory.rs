@@ -92,6 +92,7 @@ impl Store for MemoryStore {
             lease_until: Some(claim.lease_until),
             owner: Some(claim.owner.to_owned()),
             result: None,
+            not_stored: None,
             validation: claim.validation.map(str::to_owned),
         };
         records.insert(claim.key.to_owned(), record);
@@ -103,7 +104,7 @@ impl Store for MemoryStore {
         let Some(record) = owned(&mut records, renewal.key, renewal.owner) else {
             return Ok(false);
         };
-        if record.status == Status::Completed {
+        if record.status != Status::InProgress {
             return Ok(false);
         }
         if record.lease_until < Some(renewal.lease_until) {
@@ -118,9 +119,13 @@ impl Store for MemoryStore {
         let Some(record) = owned(&mut records, completion.key, completion.owner) else {
             return Ok(false);
         };
-        record.status = Status::Completed;
         record.expires = completion.expires;
-        record.result = completion.result.map(str::to_owned);
+        record.status = match completion.result {
+            Ok(_) => Status::Completed,
+            Err(_) => Status::ResultNotStored,
+        };
+        record.result = completion.result.ok().map(str::to_owned);
+        record.not_stored = completion.result.err().map(str::to_owned);
         Ok(true)
     }
 

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 
-use backstop_core::failure::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -13,8 +12,9 @@ use crate::key::{Key, KeyError};
 use crate::lease::Lease;
 use crate::observed::Observed;
 use crate::settings::{OnUnknown, Settings};
-use crate::settle::{complete, release, within};
+use crate::settle::{Recorded, complete, release, within};
 use crate::store::{Claim, Claimed, Record, Status, StoreError};
+use crate::wait::Wait;
 
 /// The result of work that is done.
 ///
@@ -44,6 +44,7 @@ pub struct Once<'a, W> {
     settings: &'a Settings,
     key: Result<Option<Key>, KeyError>,
     deadline: Option<Deadline>,
+    wait: Option<Deadline>,
     work: W,
 }
 
@@ -53,6 +54,7 @@ impl<'a, W> Once<'a, W> {
             settings,
             key,
             deadline: None,
+            wait: None,
             work,
         }
     }
@@ -61,6 +63,33 @@ impl<'a, W> Once<'a, W> {
     pub fn deadline(self, deadline: impl Into<Deadline>) -> Self {
         Self {
             deadline: Some(deadline.into()),
+            ..self
+        }
+    }
+
+    /// Waits for work in progress elsewhere, at most until then and until the [`deadline`](Self::deadline), instead of failing with [`OnceError::InProgress`] at once.
+    ///
+    /// The call looks at the record again and again, after 50 ms and then less and less often, every two seconds at most. It returns the owner's result as soon as that is stored, and does the work itself if the owner failed or its lease is over. Each look costs a write.
+    ///
+    /// ```
+    /// # use backstop_idempotency::{Idempotency, MemoryStore};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let idempotency = Idempotency::builder(MemoryStore::default(), "orders").build()?;
+    /// let ship = || async { Ok::<_, std::io::Error>("shipped".to_owned()) };
+    /// let (one, other) = tokio::try_join!(
+    ///     idempotency.once("o-7", ship).or_wait(Duration::from_secs(30)).into_future(),
+    ///     idempotency.once("o-7", ship).or_wait(Duration::from_secs(30)).into_future(),
+    /// )?;
+    /// assert!(one.repeated != other.repeated);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn or_wait(self, bound: impl Into<Deadline>) -> Self {
+        Self {
+            wait: Some(bound.into()),
             ..self
         }
     }
@@ -107,24 +136,28 @@ where
             return Err(OnceError::LeaseEnded(LeaseEnd::Deadline));
         }
         let owner = Uuid::new_v4().simple().to_string();
-        let lease = Lease::new(settings, key.as_str(), &owner, deadline);
-        let claimed = claim(&lease, &key, now).await.map_err(|error| {
-            settings.observe(Observed::StoreFailed);
-            OnceError::Store(error)
-        });
-        match claimed? {
-            Claimed::Yes { taken_over: false } => settings.observe(Observed::Fresh),
-            Claimed::Yes { taken_over: true } => settings.observe(Observed::TakenOver),
-            Claimed::No(record) => {
-                let repeated = repeat(settings, &key, record, settings.clock.now());
-                settings.observe(match repeated {
-                    Ok(_) => Observed::Repeated,
-                    Err(OnceError::InProgress { .. }) => Observed::InProgress,
-                    Err(_) => Observed::Refused,
-                });
-                return repeated;
+        let mut wait = Wait::until(self.wait.map(|bound| bound.resolve(now)), deadline);
+        let lease = loop {
+            let lease = Lease::new(settings, key.as_str(), &owner, deadline);
+            let ended = match claim(&lease, &key).await {
+                Ok(Claimed::Yes { taken_over }) => {
+                    settings.observe(match taken_over {
+                        false => Observed::Fresh,
+                        true => Observed::TakenOver,
+                    });
+                    break lease;
+                }
+                Ok(Claimed::No(record)) => repeat(settings, &key, record),
+                Err(error) => Err(OnceError::Store(error)),
+            };
+            match wait.pause(&ended, settings.clock.now(), random()) {
+                Some(pause) => settings.clock.sleep(pause).await,
+                None => {
+                    settings.observe(observed(&ended));
+                    return ended;
+                }
             }
-        }
+        };
         let result = match lease.protect((self.work)()).await {
             Ok(Ok(result)) => result,
             Ok(Err(error)) => {
@@ -137,15 +170,15 @@ where
                 return Err(OnceError::LeaseEnded(end));
             }
         };
-        // What cannot be written cannot be read by a repeat either; the work is done all the same.
-        let text = serde_json::to_string(&result).unwrap_or_else(|_| "null".to_owned());
-        let recorded = match complete(&lease, &text).await {
-            Some(true) => true,
-            Some(false) => {
+        let text = serde_json::to_string(&result).map_err(|error| error.to_string());
+        let recorded = match complete(&lease, text).await {
+            Recorded::Yes => true,
+            Recorded::WithoutResult(reason) => return Err(OnceError::ResultNotStored { reason }),
+            Recorded::TakenOver => {
                 settings.observe(Observed::LeaseEnded);
                 return Err(OnceError::LeaseEnded(LeaseEnd::TakenOver));
             }
-            None => {
+            Recorded::No => {
                 settings.observe(Observed::NotRecorded);
                 false
             }
@@ -158,13 +191,19 @@ where
     }
 }
 
-/// Claims the key.
-async fn claim(lease: &Lease<'_>, key: &Key, now: Timestamp) -> Result<Claimed, StoreError> {
+/// A number from 0 to 1, 1 excluded.
+fn random() -> f64 {
+    let (number, ..) = Uuid::new_v4().as_fields();
+    f64::from(number) / (f64::from(u32::MAX) + 1.0)
+}
+
+/// Claims the key now.
+async fn claim(lease: &Lease<'_>, key: &Key) -> Result<Claimed, StoreError> {
     let store = &lease.settings.store;
     let claim = Claim {
         key: key.as_str(),
         owner: lease.owner,
-        now,
+        now: lease.settings.clock.now(),
         lease_until: lease.until(),
         expires: lease.expires(),
         validation: key.validation(),
@@ -183,13 +222,23 @@ async fn claim(lease: &Lease<'_>, key: &Key, now: Timestamp) -> Result<Claimed, 
     }
 }
 
+/// What a call found that does no work.
+fn observed<T, E>(ended: &Result<Completed<T>, OnceError<E>>) -> Observed {
+    match ended {
+        Ok(_) => Observed::Repeated,
+        Err(OnceError::InProgress { .. }) => Observed::InProgress,
+        Err(OnceError::Store(_)) => Observed::StoreFailed,
+        Err(_) => Observed::Refused,
+    }
+}
+
 /// What a record in the way means for a call.
 fn repeat<T: DeserializeOwned, E>(
     settings: &Settings,
     key: &Key,
     record: Record,
-    now: Timestamp,
 ) -> Result<Completed<T>, OnceError<E>> {
+    let now = settings.clock.now();
     if settings.validate.is_some() && record.validation.as_deref() != key.validation() {
         return Err(OnceError::PayloadMismatch);
     }
@@ -203,6 +252,15 @@ fn repeat<T: DeserializeOwned, E>(
         Status::InProgress => Err(OnceError::InProgress {
             left: record.time_left(now),
         }),
+        Status::ResultNotStored => Err(OnceError::ResultNotStored {
+            reason: record.not_stored.unwrap_or_default(),
+        }),
+        // Powertools stores nothing for a function that returns nothing. Owners with a token always store something.
+        Status::Completed if record.result.is_none() && record.owner.is_some() => {
+            Err(OnceError::ResultNotStored {
+                reason: "the record has none".to_owned(),
+            })
+        }
         Status::Completed => {
             let text = record.result.as_deref().unwrap_or("null");
             let result = serde_json::from_str(text).map_err(OnceError::Result)?;

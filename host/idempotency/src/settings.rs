@@ -16,8 +16,8 @@ use crate::store::Store;
 
 /// The lease of work without a deadline. It is renewed at each third of it: a store that does not answer for ten seconds ends none.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
-/// How long a completed record counts, as in Powertools.
-const EXPIRES_AFTER: Duration = Duration::from_secs(3_600);
+/// How long a completed record counts: SQS keeps a message for 14 days at most, a policy delays it for 14 days at most, and two days are left.
+const EXPIRES_AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long the end of work without a deadline is written again while the store does not answer.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long one request to the store may take.
@@ -40,7 +40,7 @@ pub enum OnUnknown {
     /// It is done again, as in Powertools. For work that may rather happen twice than never.
     #[default]
     Retry,
-    /// It is refused with [`OnceError::OutcomeUnknown`](crate::OnceError::OutcomeUnknown), which is permanent, until its record is deleted. For work that may rather not happen than twice.
+    /// It is refused with [`OnceError::OutcomeUnknown`](crate::OnceError::OutcomeUnknown), which is permanent, until somebody deletes its record, which never expires. For work that may rather not happen than twice.
     DeadLetter,
 }
 
@@ -217,7 +217,7 @@ impl Idempotency {
 ///     .key("/order/id")
 ///     .validate("/order/total")
 ///     .lease(Duration::from_secs(20))
-///     .expires_after(Duration::from_secs(14 * 24 * 60 * 60))
+///     .expires_after(Duration::from_secs(60 * 24 * 60 * 60))
 ///     .build()?;
 /// # Ok::<(), backstop_idempotency::BuildError>(())
 /// ```
@@ -249,7 +249,7 @@ impl IdempotencyBuilder {
         self
     }
 
-    /// How long completed work is remembered: an hour by default, as in Powertools. On SQS, at least the queue's retention.
+    /// How long completed work is remembered: 30 days by default. It has to be longer than an event can come again: 14 days in a queue, and the longest delay of its policy, which is 14 days at most. Powertools has an hour.
     #[must_use]
     pub fn expires_after(mut self, duration: Duration) -> Self {
         self.settings.expires_after = duration;

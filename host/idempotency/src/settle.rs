@@ -11,40 +11,61 @@ use crate::store::{Completion, StoreError};
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
 
-/// Records that the work is done. Returns whether the record has this owner; `None` if the store did not answer in time.
-pub(crate) async fn complete(lease: &Lease<'_>, result: &str) -> Option<bool> {
-    let store = &lease.settings.store;
-    let mut stored = Some(result);
-    loop {
-        let written = until_answered(lease, || {
-            let expires = lease
-                .settings
-                .clock
-                .now()
-                .plus(lease.settings.expires_after)
-                .0
-                / 1_000;
-            let completion = Completion {
-                key: lease.key,
-                owner: lease.owner,
-                expires,
-                result: stored,
-            };
-            async move { store.complete(&completion).await }
-        })
-        .await;
-        match written {
-            Ok(is_ours) => return Some(is_ours),
-            Err(error) if error.refused_result && stored.is_some() => {
-                tracing::warn!(key = lease.key, %error, "a result cannot be stored: repeats of this work fail instead of returning it");
-                stored = None;
-            }
-            Err(error) => {
-                tracing::error!(key = lease.key, %error, "the end of idempotent work is not recorded: it may be done again");
-                return None;
-            }
-        }
+/// How the end of the work was recorded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// With its result.
+    Yes,
+    /// Without its result, for this reason.
+    WithoutResult(String),
+    /// Not at all: another owner has the record.
+    TakenOver,
+    /// Not at all: the store did not answer in time.
+    No,
+}
+
+/// Records that the work is done, with its result as JSON text or why there is none. A result that the store refuses is recorded as not stored, so that nobody does the work again.
+pub(crate) async fn complete(lease: &Lease<'_>, result: Result<String, String>) -> Recorded {
+    let reason = match result {
+        Ok(text) => match write(lease, Ok(&text)).await {
+            Ok(true) => return Recorded::Yes,
+            Ok(false) => return Recorded::TakenOver,
+            Err(error) if error.refused_result => error.error.message,
+            Err(error) => return not_recorded(lease, &error),
+        },
+        Err(reason) => reason,
+    };
+    tracing::warn!(
+        key = lease.key,
+        reason,
+        "a result cannot be stored: this call and its repeats fail, and the work is not done again"
+    );
+    match write(lease, Err(&reason)).await {
+        Ok(true) => Recorded::WithoutResult(reason),
+        Ok(false) => Recorded::TakenOver,
+        Err(error) => not_recorded(lease, &error),
     }
+}
+
+fn not_recorded(lease: &Lease<'_>, error: &StoreError) -> Recorded {
+    tracing::error!(key = lease.key, %error, "the end of idempotent work is not recorded: it may be done again");
+    Recorded::No
+}
+
+/// Writes the end of the work. Returns whether the record has this owner.
+async fn write(lease: &Lease<'_>, result: Result<&str, &str>) -> Result<bool, StoreError> {
+    let settings = lease.settings;
+    until_answered(lease, || {
+        let expires = settings.clock.now().plus(settings.expires_after).0 / 1_000;
+        let completion = Completion {
+            key: lease.key,
+            owner: lease.owner,
+            expires,
+            result,
+        };
+        async move { settings.store.complete(&completion).await }
+    })
+    .await
 }
 
 /// Deletes the record of work that failed, so that it can be done again.

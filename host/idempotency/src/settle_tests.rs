@@ -1,5 +1,6 @@
 //! Calls with a store that is away, in virtual time.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -125,12 +126,62 @@ async fn a_result_that_cannot_be_stored_does_not_bring_the_work_back() {
     let world = World::new();
     let owner = world.owner();
     world.store.refuses_results.store(true, Relaxed);
-    let done = owner.once("o-7", || world.work(SECOND)).await.unwrap();
-    assert_eq!(done, fresh(1));
-    let error = owner.once("o-7", || world.work(SECOND)).await.unwrap_err();
-    assert!(matches!(error, OnceError::Result(_)), "{error}");
+    for _ in 0..3 {
+        let error = owner.once("o-7", || world.work(SECOND)).await.unwrap_err();
+        assert!(error.is_work_done());
+        let failure = Error::from(error);
+        assert_eq!(failure.code, "IdempotencyResultNotStored");
+        assert_eq!(
+            failure.message,
+            "the work is done, and its result is not stored: Item size has exceeded the maximum"
+        );
+    }
+    // Whatever the result is read as, it is nothing that the work never returned.
     let nothing = owner.once("o-7", || async { Ok::<(), Error>(()) }).await;
-    assert!(nothing.unwrap().repeated);
+    assert!(matches!(nothing, Err(OnceError::ResultNotStored { .. })));
+    let none = owner.once("o-7", || async { Ok::<Option<u32>, Error>(None) });
+    assert!(matches!(none.await, Err(OnceError::ResultNotStored { .. })));
+    assert_eq!(world.effects(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_no_json_is_an_error_each_time() {
+    let world = World::new();
+    let owner = world.owner();
+    for _ in 0..2 {
+        let work = || async {
+            world.work(SECOND).await?;
+            Ok::<_, Error>(Some(HashMap::from([((1, 2), 3)])))
+        };
+        let error = owner.once("o-7", work).await.unwrap_err();
+        assert!(
+            matches!(&error, OnceError::ResultNotStored { reason } if reason.contains("key must be a string")),
+            "{error}"
+        );
+    }
+    assert_eq!(world.effects(), 1);
+}
+
+/// An earlier version of this library wrote a record without a result.
+#[tokio::test(start_paused = true)]
+async fn a_record_of_an_owner_without_a_result_has_none() {
+    let world = World::new();
+    let owner = world.owner();
+    owner.once("o-7", || world.work(SECOND)).await.unwrap();
+    let key = owner.key_for("o-7").unwrap().unwrap();
+    let mut record = world.store.only().unwrap();
+    record.result = None;
+    world.store.records.put(key.as_str(), record.clone());
+    let work = || async { Ok::<Option<u32>, Error>(None) };
+    let error = owner.once("o-7", work).await.unwrap_err();
+    assert!(
+        matches!(error, OnceError::ResultNotStored { .. }),
+        "{error}"
+    );
+    // Powertools writes none for a function that returns nothing.
+    record.owner = None;
+    world.store.records.put(key.as_str(), record);
+    assert_eq!(owner.once("o-7", work).await.unwrap().result, None);
 }
 
 proptest! {

@@ -15,6 +15,8 @@ pub enum Status {
     InProgress,
     /// The work is done.
     Completed,
+    /// The work is done, and its result is not stored.
+    ResultNotStored,
 }
 
 /// A record as the store holds it.
@@ -47,6 +49,8 @@ pub struct Record {
     pub owner: Option<String>,
     /// The result of completed work, as JSON text.
     pub result: Option<String>,
+    /// Why the result of completed work is not stored.
+    pub not_stored: Option<String>,
     /// The hash of the payload that a repeat must have.
     pub validation: Option<String>,
 }
@@ -92,8 +96,8 @@ pub struct Completion<'a> {
     pub owner: &'a str,
     /// When the record no longer counts, in seconds since 1970.
     pub expires: u64,
-    /// The result as JSON text. `None` if it cannot be stored.
-    pub result: Option<&'a str>,
+    /// The result as JSON text, or why it is not stored.
+    pub result: Result<&'a str, &'a str>,
 }
 
 /// The answer to a [`Claim`].

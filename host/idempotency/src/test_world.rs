@@ -110,7 +110,7 @@ impl Store for Shaky {
     }
 
     async fn complete(&self, completion: &Completion<'_>) -> Result<bool, StoreError> {
-        if self.refuses_results.load(Relaxed) && completion.result.is_some() {
+        if self.refuses_results.load(Relaxed) && completion.result.is_ok() {
             return Err(StoreError {
                 error: Error::new("ValidationException", "Item size has exceeded the maximum"),
                 may_have_happened: false,

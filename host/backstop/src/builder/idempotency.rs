@@ -52,7 +52,7 @@ impl Backstop {
         self.idempotent("lease", |it| it.lease = Some(Span(lease)))
     }
 
-    /// How long completed work is remembered. The default is 14 days, for which SQS keeps a message at most.
+    /// How long completed work is remembered. The default is 30 days: SQS keeps a message for 14 days at most, and a policy delays it for 14 days at most.
     pub fn idempotency_expires_after(self, duration: Duration) -> Self {
         self.idempotent("expires-after", |it| {
             it.expires_after = Some(Span(duration))

@@ -104,8 +104,8 @@ pub enum OnMissingKey {
     NotIdempotent,
 }
 
-/// For which SQS keeps a message at most.
-const TWO_WEEKS: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+/// SQS keeps a message for 14 days at most, and a policy delays it for 14 days at most.
+const EXPIRES_AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const LEASE: Duration = Duration::from_secs(20);
 
 impl raw::Idempotency {
@@ -124,7 +124,7 @@ impl raw::Idempotency {
                 "expected at least 1s: the clocks of two machines differ",
             ));
         }
-        let expires_after = self.expires_after.map_or(TWO_WEEKS, |span| span.0);
+        let expires_after = self.expires_after.map_or(EXPIRES_AFTER, |span| span.0);
         if expires_after < Duration::from_secs(1) {
             return Err(value(place("expires-after"), "expected at least 1s"));
         }

@@ -9,12 +9,13 @@ use crate::store::{Claim, Completion, Renewal};
 
 pub(super) const IN_PROGRESS: &str = "INPROGRESS";
 pub(super) const COMPLETED: &str = "COMPLETED";
+/// Powertools refuses a record with a status that it does not know: neither library returns a result that nobody returned, or runs the work again.
+pub(super) const NOT_STORED: &str = "COMPLETED_RESULT_NOT_STORED";
 
-/// A condition, and an update, with their names and values.
+/// A condition, with its names and values and those of the update.
 #[derive(Debug)]
 pub(super) struct Condition {
     pub(super) text: &'static str,
-    pub(super) update: &'static str,
     pub(super) names: HashMap<String, String>,
     pub(super) values: HashMap<String, AttributeValue>,
 }
@@ -36,7 +37,6 @@ impl Condition {
         let values = values.into_iter();
         Self {
             text,
-            update: "",
             names: names.iter().map(name).collect(),
             values: values.map(|(name, it)| (name.to_owned(), it)).collect(),
         }
@@ -88,29 +88,27 @@ impl Condition {
     pub(super) fn completion(
         attributes: &Attributes,
         completion: &Completion<'_>,
-        result: Option<AttributeValue>,
+        data: AttributeValue,
     ) -> Self {
-        let mut condition = Self::new(
+        let status = match completion.result {
+            Ok(_) => COMPLETED,
+            Err(_) => NOT_STORED,
+        };
+        Self::new(
             "#owner = :owner",
             &[
                 ("#owner", &attributes.owner),
                 ("#status", &attributes.status),
                 ("#expires", &attributes.expiration),
+                ("#data", &attributes.data),
             ],
             [
                 (":owner", string(completion.owner)),
-                (":completed", string(COMPLETED)),
+                (":status", string(status)),
                 (":expires", number(completion.expires)),
+                (":data", data),
             ],
-        );
-        condition.update = "SET #status = :completed, #expires = :expires";
-        if let Some(result) = result {
-            condition.update = "SET #status = :completed, #expires = :expires, #data = :data";
-            let data = attributes.data.clone();
-            condition.names.insert("#data".to_owned(), data);
-            condition.values.insert(":data".to_owned(), result);
-        }
-        condition
+        )
     }
 
     pub(super) fn release(attributes: &Attributes, owner: &str) -> Self {

@@ -90,7 +90,7 @@ fn store_error<E: OperationError>(error: &SdkError<E, HttpResponse>) -> StoreErr
 
 /// An item that is too large, or a number that DynamoDB does not hold, is refused as invalid: without the result it is not.
 pub(super) fn of_result(error: StoreError, completion: &Completion<'_>) -> StoreError {
-    let refused_result = completion.result.is_some()
+    let refused_result = completion.result.is_ok()
         && [
             "ValidationException",
             "ItemCollectionSizeLimitExceededException",

@@ -10,12 +10,18 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::attributes::Attributes;
-use super::condition::{COMPLETED, IN_PROGRESS, number, string};
+use super::condition::{COMPLETED, IN_PROGRESS, NOT_STORED, number, string};
 use crate::format::Format;
 use crate::json::Json;
 use crate::store::{Claim, Record, Status, StoreError};
 
 type Item = HashMap<String, AttributeValue>;
+
+/// The most bytes that an item of DynamoDB has.
+const ITEM_BYTES: usize = 400 * 1024;
+
+/// JSON text has at most this many bytes for each byte of a native value: `\u0000` is one.
+const NATIVE_BYTES: usize = 6;
 
 impl Attributes {
     /// The record of a claim.
@@ -41,6 +47,7 @@ impl Attributes {
         let status = match self.text(item, &self.status) {
             Some(IN_PROGRESS) => Status::InProgress,
             Some(COMPLETED) => Status::Completed,
+            Some(NOT_STORED) => Status::ResultNotStored,
             other => {
                 let message = format!(
                     "the item has the status {other:?}: it is no record of idempotent work"
@@ -48,7 +55,10 @@ impl Attributes {
                 return Err(invalid(message));
             }
         };
+        let not_stored = self.text(item, &self.data);
+        let not_stored = not_stored.filter(|_| status == Status::ResultNotStored);
         let result = item.get(&self.data);
+        let result = result.filter(|_| status == Status::Completed);
         let result = result.map(|it| match (format, it) {
             (Format::Python, AttributeValue::S(text)) => Ok(text.clone()),
             (Format::Python | Format::TypeScript, it) => json(it).map(|it| it.to_string()),
@@ -63,6 +73,7 @@ impl Attributes {
                 .map(Timestamp),
             owner: self.text(item, &self.owner).map(str::to_owned),
             result: result.transpose()?,
+            not_stored: not_stored.map(str::to_owned),
             validation: self.text(item, &self.validation).map(str::to_owned),
         })
     }
@@ -90,7 +101,22 @@ impl Attributes {
 }
 
 /// The result as the format stores it.
+///
+/// What is certainly too large is not sent: DynamoDB refuses a large request in other ways than a large item.
 pub(super) fn result(format: Format, text: &str) -> Result<AttributeValue, StoreError> {
+    let most = match format {
+        Format::Python => ITEM_BYTES,
+        Format::TypeScript => ITEM_BYTES * NATIVE_BYTES,
+    };
+    if text.len() > most {
+        let bytes = text.len();
+        return Err(StoreError {
+            refused_result: true,
+            ..invalid(format!(
+                "it has {bytes} bytes, and an item of DynamoDB has at most {ITEM_BYTES}"
+            ))
+        });
+    }
     match format {
         Format::Python => Ok(AttributeValue::S(text.to_owned())),
         Format::TypeScript => {

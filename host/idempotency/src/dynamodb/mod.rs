@@ -155,14 +155,17 @@ impl Store for DynamoStore {
     }
 
     async fn complete(&self, completion: &Completion<'_>) -> Result<bool, StoreError> {
-        let result = completion.result.map(|it| item::result(self.format, it));
-        let condition = Condition::completion(&self.attributes, completion, result.transpose()?);
+        let data = match completion.result {
+            Ok(text) => item::result(self.format, text)?,
+            Err(reason) => condition::string(reason),
+        };
+        let condition = Condition::completion(&self.attributes, completion, data);
         let answer = self
             .client
             .update_item()
             .table_name(&self.table)
             .set_key(Some(self.key(completion.key)))
-            .update_expression(condition.update)
+            .update_expression("SET #status = :status, #expires = :expires, #data = :data")
             .condition_expression(condition.text)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(Some(condition.values))
