@@ -236,6 +236,26 @@ async fn a_message_in_progress_elsewhere_is_not_given_up_for_its_attempts() {
     assert_eq!(world.table.count().await["COMPLETED"], 1);
 }
 
+/// A function in Lambda has the same prefix, and its responses are results.
+#[tokio::test]
+async fn work_that_is_done_is_not_done_again_whatever_its_result_is() {
+    let world = World::new().await;
+    let prefix = world.queues.url.rsplit('/').next().unwrap();
+    let function = Idempotency::builder(world.table.store(Format::Python), prefix);
+    let function = function.build().unwrap();
+    let receipt = || async { Ok::<_, Error>(json!({"receipt": 1})) };
+    function.once(&1, receipt).await.unwrap();
+    let large = || async { Ok::<_, Error>("x".repeat(500_000)) };
+    function.once(&2, large).await.unwrap_err();
+    let bodies = [1, 2].map(|id| json!({"id": id}).to_string());
+    world.queues.send(bodies).await;
+    let running = world.start(&world.noting(0), ", key = \"/id\"", "").await;
+    world.is_empty().await;
+    running.stop().await;
+    assert!(world.effects().is_empty(), "{:?}", world.effects());
+    assert_eq!(world.queues.dead().await, 0);
+}
+
 #[tokio::test]
 async fn messages_without_a_key_are_dead_lettered_or_handled_by_setting() {
     let world = World::new().await;

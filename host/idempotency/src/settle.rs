@@ -73,7 +73,7 @@ pub(crate) async fn release(lease: &Lease<'_>) {
     let store = &lease.settings.store;
     let released = until_answered(lease, || store.release(lease.key, lease.owner)).await;
     if let Err(error) = released {
-        tracing::warn!(key = lease.key, %error, "the record of failed work is not deleted: it can be done again when its lease is over");
+        tracing::warn!(key = lease.key, %error, "the record of failed work is not deleted: its lease has to end");
     }
 }
 
