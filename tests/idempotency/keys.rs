@@ -58,10 +58,7 @@ async fn golden_keys_are_those_of_the_real_libraries() {
             }
             let theirs = library.key("order.id", &event).await;
             assert_eq!(ours(format, "/order/id", &event), theirs, "{value}");
-            // JMESPath here sorts names that differ in case only.
-            if !value.contains("\"b\"") && !value.contains('É') {
-                assert_eq!(ours(format, "order.id", &event), theirs, "{value}");
-            }
+            assert_eq!(ours(format, "order.id", &event), theirs, "{value}");
         }
     }
 }

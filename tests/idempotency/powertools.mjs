@@ -11,7 +11,27 @@ const { PowertoolsFunctions } = require("@aws-lambda-powertools/jmespath/functio
 console.warn = () => {};
 const client = new DynamoDBClient({ endpoint: process.env.ENDPOINT });
 
+function keyOf(store, event) {
+  try {
+    return store.getHashedIdempotencyKey(JSON.parse(event));
+  } catch {
+    return null;
+  }
+}
+
+function keys(request) {
+  const config = new IdempotencyConfig({
+    eventKeyJmesPath: request.path,
+    throwOnNoIdempotencyKey: true,
+    jmesPathOptions: new PowertoolsFunctions(),
+  });
+  const store = new DynamoDBPersistenceLayer({ tableName: "none", awsSdkV3Client: client });
+  store.configure({ config, keyPrefix: request.prefix });
+  return { keys: request.events.map((event) => keyOf(store, event)) };
+}
+
 async function answer(request) {
+  if (request.do === "keys") return keys(request);
   const event = JSON.parse(request.event);
   const config = new IdempotencyConfig({
     eventKeyJmesPath: request.path,

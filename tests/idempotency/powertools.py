@@ -25,7 +25,23 @@ class Context:
         return self.milliseconds
 
 
+def key_of(store, event):
+    try:
+        return store._get_hashed_idempotency_key(json.loads(event))
+    except Exception:
+        return None
+
+
+def keys(request):
+    config = IdempotencyConfig(event_key_jmespath=request["path"], raise_on_no_idempotency_key=True)
+    store = DynamoDBPersistenceLayer(table_name="none", boto3_client=client)
+    store.configure(config, key_prefix=request["prefix"])
+    return {"keys": [key_of(store, event) for event in request["events"]]}
+
+
 def answer(request):
+    if request["do"] == "keys":
+        return keys(request)
     event = json.loads(request["event"])
     config = IdempotencyConfig(
         event_key_jmespath=request["path"],

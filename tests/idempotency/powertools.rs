@@ -117,6 +117,21 @@ impl Powertools {
         self.receive().await
     }
 
+    /// The keys of many events at one path. `None` for one that has none.
+    pub(crate) async fn keys(&mut self, path: &str, events: &[String]) -> Vec<Option<String>> {
+        let request = json!({"do": "keys", "events": events, "path": path, "prefix": PREFIX});
+        let line = format!("{request}\n");
+        // The library answers when it has read all of it.
+        self.input.write_all(line.as_bytes()).await.unwrap();
+        let answer = self.receive().await;
+        let keys = answer["keys"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{path}: {answer}"));
+        keys.iter()
+            .map(|it| it.as_str().map(str::to_owned))
+            .collect()
+    }
+
     /// The key of an event.
     pub(crate) async fn key(&mut self, path: &str, event: &str) -> String {
         let answer = self

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::format::Format;
 use crate::json::{Json, JsonError};
 
 /// An event, in which the idempotency key and the payload for validation are found.
@@ -92,11 +93,15 @@ impl std::str::FromStr for Path {
 
 impl Path {
     /// What is at this path. `null` if there is nothing, as in JMESPath.
-    pub(crate) fn find(&self, event: &Event) -> Result<Json, SearchError> {
+    #[cfg_attr(
+        not(feature = "jmespath"),
+        expect(unused_variables, reason = "a pointer finds the same in both formats")
+    )]
+    pub(crate) fn find(&self, format: Format, event: &Event) -> Result<Json, SearchError> {
         match &self.0 {
             Kind::Pointer(pointer) => Ok(event.0.pointer(pointer).cloned().unwrap_or(Json::Null)),
             #[cfg(feature = "jmespath")]
-            Kind::JmesPath(expression) => expression.find(&event.0),
+            Kind::JmesPath(expression) => expression.find(format, &event.0),
         }
     }
 }
@@ -108,7 +113,10 @@ mod tests {
     #[test]
     fn nothing_at_a_path_is_null() {
         let event = Event::parse(r#"{"order": {"id": 7}}"#).unwrap();
-        let find = |path: &str| path.parse::<Path>().unwrap().find(&event).unwrap();
+        let find = |path: &str| {
+            let path: Path = path.parse().unwrap();
+            path.find(Format::Python, &event).unwrap()
+        };
         assert_eq!(find("/order/id"), Json::Number("7".to_owned()));
         assert_eq!(find("/order/number"), Json::Null);
         assert_eq!(find(""), event.0);

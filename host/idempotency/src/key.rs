@@ -83,10 +83,12 @@ impl Key {
     /// `None` if the event has no key and need not have one.
     pub(crate) fn of_event(settings: &Settings, event: &Event) -> Result<Option<Self>, KeyError> {
         let path = settings.key.as_ref().ok_or(KeyError::NoPath)?;
-        let Some(key) = Self::of_json(settings, &path.find(event)?)? else {
+        let format = settings.store.format();
+        let Some(key) = Self::of_json(settings, &path.find(format, event)?)? else {
             return Ok(None);
         };
-        let validation = settings.validate.as_ref().map(|path| path.find(event));
+        let validation = settings.validate.as_ref();
+        let validation = validation.map(|path| path.find(format, event));
         let validation = validation.transpose()?.map(|it| settings.hash(&it));
         Ok(Some(Self { validation, ..key }))
     }

@@ -1,8 +1,8 @@
 //! The two record formats of Powertools for AWS Lambda: how they hash a value.
 
-mod number;
-mod python;
-mod typescript;
+pub(crate) mod number;
+pub(crate) mod python;
+pub(crate) mod typescript;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

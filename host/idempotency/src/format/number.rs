@@ -8,10 +8,12 @@ struct Digits {
 
 impl Digits {
     fn of(number: f64) -> Self {
-        let written = format!("{:e}", number.abs());
+        let number = number.abs();
+        let written = format!("{number:e}");
         let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
+        let digits = digits.replace('.', "");
         Self {
-            digits: digits.replace('.', ""),
+            digits: even_of_two(number, &digits).unwrap_or(digits),
             point: exponent.parse::<i32>().unwrap_or_default() + 1,
         }
     }
@@ -40,12 +42,59 @@ impl Digits {
     }
 }
 
+/// The digits that Python and JavaScript write if two numbers of this many digits are equally close to the double, such as 1763914000123456.2 and .3 to 1763914000123456.25: those that end in an even digit. Rust writes the greater one.
+fn even_of_two(number: f64, digits: &str) -> Option<String> {
+    // One digit more is a 5, and nothing follows it.
+    let places = digits.len();
+    let (longer, exponent) = exact(number, places)?;
+    if !longer.ends_with('5') {
+        return None;
+    }
+    let (all, _) = exact(number, MOST_DIGITS)?;
+    if all.trim_end_matches('0') != longer {
+        return None;
+    }
+    let lower = longer.get(..places)?;
+    let is_even = lower.ends_with(['0', '2', '4', '6', '8']);
+    let (first, rest) = lower.split_at_checked(1)?;
+    let is_same = format!("{first}.{rest}e{exponent}").parse() == Ok(number);
+    (is_even && is_same).then(|| lower.to_owned())
+}
+
+/// No double has more digits than this.
+const MOST_DIGITS: usize = 800;
+
+/// The digits of a number, with this many after the first, and its exponent.
+fn exact(number: f64, places: usize) -> Option<(String, i32)> {
+    let written = format!("{number:.places$e}");
+    let (digits, exponent) = written.split_once('e')?;
+    Some((digits.replace('.', ""), exponent.parse().ok()?))
+}
+
+/// Whether Python reads this number as an integer.
+pub(crate) fn is_integer(written: &str) -> bool {
+    let digits = written.strip_prefix('-').unwrap_or(written);
+    digits.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// As a double.
+pub(crate) fn double(written: &str) -> f64 {
+    written.parse().unwrap_or(f64::NAN)
+}
+
 /// As Python's `json.dumps` writes a number that its `json.loads` read: an integer with all of its digits, anything else as a double.
-pub(super) fn python(written: &str) -> String {
-    if !written.contains(['.', 'e', 'E']) {
+pub(crate) fn python(written: &str) -> String {
+    if is_integer(written) {
         return if written == "-0" { "0" } else { written }.to_owned();
     }
-    let number: f64 = written.parse().unwrap_or(f64::NAN);
+    python_float(double(written))
+}
+
+/// As Python writes a double.
+pub(crate) fn python_float(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
     let sign = if number.is_sign_negative() { "-" } else { "" };
     if number.is_infinite() {
         return format!("{sign}Infinity");
@@ -66,15 +115,26 @@ pub(super) fn python(written: &str) -> String {
 }
 
 /// As JavaScript's `JSON.stringify` writes a number that its `JSON.parse` read: every number is a double.
-pub(super) fn javascript(written: &str) -> String {
-    let number: f64 = written.parse().unwrap_or(f64::NAN);
-    if number == 0.0 {
-        return "0".to_owned();
-    }
+pub(crate) fn javascript(written: &str) -> String {
+    let number = double(written);
     if !number.is_finite() {
         return "null".to_owned();
     }
+    javascript_number(number)
+}
+
+/// As JavaScript writes a double.
+pub(crate) fn javascript_number(number: f64) -> String {
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
     let sign = if number.is_sign_negative() { "-" } else { "" };
+    if number.is_infinite() {
+        return format!("{sign}Infinity");
+    }
     let digits = Digits::of(number);
     if (-5..=21).contains(&digits.point) {
         return format!("{sign}{}", digits.decimal());
@@ -129,6 +189,27 @@ mod tests {
             ("1e400", "Infinity", "null"),
             ("-1e400", "-Infinity", "null"),
             ("5e-324", "5e-324", "5e-324"),
+            // Between two of as many digits.
+            (
+                "1763914000123456.25",
+                "1763914000123456.2",
+                "1763914000123456.2",
+            ),
+            (
+                "1763914000123456.75",
+                "1763914000123456.8",
+                "1763914000123456.8",
+            ),
+            (
+                "-4503599627370495.5",
+                "-4503599627370495.5",
+                "-4503599627370495.5",
+            ),
+            (
+                "9007199254740993.0",
+                "9007199254740992.0",
+                "9007199254740992",
+            ),
             (
                 "1.7976931348623157e308",
                 "1.7976931348623157e+308",

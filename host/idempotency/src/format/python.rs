@@ -1,17 +1,46 @@
-//! JSON as Python's `json.dumps(value, sort_keys=True)` writes it: spaces after `,` and `:`, fields sorted by code point, ASCII only.
+//! JSON as Python's `json.dumps` writes it, ASCII only.
 
 use std::fmt::Write;
 
 use super::number;
 use crate::json::Json;
 
+/// How `json.dumps` is called.
+#[derive(Clone, Copy)]
+struct Style {
+    comma: &'static str,
+    colon: &'static str,
+    is_sorted: bool,
+}
+
+/// `json.dumps(value, sort_keys=True)`, of which Powertools takes the hash: fields are sorted by code point.
 pub(super) fn text(value: &Json) -> String {
+    let style = Style {
+        comma: ", ",
+        colon: ": ",
+        is_sorted: true,
+    };
+    written(value, style)
+}
+
+/// `json.dumps(value, separators=(",", ":"))`, the `to_string` of JMESPath.
+#[cfg(feature = "jmespath")]
+pub(crate) fn compact(value: &Json) -> String {
+    let style = Style {
+        comma: ",",
+        colon: ":",
+        is_sorted: false,
+    };
+    written(value, style)
+}
+
+fn written(value: &Json, style: Style) -> String {
     let mut text = String::new();
-    write(value, &mut text);
+    write(value, style, &mut text);
     text
 }
 
-fn write(value: &Json, text: &mut String) {
+fn write(value: &Json, style: Style, text: &mut String) {
     match value {
         Json::Null => text.push_str("null"),
         Json::Bool(true) => text.push_str("true"),
@@ -21,29 +50,31 @@ fn write(value: &Json, text: &mut String) {
         Json::Array(values) => {
             text.push('[');
             for (place, value) in values.iter().enumerate() {
-                separate(place, text);
-                write(value, text);
+                separate(place, style, text);
+                write(value, style, text);
             }
             text.push(']');
         }
         Json::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            if style.is_sorted {
+                fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            }
             text.push('{');
             for (place, (name, value)) in fields.into_iter().enumerate() {
-                separate(place, text);
+                separate(place, style, text);
                 write_string(name, text);
-                text.push_str(": ");
-                write(value, text);
+                text.push_str(style.colon);
+                write(value, style, text);
             }
             text.push('}');
         }
     }
 }
 
-fn separate(place: usize, text: &mut String) {
+fn separate(place: usize, style: Style, text: &mut String) {
     if place > 0 {
-        text.push_str(", ");
+        text.push_str(style.comma);
     }
 }
 

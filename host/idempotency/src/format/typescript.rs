@@ -1,4 +1,4 @@
-//! JSON as Powertools for TypeScript hashes it: `JSON.stringify(deepSort(value))`, with fields sorted without regard to case.
+//! JSON as JavaScript's `JSON.stringify` writes it.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,25 @@ use crate::json::Json;
 /// The largest name that JavaScript takes for the index of an array. Such fields come first in every object, by number.
 const LARGEST_INDEX: u32 = u32::MAX - 1;
 
+/// The fields of an object in an order.
+type Order = fn(&[(String, Json)]) -> Vec<&(String, Json)>;
+
+/// `JSON.stringify(deepSort(value))`, of which Powertools takes the hash: fields are sorted without regard to case.
 pub(super) fn text(value: &Json) -> String {
     let mut text = String::new();
-    write(value, &mut text);
+    write(value, sorted, &mut text);
     text
 }
 
-fn write(value: &Json, text: &mut String) {
+/// `JSON.stringify(value)`, the `to_string` of JMESPath.
+#[cfg(feature = "jmespath")]
+pub(crate) fn plain(value: &Json) -> String {
+    let mut text = String::new();
+    write(value, in_order, &mut text);
+    text
+}
+
+fn write(value: &Json, order: Order, text: &mut String) {
     match value {
         Json::Null => text.push_str("null"),
         Json::Bool(true) => text.push_str("true"),
@@ -25,17 +37,17 @@ fn write(value: &Json, text: &mut String) {
             text.push('[');
             for (place, value) in values.iter().enumerate() {
                 separate(place, text);
-                write(value, text);
+                write(value, order, text);
             }
             text.push(']');
         }
         Json::Object(fields) => {
             text.push('{');
-            for (place, (name, value)) in sorted(fields).into_iter().enumerate() {
+            for (place, (name, value)) in order(fields).into_iter().enumerate() {
                 separate(place, text);
                 write_string(name, text);
                 text.push(':');
-                write(value, text);
+                write(value, order, text);
             }
             text.push('}');
         }
@@ -51,6 +63,14 @@ fn sorted(fields: &[(String, Json)]) -> Vec<&(String, Json)> {
         Some(index) => (0, index, Vec::new()),
         None => (1, 0, name.to_lowercase().encode_utf16().collect()),
     });
+    fields
+}
+
+/// The fields in the order of `Object.keys`: indexes first, by number, and then as they came.
+#[cfg(feature = "jmespath")]
+pub(crate) fn in_order(fields: &[(String, Json)]) -> Vec<&(String, Json)> {
+    let mut fields: Vec<_> = fields.iter().collect();
+    fields.sort_by_key(|(name, _)| index(name).map_or((1, 0), |index| (0, index)));
     fields
 }
 
