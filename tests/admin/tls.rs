@@ -5,12 +5,8 @@
     reason = "a test that can't go on fails"
 )]
 
-use std::process::Stdio;
-
 use backstop_tests::backstop::{command, text};
-use backstop_tests::emulator::services;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
+use backstop_tests::tls::TlsProxy;
 
 use super::world::{TOKEN, World};
 
@@ -18,22 +14,9 @@ use super::world::{TOKEN, World};
 async fn the_token_is_sent_by_tls_only_to_a_server_with_a_certificate_of_a_known_authority() {
     let world = World::with_token(&[]).await;
     let (host, port) = world.address.split_once(':').unwrap();
-    let folder = world.folder.path();
-    let mut proxy = Command::new(services().join("python/bin/python"))
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/services/tls_proxy.py"
-        ))
-        .args([folder.to_str().unwrap(), host, port])
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut port = String::new();
-    let output = proxy.stdout.take().unwrap();
-    BufReader::new(output).read_line(&mut port).await.unwrap();
+    let proxy = TlsProxy::start(world.folder.path(), (host, port), "127.0.0.1").await;
     let status = async |host: &str, authority: Option<&str>| {
-        let url = format!("https://{host}:{}", port.trim());
+        let url = format!("https://{host}:{}", proxy.port);
         let mut status = command(&["policy", "status", "--admin", &url]);
         status.env("BACKSTOP_ADMIN_TOKEN", TOKEN);
         match authority {

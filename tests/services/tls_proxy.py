@@ -1,4 +1,4 @@
-"""A TLS proxy with a certificate of its own: makes an authority and a certificate for 127.0.0.1 in FOLDER, and forwards each connection to HOST:PORT. Prints its port."""
+"""A TLS proxy with a certificate of its own: makes an authority and a certificate for ADDRESS (127.0.0.1) in FOLDER, listens there, and forwards each connection to HOST:PORT. Prints its port."""
 
 import datetime
 import ipaddress
@@ -44,19 +44,19 @@ def forward(source, target):
         pass
 
 
-def main(folder, host, port):
+def main(folder, host, port, own_address="127.0.0.1"):
     folder = pathlib.Path(folder)
     authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca = x509.BasicConstraints(ca=True, path_length=None)
     (folder / "ca.pem").write_bytes(pem(certificate("authority", authority, "authority", authority, [ca])))
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(own_address))])
     key = own.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     (folder / "own.pem").write_bytes(key + pem(certificate("proxy", own, "authority", authority, [address])))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "own.pem")
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((own_address, 0)) as server:
         print(server.getsockname()[1], flush=True)
         while True:
             client, _ = server.accept()

@@ -30,6 +30,7 @@ pub mod runtime_api;
 pub mod shell;
 pub mod terminal;
 pub mod testing;
+pub mod tls;
 pub mod toolchain;
 pub mod worker;
 

@@ -3,6 +3,7 @@
 mod buckets;
 mod control;
 mod registry;
+mod registry_trust;
 mod signatures;
 mod sources;
 mod swap;

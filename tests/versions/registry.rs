@@ -16,7 +16,7 @@ use backstop_tests::backstop::text;
 use backstop_tests::bench::{Bench, component, module, package, reference};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::registry::{PASSWORD, Registry, USER};
-use backstop_versions::{Registry as Client, RegistryError};
+use backstop_versions::{Registry as Client, RegistryError, RegistryOptions};
 use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
 use oci_client::secrets::RegistryAuth;
@@ -136,7 +136,7 @@ async fn artifacts_of_other_tools_can_be_pulled() {
 async fn the_digest_of_a_tag_follows_pushes() {
     let registry = Registry::start();
     let at = reference(&registry.url("orders:live"));
-    let client = Client::new(Vec::new());
+    let client = Client::new(RegistryOptions::default());
     let first = client.push(&at, &package(module(1)), None).await.unwrap();
     assert_eq!(client.digest(&at).await.unwrap(), first);
     let second = client.push(&at, &package(module(2)), None).await.unwrap();
@@ -211,7 +211,7 @@ async fn an_unreachable_registry_is_reported_at_once_and_used_again_when_it_is_r
     let (mut registry, bench) = (Registry::start(), Bench::new().await);
     let url = registry.url("orders:1");
     bench.json(&["push", "orders.wasm", &url]).await;
-    let client = Client::new(Vec::new());
+    let client = Client::new(RegistryOptions::default());
     let before = client.digest(&reference(&url)).await.unwrap();
     registry.stop();
     let started = clock::instant();
@@ -276,7 +276,7 @@ async fn credentials_are_those_of_docker() {
 async fn a_file_that_is_too_large_is_refused_before_it_is_fetched() {
     let registry = Registry::start();
     let at = reference(&registry.url("orders:1"));
-    let client = Client::new(Vec::new());
+    let client = Client::new(RegistryOptions::default());
     let file = module(1);
     client
         .push(&at, &package(file.clone()), None)
@@ -349,7 +349,9 @@ async fn artifacts_that_are_not_policies_are_refused_with_an_explanation() {
             .push_manifest_raw(&at(tag), manifest.to_string(), media_type)
             .await
             .unwrap();
-        let refused = Client::new(Vec::new()).fetch(&at(tag), true, LARGEST).await;
+        let refused = Client::new(RegistryOptions::default())
+            .fetch(&at(tag), true, LARGEST)
+            .await;
         let refused = refused.unwrap_err();
         assert!(matches!(refused, RegistryError::Unfit { .. }), "{refused}");
         assert!(refused.to_string().contains(expected), "{refused}");
@@ -423,7 +425,10 @@ async fn a_token_is_requested_if_the_registry_requires_one() {
     for token in ["opaque", of_json] {
         let address = token_registry(token, StatusCode::OK).await;
         let at = reference(&format!("oci://{address}/policies/orders:1"));
-        let digest = Client::new(Vec::new()).digest(&at).await.unwrap();
+        let digest = Client::new(RegistryOptions::default())
+            .digest(&at)
+            .await
+            .unwrap();
         assert_eq!(digest, format!("sha256:{}", "a".repeat(64)));
     }
     for (status, is_unreachable) in [
@@ -433,7 +438,10 @@ async fn a_token_is_requested_if_the_registry_requires_one() {
     ] {
         let address = token_registry("opaque", status).await;
         let at = reference(&format!("oci://{address}/policies/orders:1"));
-        let refused = Client::new(Vec::new()).digest(&at).await.unwrap_err();
+        let refused = Client::new(RegistryOptions::default())
+            .digest(&at)
+            .await
+            .unwrap_err();
         assert_eq!(refused.is_unreachable(), is_unreachable, "{refused}");
     }
 }
@@ -458,7 +466,7 @@ async fn a_registry_that_stops_in_the_middle_of_a_policy_is_unreachable() {
         .fallback(async move || ([("content-length", "1000")], half()));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let at = reference(&format!("oci://{address}/policies/orders:1"));
-    let client = Client::new(Vec::new());
+    let client = Client::new(RegistryOptions::default());
     let cut = client.fetch(&at, false, LARGEST).await.unwrap_err();
     assert!(cut.is_unreachable(), "{cut}");
 }
@@ -497,7 +505,7 @@ async fn nothing_that_a_registry_sends_is_read_without_a_limit() {
         .fallback(async move || (StatusCode::UNAUTHORIZED, [("www-authenticate", realm)]));
     tokio::spawn(async move { axum::serve(wants_tokens, router).await });
 
-    let client = Client::new(Vec::new());
+    let client = Client::new(RegistryOptions::default());
     for (at, expected) in [
         (
             format!("{address}/endless/manifest:1"),
@@ -544,7 +552,7 @@ async fn nothing_that_a_registry_sends_to_a_push_is_read_without_a_limit() {
         .fallback(async move || (StatusCode::UNAUTHORIZED, [("www-authenticate", realm)]));
     tokio::spawn(async move { axum::serve(wants_tokens, router).await });
 
-    let client = Client::new(Vec::new());
+    let client = Client::new(RegistryOptions::default());
     for (at, expected) in [
         (format!("{address}/endless/begin:1"), "HTTP 503"),
         (format!("{address}/endless/blob:1"), "HTTP 400"),
@@ -608,7 +616,7 @@ async fn a_push_requests_a_token_to_push_and_sends_it_only_to_the_registry() {
     tokio::spawn(async move { axum::serve(listener, router).await });
 
     let at = reference(&format!("oci://{address}/policies/orders:1"));
-    let client = Client::new(Vec::new());
+    let client = Client::new(RegistryOptions::default());
     client.push(&at, &package(module(1)), None).await.unwrap();
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 2);

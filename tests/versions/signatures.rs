@@ -11,7 +11,7 @@ use std::process::Stdio;
 use backstop_tests::backstop::{program, text};
 use backstop_tests::bench::{Bench, component, module, package, reference};
 use backstop_tests::registry::Registry;
-use backstop_versions::Registry as Client;
+use backstop_versions::{Registry as Client, RegistryOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdout, Command};
 
@@ -68,7 +68,7 @@ async fn only_policies_with_an_accepted_signature_are_pulled_if_that_is_required
     bench.json(&another).await;
     bench.fails(&pull("team.pub"), 4, "does not match").await;
     let whole = text(&bench.read("by-hand.wasm.minisig"));
-    let client = Client::new(Vec::new());
+    let client = Client::new(RegistryOptions::default());
     for length in [0, 50, 100, whole.len() - 5] {
         let cut = &whole[..length];
         let at = reference(&url);

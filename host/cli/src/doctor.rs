@@ -39,7 +39,7 @@ It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings
 Exits with 0 if nothing is wrong, and with 6 if something is, or with --strict if there is a warning.";
 
 /// The flags of one queue. A configuration file has its own keys for them.
-const OF_ONE_QUEUE: [&str; 20] = [
+const OF_ONE_QUEUE: [&str; 21] = [
     "policy",
     "settings",
     "scenarios",
@@ -48,6 +48,7 @@ const OF_ONE_QUEUE: [&str; 20] = [
     "refresh",
     "require_signature",
     "plain_http",
+    "token_servers",
     "http",
     "exec",
     "lambda",

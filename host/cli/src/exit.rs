@@ -197,6 +197,7 @@ fn of_registry(error: &RegistryError) -> Exit {
         | RegistryError::Changed { .. } => Exit::Policy,
         RegistryError::Unreachable { .. }
         | RegistryError::Plain { .. }
+        | RegistryError::Untrusted { .. }
         | RegistryError::NotFound { .. }
         | RegistryError::Denied { .. }
         | RegistryError::Refused { .. } => Exit::Queue,

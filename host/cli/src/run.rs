@@ -52,7 +52,7 @@ On SIGTERM, SIGINT and SIGHUP, messages in progress finish (see --grace) and the
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Consume the queues in this configuration (host/docs/configuration.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "token_servers", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "messages"])]
     pub(super) config: Option<PathBuf>,
 
     /// Consume this queue, configured by flags: its URL, or local:NAME for a queue in memory
@@ -86,6 +86,10 @@ pub(super) struct Args {
     /// A registry to use without TLS, such as registry.internal:5000; may be repeated
     #[arg(long, value_name = "HOST")]
     plain_http: Vec<String>,
+
+    /// A server that may get a registry's credentials for a token, such as auth.internal; may be repeated. The registry's own host always may
+    #[arg(long = "token-server", value_name = "HOST")]
+    token_servers: Vec<String>,
 
     /// A policy to evaluate in addition to the active one. Its decisions are compared, counted and recorded, but never applied
     #[arg(long, value_name = "NAME|FILE")]
@@ -290,6 +294,7 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
         .with(args.refresh, Backstop::refresh)
         .with(keys, Backstop::require_signature)
         .plain_http(&args.plain_http)
+        .token_servers(&args.token_servers)
         .with(args.http.as_deref(), Backstop::http)
         .with(args.http_proxy.as_deref(), Backstop::http_proxy)
         .with(args.exec.as_ref(), |host, Command(words)| host.exec(words))

@@ -66,7 +66,8 @@ pub use source::{Artifact, Package, PackageError, Registry};
 #[cfg(feature = "s3")]
 pub use source::{Bucket, Object};
 pub use source::{
-    BucketError, Fetched, Location, Reference, RegistryError, Remotes, Source, SourceError,
+    BucketError, Fetched, Location, Reference, RegistryError, RegistryOptions, Remotes, Source,
+    SourceError,
 };
 pub use spec::{PartSpec, PolicySpec};
 pub use store::{Store, StoreError, remove_marks};

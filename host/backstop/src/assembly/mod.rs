@@ -200,7 +200,7 @@ fn catalog(config: &Config, sandbox: Sandbox, store: Option<Store>) -> Catalog {
     let policies = &config.policies;
     Catalog {
         sandbox: sandbox.with_compiled(compiled.kept_in(store.as_ref().map(Store::code))),
-        remotes: Remotes::new(config.endpoint_url.clone(), policies.plain_http.clone()),
+        remotes: Remotes::new(config.endpoint_url.clone(), policies.registries.clone()),
         refusals: store.clone(),
         store,
         keys: policies.keys.clone(),

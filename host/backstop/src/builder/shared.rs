@@ -111,6 +111,13 @@ impl Backstop {
         self.top("policies.plain-http")
     }
 
+    /// The servers that may get a registry's credentials for a token, such as `auth.internal`, in addition to the registry's own host.
+    pub fn token_servers<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
+        let hosts = hosts.into_iter().map(Into::into).collect();
+        self.raw.policies.get_or_insert_default().token_servers = hosts;
+        self.top("policies.token-servers")
+    }
+
     /// Rolls a version back when its decisions failed for this many messages within this time. Zero messages disables it. The default is 5 within a minute.
     pub fn rollback(mut self, broken: u32, within: Duration) -> Self {
         self.raw.policies.get_or_insert_default().rollback = Some(raw::Rollback {

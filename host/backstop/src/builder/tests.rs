@@ -52,6 +52,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         .refresh(Duration::from_secs(30))
         .poll(Duration::from_secs(2))
         .plain_http(["registry.internal:5000"])
+        .token_servers(["auth.internal"])
         .rollback(3, Duration::from_secs(90));
     let expected = of_file(
         r#"
@@ -66,6 +67,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         refresh = "30s"
         poll = "2s"
         plain-http = ["registry.internal:5000"]
+        token-servers = ["auth.internal"]
         rollback = { broken = 3, within = "90s" }
         [queues.bills]
         url = "local:invoices"

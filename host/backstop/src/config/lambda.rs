@@ -21,7 +21,7 @@ use raw::{Bytes, SettingsTable, Span};
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that is read here, apart from those that Lambda sets.
-const VARIABLES: [&str; 18] = [
+const VARIABLES: [&str; 19] = [
     "BACKSTOP_RETRY_QUEUE_URL",
     "BACKSTOP_DEAD_LETTER_QUEUE_URL",
     "BACKSTOP_POLICY",
@@ -38,6 +38,7 @@ const VARIABLES: [&str; 18] = [
     "BACKSTOP_REFRESH",
     "BACKSTOP_REQUIRE_SIGNATURE",
     "BACKSTOP_PLAIN_HTTP",
+    "BACKSTOP_TOKEN_SERVERS",
     "BACKSTOP_DECISIONS",
     "BACKSTOP_CONFIG",
 ];
@@ -271,6 +272,9 @@ impl raw::Policies {
         }
         if let Some(registries) = text("BACKSTOP_PLAIN_HTTP", "plain-http") {
             self.plain_http = list(registries);
+        }
+        if let Some(servers) = text("BACKSTOP_TOKEN_SERVERS", "token-servers") {
+            self.token_servers = list(servers);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::text::chain;
 
 use super::{ConfigError, Places, raw, value};
-use crate::policy::{Keys, REFRESH, RollBack, Store, StoreError};
+use crate::policy::{Keys, REFRESH, RegistryOptions, RollBack, Store, StoreError};
 
 /// How policies are fetched, stored, verified and rolled back; the same for all queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub struct Policies {
     pub poll: Option<Duration>,
     /// The public keys of those who may sign policies; without keys, no signature is required.
     pub keys: Option<Keys>,
-    /// The registries that are reached without TLS.
-    pub plain_http: Vec<String>,
+    /// How registries are contacted.
+    pub registries: RegistryOptions,
     /// When an active version that fails is rolled back.
     pub roll_back: RollBack,
 }
@@ -43,7 +43,7 @@ impl Default for Policies {
             refresh: REFRESH,
             poll: None,
             keys: None,
-            plain_http: Vec::new(),
+            registries: RegistryOptions::default(),
             roll_back: RollBack::default(),
         }
     }
@@ -124,7 +124,10 @@ impl raw::Policies {
             refresh,
             poll,
             keys,
-            plain_http: self.plain_http,
+            registries: RegistryOptions {
+                plain_http: self.plain_http,
+                token_servers: self.token_servers,
+            },
             roll_back,
         })
     }

@@ -51,6 +51,8 @@ pub(crate) struct Policies {
     pub(crate) require_signature: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) plain_http: Vec<String>,
+    #[serde(default)]
+    pub(crate) token_servers: Vec<String>,
     /// `roll-back` is the key's former spelling.
     #[serde(rename = "rollback", alias = "roll-back")]
     pub(crate) rollback: Option<Rollback>,

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Parser;
 
 use backstop::internal::config::parse_endpoint;
-use backstop_versions::{Location, Remotes, Source};
+use backstop_versions::{Location, RegistryOptions, Remotes, Source};
 
 /// The address of a policy on another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,10 @@ pub(super) struct RemoteArgs {
     #[arg(long, value_name = "HOST")]
     plain_http: Vec<String>,
 
+    /// A server that may get a registry's credentials for a token, as HOST or HOST:PORT; may be repeated. The registry's own host always may
+    #[arg(long = "token-server", value_name = "HOST")]
+    token_servers: Vec<String>,
+
     /// Use the S3 at this URL, instead of the region's
     #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     endpoint_url: Option<String>,
@@ -27,7 +31,11 @@ pub(super) struct RemoteArgs {
 
 impl RemoteArgs {
     pub(super) fn connect(&self) -> Remotes {
-        Remotes::new(self.endpoint_url.clone(), self.plain_http.clone())
+        let registries = RegistryOptions {
+            plain_http: self.plain_http.clone(),
+            token_servers: self.token_servers.clone(),
+        };
+        Remotes::new(self.endpoint_url.clone(), registries)
     }
 }
 

@@ -24,7 +24,7 @@ pub use name::{Location, Source};
 #[cfg(feature = "oci")]
 pub use oci::{Artifact, Package, PackageError, Registry};
 pub use oci::{Reference, RegistryError};
-pub use remotes::Remotes;
+pub use remotes::{RegistryOptions, Remotes};
 pub use s3::BucketError;
 #[cfg(feature = "s3")]
 pub use s3::{Bucket, Object};

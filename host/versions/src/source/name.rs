@@ -181,7 +181,9 @@ fn reference_of(text: &str) -> Option<Reference> {
     if !registry.contains(['.', ':']) && registry != "localhost" {
         return None;
     }
-    text.parse().ok()
+    let reference: Reference = text.parse().ok()?;
+    let is_valid = reference.digest().is_none_or(super::oci::is_digest);
+    is_valid.then_some(reference)
 }
 
 #[cfg(test)]
@@ -261,6 +263,8 @@ mod tests {
             "oci://orders",
             "oci://team/orders:1",
             "oci://localhost/UPPER:1",
+            "oci://localhost/orders@sha512:00000000000000000000000000000000",
+            "oci://localhost/orders@sha256:00000000000000000000000000000000",
         ] {
             assert!(
                 parse(wrong)

@@ -26,6 +26,15 @@ struct Inner {
     runtime: OnceLock<Runtime>,
 }
 
+/// How registries are contacted. Each host is given as `HOST` or `HOST:PORT`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RegistryOptions {
+    /// The registries without TLS, in addition to those on this machine.
+    pub plain_http: Vec<String>,
+    /// The servers that a registry may send its user to for a token, with the credentials, in addition to its own host.
+    pub token_servers: Vec<String>,
+}
+
 impl fmt::Debug for Remotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remotes").finish_non_exhaustive()
@@ -44,22 +53,22 @@ impl Drop for Inner {
 /// S3 as configured in the environment, and registries with TLS.
 impl Default for Remotes {
     fn default() -> Self {
-        Self::new(None, Vec::new())
+        Self::new(None, RegistryOptions::default())
     }
 }
 
 impl Remotes {
-    /// Clients with another endpoint of S3, if one is given, and with registries without TLS in addition to those on this machine. Sends nothing yet.
+    /// Clients with another endpoint of S3, if one is given. Sends nothing yet.
     #[cfg_attr(
         not(all(feature = "s3", feature = "oci")),
         expect(unused_variables, reason = "each is for one of the features")
     )]
-    pub fn new(endpoint: Option<String>, plain_http: Vec<String>) -> Self {
+    pub fn new(endpoint: Option<String>, registries: RegistryOptions) -> Self {
         Self(Arc::new(Inner {
             #[cfg(feature = "s3")]
             s3: S3::new(endpoint, None),
             #[cfg(feature = "oci")]
-            registry: Registry::new(plain_http),
+            registry: Registry::new(registries),
             runtime: OnceLock::new(),
         }))
     }
@@ -70,7 +79,7 @@ impl Remotes {
         Self(Arc::new(Inner {
             s3: S3::new(None, Some(sdk)),
             #[cfg(feature = "oci")]
-            registry: Registry::new(Vec::new()),
+            registry: Registry::new(RegistryOptions::default()),
             runtime: OnceLock::new(),
         }))
     }

@@ -11,6 +11,7 @@ use oci_client::Reference;
 use super::error::RegistryError;
 use super::layout::{self, Package};
 use super::session::Session;
+use crate::source::remotes::RegistryOptions;
 
 /// The time limit for resolving a tag.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -22,6 +23,7 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(120);
 #[derive(Clone)]
 pub struct Registry {
     plain_http: Arc<Vec<String>>,
+    token_servers: Arc<Vec<String>>,
     sessions: Arc<Mutex<BTreeMap<String, Session>>>,
 }
 
@@ -37,10 +39,11 @@ pub struct Artifact {
 }
 
 impl Registry {
-    /// A client that uses TLS, except for `localhost`, `127.0.0.1` and these host names, with or without a port.
-    pub fn new(plain_http: Vec<String>) -> Self {
+    /// A client that uses TLS, except for `localhost`, `127.0.0.1` and the hosts of the options.
+    pub fn new(options: RegistryOptions) -> Self {
         Self {
-            plain_http: Arc::new(plain_http),
+            plain_http: Arc::new(options.plain_http),
+            token_servers: Arc::new(options.token_servers),
             sessions: Arc::default(),
         }
     }
@@ -110,7 +113,8 @@ impl Registry {
         if let Some(session) = self.sessions().get(registry) {
             return Ok(session.clone());
         }
-        let session = Session::open(reference, self.is_plain(registry)).await?;
+        let session =
+            Session::open(reference, self.is_plain(registry), &self.token_servers).await?;
         self.sessions().insert(registry.to_owned(), session.clone());
         Ok(session)
     }
@@ -149,6 +153,7 @@ impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")
             .field("plain_http", &self.plain_http)
+            .field("token_servers", &self.token_servers)
             .finish_non_exhaustive()
     }
 }
@@ -169,7 +174,10 @@ mod tests {
 
     #[test]
     fn tls_is_not_used_for_this_machine_and_the_listed_registries() {
-        let registry = Registry::new(vec!["registry.lan".to_owned(), "10.0.0.7:5000".to_owned()]);
+        let registry = Registry::new(RegistryOptions {
+            plain_http: vec!["registry.lan".to_owned(), "10.0.0.7:5000".to_owned()],
+            token_servers: Vec::new(),
+        });
         for (named, expected) in [
             ("localhost", true),
             ("localhost:5000", true),
@@ -192,13 +200,15 @@ mod tests {
         let reference = format!("127.0.0.1:1/policies/orders@{pin}")
             .parse()
             .unwrap();
-        let found = Registry::new(Vec::new()).digest(&reference).await;
+        let found = Registry::new(RegistryOptions::default())
+            .digest(&reference)
+            .await;
         assert_eq!(found.unwrap(), pin);
     }
 
     #[tokio::test]
     async fn credentials_are_looked_up_again_after_a_refusal_but_not_after_an_outage() {
-        let registry = Registry::new(Vec::new());
+        let registry = Registry::new(RegistryOptions::default());
         let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
         let answer = async |error: RegistryError| {
             registry.session(&reference).await.unwrap();
@@ -218,7 +228,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_registry_that_never_answers_is_unreachable() {
-        let registry = Registry::new(Vec::new());
+        let registry = Registry::new(RegistryOptions::default());
         let reference: Reference = "127.0.0.1:1/policies/orders:1".parse().unwrap();
         let never = std::future::pending::<Result<(), _>>();
         let answer = registry.within(RESOLVE_TIMEOUT, &reference, never).await;

@@ -3,6 +3,7 @@
 use oci_client::Reference;
 use oci_client::errors::{OciEnvelope, OciErrorCode};
 
+use super::trust::Refusal;
 use backstop_core::text::chain;
 
 /// Why a policy can't be fetched from a registry or pushed to it.
@@ -54,6 +55,16 @@ pub enum RegistryError {
         /// The registry's message.
         reason: String,
     },
+    /// It leads to a server that is not contacted, or gets no credentials.
+    #[error("the registry {registry} leads to {server}, which is refused: {reason}")]
+    Untrusted {
+        /// The registry's host and port.
+        registry: String,
+        /// The other server: its URL without a path, or its name.
+        server: String,
+        /// Why it is refused.
+        reason: String,
+    },
     /// The artifact is not of the expected kind.
     #[error("{reference} is not {expected}: {reason}")]
     Unfit {
@@ -103,9 +114,20 @@ impl RegistryError {
 
     /// From an error of the HTTP client.
     pub(super) fn of(reference: &Reference, error: reqwest::Error) -> Self {
+        if let Some(refusal) = Refusal::behind(&error) {
+            return Self::untrusted(reference, refusal);
+        }
         match error.status() {
             Some(status) => Self::answered(reference, status.as_u16(), &chain(&error)),
             None => Self::unanswered(reference, &chain(&error.without_url())),
+        }
+    }
+
+    pub(super) fn untrusted(reference: &Reference, refusal: &Refusal) -> Self {
+        Self::Untrusted {
+            registry: reference.resolve_registry().to_owned(),
+            server: refusal.server.clone(),
+            reason: refusal.reason.clone(),
         }
     }
 

@@ -171,6 +171,12 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
+/// Whether this is `sha256:` and 64 hexadecimal digits in lower case, as [`sha256`] writes it. Only such a digest becomes part of a URL.
+pub(in crate::source) fn is_digest(text: &str) -> bool {
+    let parsed = text.parse::<PolicyDigest>();
+    parsed.is_ok_and(|digest| digest.to_string() == text)
+}
+
 /// The reference of the signature of a policy's file: in the same repository, by the digest of the file.
 pub(super) fn signature_of(reference: &Reference, file: &[u8]) -> Reference {
     let digest = PolicyDigest::of(file).to_string().replace(':', "-");
@@ -197,6 +203,12 @@ pub(super) fn layer(manifest: &[u8], kind: Kind) -> Result<OciDescriptor, String
     let count = manifest.layers.len();
     let mut layers = manifest.layers.into_iter();
     match (layers.next(), layers.next()) {
+        (Some(layer), None) if layer.media_type == expected && !is_digest(&layer.digest) => {
+            Err(format!(
+                "its layer has the digest `{}`; expected `sha256:` and 64 hexadecimal digits",
+                layer.digest
+            ))
+        }
         (Some(layer), None) if layer.media_type == expected => Ok(layer),
         (Some(layer), None) => Err(format!(
             "its layer is of the type `{}`; expected `{expected}`",

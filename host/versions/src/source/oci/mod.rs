@@ -18,6 +18,8 @@ mod push;
 mod reader;
 #[cfg(feature = "oci")]
 mod session;
+#[cfg(feature = "oci")]
+mod trust;
 #[cfg(not(feature = "oci"))]
 mod without;
 
@@ -28,6 +30,8 @@ pub use oci_client::Reference;
 pub use self::client::{Artifact, Registry};
 #[cfg(feature = "oci")]
 pub use self::error::RegistryError;
+#[cfg(feature = "oci")]
+pub(super) use self::layout::is_digest;
 #[cfg(feature = "oci")]
 pub use self::layout::{Package, PackageError};
 #[cfg(not(feature = "oci"))]

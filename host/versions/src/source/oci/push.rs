@@ -50,7 +50,8 @@ impl Reader {
     ) -> Result<(), RegistryError> {
         let is_of_registry =
             Url::parse(self.base()).is_ok_and(|base| base.origin() == url.origin());
-        let uploads = Self::uploads(reference)?;
+        self.check(&url, reference)?;
+        let uploads = self.uploads(reference)?;
         let mut request = uploads
             .request(Method::PUT, url)
             .header(CONTENT_TYPE, media_type)

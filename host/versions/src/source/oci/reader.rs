@@ -1,7 +1,6 @@
 //! Requests to one registry. Every answer is read with a limit: blobs, manifests, tokens and error messages.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use oci_client::Reference;
@@ -16,6 +15,7 @@ use serde::Deserialize;
 use super::challenge::Challenge;
 use super::error::RegistryError;
 use super::layout;
+use super::trust::Trust;
 
 /// The time limit for a connection.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -40,6 +40,8 @@ pub(super) struct Reader {
     client: Client,
     /// The base URL: `https://registry.example.com`.
     base: String,
+    /// What the registry may lead to.
+    trust: Arc<Trust>,
     auth: RegistryAuth,
     /// The authorization header for each repository and access.
     authorization: Mutex<Option<(String, Access, Option<HeaderValue>)>>,
@@ -74,19 +76,33 @@ impl Reader {
     pub(super) fn new(
         reference: &Reference,
         is_plain: bool,
+        token_servers: &Arc<Vec<String>>,
         auth: RegistryAuth,
     ) -> Result<Self, RegistryError> {
-        let client = builder()
+        let scheme = if is_plain { "http" } else { "https" };
+        let base = format!("{scheme}://{}", reference.resolve_registry());
+        let url = Url::parse(&base).map_err(|error| RegistryError::Refused {
+            reference: reference.to_string(),
+            reason: format!("`{base}` is not a URL: {error}"),
+        })?;
+        let trust = Arc::new(Trust::new(url, Arc::clone(token_servers)));
+        let client = builder(&trust)
             .read_timeout(SILENCE)
             .build()
             .map_err(|error| RegistryError::of(reference, error))?;
-        let scheme = if is_plain { "http" } else { "https" };
         Ok(Self {
             client,
-            base: format!("{scheme}://{}", reference.resolve_registry()),
+            base,
+            trust,
             auth,
             authorization: Mutex::default(),
         })
+    }
+
+    /// Whether the registry may have its uploads sent to this URL.
+    pub(super) fn check(&self, url: &Url, reference: &Reference) -> Result<(), RegistryError> {
+        let allowed = self.trust.check(url);
+        allowed.map_err(|refusal| RegistryError::untrusted(reference, &refusal))
     }
 
     /// The base URL, without a slash at the end.
@@ -95,8 +111,8 @@ impl Reader {
     }
 
     /// A client for uploads, without a time limit for reads: reqwest's limits include the time to send the body.
-    pub(super) fn uploads(reference: &Reference) -> Result<Client, RegistryError> {
-        let uploads = builder().build();
+    pub(super) fn uploads(&self, reference: &Reference) -> Result<Client, RegistryError> {
+        let uploads = builder(&self.trust).build();
         uploads.map_err(|error| RegistryError::of(reference, error))
     }
 
@@ -109,6 +125,7 @@ impl Reader {
         let named = answer.headers().get("docker-content-digest");
         if answer.status().is_success()
             && let Some(digest) = named.and_then(|it| it.to_str().ok())
+            && layout::is_digest(digest)
         {
             return Ok(digest.to_owned());
         }
@@ -262,6 +279,11 @@ impl Reader {
         url.query_pairs_mut()
             .append_pair("scope", &scope)
             .extend_pairs(service.map(|service| ("service", service)));
+        let allowed = match &self.auth {
+            RegistryAuth::Basic(..) => self.trust.check_credentials(&url),
+            RegistryAuth::Anonymous | RegistryAuth::Bearer(_) => self.trust.check(&url),
+        };
+        allowed.map_err(|refusal| RegistryError::untrusted(reference, &refusal))?;
         let mut request = self.client.get(url);
         if let RegistryAuth::Basic(user, password) = &self.auth {
             request = request.basic_auth(user, Some(password));
@@ -286,10 +308,11 @@ impl Reader {
     }
 }
 
-fn builder() -> ClientBuilder {
-    Client::builder()
+fn builder(trust: &Arc<Trust>) -> ClientBuilder {
+    let client = Client::builder()
         .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECTING)
+        .connect_timeout(CONNECTING);
+    trust.guard(client)
 }
 
 fn basic(user: &str, password: &str) -> Option<HeaderValue> {

@@ -20,9 +20,13 @@ pub(super) struct Session {
 
 impl Session {
     /// Looks up the credentials and creates a client. Sends nothing yet.
-    pub(super) async fn open(reference: &Reference, is_plain: bool) -> Result<Self, RegistryError> {
+    pub(super) async fn open(
+        reference: &Reference,
+        is_plain: bool,
+        token_servers: &Arc<Vec<String>>,
+    ) -> Result<Self, RegistryError> {
         let auth = credentials(reference.resolve_registry()).await;
-        let reader = Arc::new(Reader::new(reference, is_plain, auth)?);
+        let reader = Arc::new(Reader::new(reference, is_plain, token_servers, auth)?);
         Ok(Self { reader })
     }
 
