@@ -2,4 +2,5 @@
 
 mod cli;
 mod doctor;
+mod hostile_text;
 mod why;

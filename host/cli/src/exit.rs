@@ -6,7 +6,7 @@ use backstop::StartError;
 use backstop::error::QueueFault;
 use backstop::error::{AssemblyError, LoadError};
 use backstop::internal::admin::ClientError;
-use backstop_core::text::{chain, harmless};
+use backstop_core::text::{chain, harmless, one_line};
 use backstop_dead_letters::redrive::RedriveError;
 use backstop_versions::{BucketError, PolicyError, RegistryError, SourceError};
 
@@ -204,11 +204,71 @@ fn of_registry(error: &RegistryError) -> Exit {
     }
 }
 
+/// Whether line breaks in the error's text are ours. Those of registries, buckets, queues, other hosts and policies could forge a line.
+fn has_own_lines(error: &CommandError) -> bool {
+    match error {
+        CommandError::During { cause, .. } => has_own_lines(cause),
+        CommandError::Usage(_)
+        | CommandError::ProblemsFound { .. }
+        | CommandError::WarningsFound { .. }
+        | CommandError::TestsFailed { .. }
+        | CommandError::DecisionsDiffer { .. }
+        | CommandError::NewlyBroken { .. }
+        | CommandError::NoHost(_)
+        | CommandError::Failed(_)
+        | CommandError::Config(_)
+        | CommandError::Scenarios(_)
+        | CommandError::Key(_)
+        | CommandError::Signing(_)
+        | CommandError::Policy(_)
+        | CommandError::Compile(_)
+        | CommandError::Package(_)
+        | CommandError::Store(_)
+        | CommandError::Sandbox(_)
+        | CommandError::PolicyWatch(_)
+        | CommandError::AdminToken(_)
+        | CommandError::Start(_)
+        | CommandError::Consumer(_)
+        | CommandError::New(_)
+        | CommandError::Project(_)
+        | CommandError::Build(_)
+        | CommandError::Baseline(_)
+        | CommandError::Records(_)
+        | CommandError::Chart(_)
+        | CommandError::Output(_)
+        | CommandError::Io(_)
+        | CommandError::Csv(_)
+        | CommandError::Junit(_)
+        | CommandError::FileWatch(_)
+        | CommandError::Task(_) => true,
+        CommandError::BrokenPolicy(_)
+        | CommandError::RollbackRefused { .. }
+        | CommandError::DeadLetters(_)
+        | CommandError::InvalidSettings(_)
+        | CommandError::Undelivered { .. }
+        | CommandError::NotMoved(_)
+        | CommandError::Redrive(_)
+        | CommandError::DeliveryRefused { .. }
+        | CommandError::Source(_)
+        | CommandError::Signature(_)
+        | CommandError::Registry(_)
+        | CommandError::Bucket(_)
+        | CommandError::Admin(_)
+        | CommandError::Target(_)
+        | CommandError::Queue(_)
+        | CommandError::Message(_)
+        | CommandError::Json(_) => false,
+    }
+}
+
 /// Writes the error and all of its causes to stderr. Returns its exit code.
 pub(super) fn report(error: &CommandError) -> ExitCode {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let text = chain(error);
-    let text = harmless(&text);
+    let text = match has_own_lines(error) {
+        true => harmless(&text),
+        false => one_line(&text),
+    };
     log::write(&format!("{red}error:{red:#} {text}\n"));
     Exit::from(error).into()
 }

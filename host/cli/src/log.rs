@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, stderr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use backstop_logging::{BackgroundWriter, EscapedFields};
+use backstop_logging::{BackgroundWriter, EscapedFields, EscapedJson};
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
@@ -54,7 +54,11 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
                 .with_target(false)
                 .init();
         }
-        LogFormat::Json => subscriber.json().flatten_event(true).init(),
+        LogFormat::Json => subscriber
+            .json()
+            .flatten_event(true)
+            .map_event_format(EscapedJson)
+            .init(),
     }
     Ok(())
 }

@@ -1,8 +1,13 @@
 //! Standard output. After a failed write, the command continues its work but prints nothing more, and fails at its end. A closed pipe is not an error.
+//!
+//! Whatever is printed, no character controls the terminal or stays hidden, apart from line breaks and colours: see [`shown`].
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, ErrorKind, Write as _};
 use std::sync::OnceLock;
+
+use backstop_core::text::visible;
 
 /// The first write that failed.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
@@ -11,13 +16,6 @@ static FAILURE: OnceLock<io::Error> = OnceLock::new();
 #[derive(Debug, thiserror::Error)]
 #[error("can't write to standard output")]
 pub(crate) struct OutputError(#[source] &'static io::Error);
-
-/// Prints to standard output, as `std::print` does.
-macro_rules! print {
-    ($($text:tt)*) => {
-        $crate::output::write(format_args!($($text)*))
-    };
-}
 
 /// Prints a line to standard output, as `std::println` does.
 macro_rules! println {
@@ -43,7 +41,7 @@ macro_rules! eprintln {
     };
 }
 
-pub(super) use {eprint, eprintln, print, println};
+pub(super) use {eprint, eprintln, println};
 
 /// Standard output as a writer that never fails: see [`finish`].
 pub(super) struct Output;
@@ -61,7 +59,7 @@ impl io::Write for Output {
 }
 
 pub(super) fn write(text: fmt::Arguments<'_>) {
-    attempt(|| anstream::stdout().write_fmt(text));
+    attempt(|| anstream::stdout().write_all(shown(&text.to_string()).as_bytes()));
 }
 
 /// Writes bytes as they are. [`Output`] and the macros remove escape sequences unless standard output is a terminal.
@@ -74,7 +72,34 @@ pub(super) fn write_bytes(bytes: &[u8]) {
 }
 
 pub(super) fn write_stderr(text: fmt::Arguments<'_>) {
-    let _ = anstream::stderr().write_fmt(text);
+    let _ = anstream::stderr().write_all(shown(&text.to_string()).as_bytes());
+}
+
+/// Controls the terminal that standard output is, such as by clearing it. Only for sequences of our own.
+pub(super) fn control(sequence: &'static str) {
+    attempt(|| anstream::stdout().write_all(sequence.as_bytes()));
+}
+
+/// Controls the terminal that standard error is.
+pub(super) fn control_stderr(sequence: &'static str) {
+    let _ = anstream::stderr().write_all(sequence.as_bytes());
+}
+
+/// The text with every character showing, in JSON too ([`visible`]), except for colours and other styles.
+pub(super) fn shown(text: &str) -> Cow<'_, str> {
+    const STYLE: &str = "\u{1b}[";
+    if !text.contains(STYLE) {
+        return visible(text);
+    }
+    let mut parts = text.split(STYLE);
+    let mut shown = visible(parts.next().unwrap_or_default()).into_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != ';');
+        let is_style = end.is_some_and(|end| part.get(end..).is_some_and(|it| it.starts_with('m')));
+        shown.push_str(if is_style { STYLE } else { "\\u001b[" });
+        shown.push_str(&visible(part));
+    }
+    shown.into()
 }
 
 /// Whether a write has failed, so that nothing more is printed.
@@ -97,5 +122,32 @@ fn attempt(write: impl FnOnce() -> io::Result<()>) {
         && let Err(error) = write()
     {
         let _ = FAILURE.set(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn styles_stay_and_nothing_else_controls_the_terminal() {
+        for (text, expected) in [
+            ("a\n\tb", "a\n\tb"),
+            (
+                "\u{1b}[1;31merror:\u{1b}[0m é",
+                "\u{1b}[1;31merror:\u{1b}[0m é",
+            ),
+            (
+                "\u{1b}[2J\u{1b}[m\u{1b}]0;t\u{7}",
+                "\\u001b[2J\u{1b}[m\\u001b]0;t\\u0007",
+            ),
+            ("\u{1b}[31", "\\u001b[31"),
+            (
+                "\u{9b}2J\u{202e}\u{200b}\r",
+                "\\u009b2J\\u202e\\u200b\\u000d",
+            ),
+        ] {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
     }
 }

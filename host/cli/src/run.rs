@@ -15,7 +15,7 @@ use backstop::internal::config::{Config, HandlerConfig, parse_dead_letter_queue,
 use backstop::internal::service::Service;
 use backstop::queue::Connections;
 use backstop_core::settings::parse_pair;
-use backstop_core::text::chain;
+use backstop_core::text::{chain, visible};
 use backstop_files::values::{parse_number, parse_span};
 use backstop_logging::BackgroundWriter;
 
@@ -350,7 +350,8 @@ fn print(summaries: &[(String, Summary)]) -> Result<()> {
         if let Some(object) = object.as_object_mut() {
             object.insert("queue".to_owned(), name.as_str().into());
         }
-        writer.write(format!("{object}\n").as_bytes());
+        let line = object.to_string();
+        writer.write(format!("{}\n", visible(&line)).as_bytes());
     }
     if !writer.flush(PRINT_TIMEOUT) {
         tracing::warn!("the final counts are lost: nobody reads standard output");

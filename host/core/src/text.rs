@@ -1,5 +1,6 @@
-//! Text: cutting it at character boundaries, escaping it for terminals, and formatting an error with its causes.
+//! Text: cutting it at character boundaries, escaping text from outside for lines and terminals, and formatting an error with its causes.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 /// Shortens `text` to at most `bytes` bytes, at a character boundary.
@@ -26,6 +27,28 @@ pub fn harmless(text: &str) -> String {
     lines.join("\n")
 }
 
+/// A text in which every character shows: those that control a terminal, change the direction of text or have no width become `\u202e` and the like. Line breaks and tabs stay.
+///
+/// JSON escapes in the same way, so JSON with these characters in its strings stays valid and means the same.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_odd = |c: char| is_harmful(c) && !matches!(c, '\n' | '\t');
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(is_plain) || !text.contains(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_odd(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// A writer that escapes like [`one_line`].
 pub struct Escaping<W>(pub W);
 
@@ -41,10 +64,28 @@ impl<W: Write> Write for Escaping<W> {
     }
 }
 
-/// Whether the character controls a terminal (C0, DEL, C1), ends a line, or changes the direction of the text around it (the bidirectional controls of UAX #9).
+/// Whether the character controls a terminal (C0, DEL, C1), ends a line, changes the direction of the text around it (the bidirectional controls of UAX #9), or shows nothing at all (the default-ignorable characters of UAX #44, except the variation selectors that emoji need).
 fn is_harmful(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 /// An error and its causes, each once: `{:#}` for an error that is not an `anyhow::Error`.
@@ -67,7 +108,8 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         for (text, shown) in [
-            ("plain: é, 漢, 👩\u{200d}🚀", "plain: é, 漢, 👩\u{200d}🚀"),
+            ("plain: é, 漢, ❤\u{fe0f}", "plain: é, 漢, ❤\u{fe0f}"),
+            ("e\u{200b}r\u{feff}r\u{ad}", "e\\u{200b}r\\u{feff}r\\u{ad}"),
             ("a\r\nb\tc\0", "a\\r\\nb\\tc\\u{0}"),
             ("\u{1b}[2J\u{7}\u{7f}", "\\u{1b}[2J\\u{7}\\u{7f}"),
             ("\u{9b}31m\u{85}", "\\u{9b}31m\\u{85}"),
@@ -79,6 +121,23 @@ mod tests {
             assert_eq!(one_line(text), shown);
         }
         assert_eq!(harmless("a\u{1b}\nb\r\n"), "a\\u{1b}\nb\\r\n");
+    }
+
+    #[test]
+    fn json_means_the_same_when_all_its_characters_show() {
+        let hostile = "a\u{7f}\u{9b}2J\u{85}\u{202e}\u{200b}\u{feff}\u{e0041}é漢\n\t\"";
+        let json = serde_json::to_string_pretty(&[hostile]).unwrap();
+        let shown = visible(&json);
+        assert_eq!(
+            shown.trim(),
+            "[\n  \"a\\u007f\\u009b2J\\u0085\\u202e\\u200b\\ufeff\\udb40\\udc41é漢\\n\\t\\\"\"\n]"
+        );
+        let read: Vec<String> = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read, [hostile]);
+        for plain in ["", "a\nb\tc", "é漢 ❤\u{fe0f}"] {
+            assert!(matches!(visible(plain), Cow::Borrowed(same) if same == plain));
+        }
+        assert_eq!(visible("\u{1b}[2J\r"), "\\u001b[2J\\u000d");
     }
 
     #[test]

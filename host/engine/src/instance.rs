@@ -7,7 +7,7 @@ use wasmtime::{Store, Trap};
 
 use backstop_core::decision::{FallbackCause, FallbackKind, InvalidAnswer, REASON_BYTES};
 use backstop_core::settings::Settings;
-use backstop_core::text::cut;
+use backstop_core::text::{cut, one_line};
 
 use crate::bindings::{backoff, classifier, dead_lettering, types};
 use crate::component::Component;
@@ -147,7 +147,7 @@ impl<'a> Live<'a> {
         })?
         .map_err(|mut refusal| {
             cut(&mut refusal, REASON_BYTES);
-            EvaluationError::Settings(refusal)
+            EvaluationError::Settings(one_line(&refusal))
         })
     }
 
@@ -233,6 +233,6 @@ impl<'a> Live<'a> {
         // The trace's frames are addresses in a stripped file; the last line of the chain is the cause.
         let mut cause = error.root_cause().to_string();
         cut(&mut cause, REASON_BYTES);
-        EvaluationError::Trapped(cause, phase)
+        EvaluationError::Trapped(one_line(&cause), phase)
     }
 }

@@ -13,7 +13,7 @@ use backstop::internal::lambda::{Started, compiled_folders, start};
 use backstop::queue::Connections;
 use backstop_core::clock;
 use backstop_logging::BackgroundWriter;
-use backstop_logging::EscapedFields;
+use backstop_logging::{EscapedFields, EscapedJson};
 use hyper::Uri;
 use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
 use tokio::time::Instant;
@@ -161,7 +161,11 @@ fn log() -> std::io::Result<BackgroundWriter> {
         .with_target(false);
     match env::var("AWS_LAMBDA_LOG_FORMAT").as_deref() {
         Ok("Text" | "TEXT") => lines.fmt_fields(EscapedFields).init(),
-        _ => lines.json().flatten_event(true).init(),
+        _ => lines
+            .json()
+            .flatten_event(true)
+            .map_event_format(EscapedJson)
+            .init(),
     }
     Ok(writer)
 }

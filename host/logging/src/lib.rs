@@ -1,7 +1,7 @@
-//! Logging that never delays a message ([`BackgroundWriter`]) and lines that nobody can forge ([`EscapedFields`]).
+//! Logging that never delays a message ([`BackgroundWriter`]) and lines that nobody can forge ([`EscapedFields`], [`EscapedJson`]).
 
 mod background_writer;
 mod escaped_fields;
 
 pub use background_writer::BackgroundWriter;
-pub use escaped_fields::EscapedFields;
+pub use escaped_fields::{EscapedFields, EscapedJson};

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use backstop_core::clock;
+use backstop_core::text::visible;
 
 use crate::record::{DecisionRecord, Observer};
 
@@ -160,15 +161,15 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn decided(&self, record: &DecisionRecord) {
-        let mut line = match serde_json::to_vec(record.without_secrets().as_ref()) {
-            Ok(line) => line,
+        let mut line = match serde_json::to_string(record.without_secrets().as_ref()) {
+            Ok(line) => visible(&line).into_owned(),
             Err(error) => {
                 tracing::error!(%error, "a decision could not be recorded");
                 return;
             }
         };
-        line.push(b'\n');
-        let added = self.add(line);
+        line.push('\n');
+        let added = self.add(line.into_bytes());
         let was_dropping = self.dropping.swap(!added, Ordering::Relaxed);
         if !added && !was_dropping {
             tracing::error!(

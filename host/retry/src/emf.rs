@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstop_core::clock;
 use backstop_core::failure::{Failure, Timestamp};
-use backstop_core::text::cut;
+use backstop_core::text::{cut, visible};
 use serde_json::{Map, Value, json};
 
 use crate::error::End;
@@ -70,7 +70,8 @@ impl<W: Write> Emf<W> {
         self
     }
 
-    fn write(&self, mut line: String) {
+    fn write(&self, line: &str) {
+        let mut line = visible(line).into_owned();
         line.push('\n');
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         // Metrics must not fail a call.
@@ -122,7 +123,7 @@ impl<W: Write + Send> Observer for Emf<W> {
                 line
             }
         };
-        self.write(line.finish(&self.namespace, &self.service));
+        self.write(&line.finish(&self.namespace, &self.service));
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::VERSION;
 use super::server::FullResponse;
+use crate::text::visible;
 
 /// What a route answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,7 +167,10 @@ pub(super) fn response(answered: Result<Answer, Refused>) -> FullResponse {
         }
     };
     let (content_type, text) = match content {
-        Content::Json(value) => ("application/json", format!("{value}\n")),
+        Content::Json(value) => (
+            "application/json",
+            format!("{}\n", visible(&value.to_string())),
+        ),
         Content::Text(content_type, text) => (content_type, text),
     };
     let mut response = Response::new(Full::from(text));

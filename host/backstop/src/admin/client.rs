@@ -16,6 +16,7 @@ use super::server::ANSWER_TIMEOUT;
 use super::socket::is_live;
 use super::token::{TOKEN_VARIABLE, Token};
 use crate::policy::Store;
+use crate::text::one_line;
 
 /// How long a client waits for an answer that only reads something. A host that was stopped with a signal gives none.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -219,7 +220,7 @@ impl Host {
             return serde_json::from_value(answer).map_err(|error| self.invalid(error.to_string()));
         }
         let reason = answer.get("error").and_then(Value::as_str);
-        let reason = reason.unwrap_or("it does not say why").to_owned();
+        let reason = one_line(reason.unwrap_or("it does not say why"));
         let host = self.name.clone();
         Err(match status {
             StatusCode::UNAUTHORIZED => ClientError::Unauthorized { host, reason },
@@ -250,7 +251,7 @@ impl Host {
     fn invalid(&self, reason: String) -> ClientError {
         ClientError::Invalid {
             host: self.name.clone(),
-            reason,
+            reason: one_line(&reason),
         }
     }
 }

@@ -4,6 +4,8 @@ use backstop_backoff::{Class, classify};
 
 use backstop_aws::is_configuration_error;
 
+use crate::text::one_line;
+
 /// What to do about a queue that does not exist.
 pub(crate) const CREATE_IT: &str =
     "create it or correct its URL; the account and region must be those of the credentials";
@@ -33,13 +35,13 @@ pub struct QueueError {
 }
 
 impl QueueError {
-    /// An error with this code. It is retryable unless the default classification says permanent.
+    /// An error with this code, each on one line. It is retryable unless the default classification says permanent.
     pub fn new(operation: &'static str, code: &str, message: impl Into<String>) -> Self {
         let retryable = classify(code, None) != Class::Permanent;
         Self {
             operation,
-            code: code.to_owned(),
-            message: message.into(),
+            code: one_line(code),
+            message: one_line(&message.into()),
             retryable,
         }
     }
@@ -49,7 +51,7 @@ impl QueueError {
         Self {
             operation,
             code: code.to_owned(),
-            message: text,
+            message: one_line(&text),
             retryable: true,
         }
     }
@@ -105,8 +107,8 @@ impl EntryError {
         let code = code.into();
         let retryable = !sender_fault || classify(&code, None) == Class::Throttled;
         Self {
-            code,
-            message: message.into(),
+            code: one_line(&code),
+            message: one_line(&message.into()),
             retryable,
         }
     }
@@ -167,6 +169,16 @@ mod tests {
         }
         assert!(EntryError::missing().is_unknown());
         assert!(!EntryError::new("InternalError", "", false).is_unknown());
+    }
+
+    #[test]
+    fn what_a_service_answers_is_one_line() {
+        let hostile = "odd\nerror: forged\u{1b}[2J";
+        let shown = "odd\\nerror: forged\\u{1b}[2J";
+        let error = QueueError::new("ReceiveMessage", hostile, hostile).to_string();
+        assert_eq!(error, format!("ReceiveMessage failed: {shown}: {shown}"));
+        let error = EntryError::new(hostile, hostile, true).to_string();
+        assert_eq!(error, format!("{shown}: {shown}"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::describe::{CROSS, Rerun, lines};
 use super::target::Target;
-use crate::output::{eprint, println};
+use crate::output::{self, eprint, println};
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const RED: Style = AnsiColor::Red.on_default().bold();
@@ -151,14 +151,16 @@ impl<'a> Printer<'a> {
         };
         if is_due && std::io::stderr().is_terminal() {
             self.progress_shown = Some(clock::instant());
-            eprint!("\r{DIM}… {done} of up to {of} generated failures{DIM:#}\u{1b}[K");
+            output::control_stderr("\r");
+            eprint!("{DIM}… {done} of up to {of} generated failures{DIM:#}");
+            output::control_stderr("\u{1b}[K");
             let _ = std::io::stderr().flush();
         }
     }
 
     fn end_progress(&mut self) {
         if self.progress_shown.take().is_some() {
-            eprint!("\r\u{1b}[K");
+            output::control_stderr("\r\u{1b}[K");
         }
     }
 }

@@ -13,7 +13,7 @@ use super::args::Args;
 use super::target::Target;
 use crate::error::{CommandError, Context, Result};
 use crate::exit;
-use crate::output::{self, eprintln, print};
+use crate::output::{self, eprintln};
 
 /// The folders of a project with generated files.
 const GENERATED: [&str; 7] = [
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args, test: impl Fn() -> Result<()>) -> Result<()> {
     let (changes, _watching) = watched.watch()?;
     loop {
         if std::io::stdout().is_terminal() {
-            print!("\u{1b}[2J\u{1b}[3J\u{1b}[H");
+            output::control("\u{1b}[2J\u{1b}[3J\u{1b}[H");
         }
         match test() {
             // A failed test was printed with its outcome.

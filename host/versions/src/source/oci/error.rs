@@ -4,7 +4,7 @@ use oci_client::Reference;
 use oci_client::errors::{OciEnvelope, OciErrorCode};
 
 use super::trust::Refusal;
-use backstop_core::text::chain;
+use backstop_core::text::{chain, one_line};
 
 /// Why a policy can't be fetched from a registry or pushed to it.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -172,6 +172,7 @@ impl RegistryError {
 
     pub(super) fn answered(reference: &Reference, status: u16, message: &str) -> Self {
         let message: String = message.trim().chars().take(300).collect();
+        let message = one_line(&message);
         let reason = match message.as_str() {
             "" => format!("HTTP {status}"),
             message => format!("HTTP {status}: {message}"),
@@ -199,6 +200,14 @@ impl RegistryError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_registry_s_message_is_one_line() {
+        let reference: Reference = "localhost:5000/policies/orders:1".parse().unwrap();
+        let error = RegistryError::answered(&reference, 400, " odd\nerror: forged\u{202e}\n");
+        let expected = "the registry rejects localhost:5000/policies/orders:1: HTTP 400: odd\\nerror: forged\\u{202e}";
+        assert_eq!(error.to_string(), expected);
+    }
 
     #[test]
     fn only_transient_errors_are_worth_another_try() {

@@ -11,6 +11,7 @@ use super::error::RegistryError;
 use super::layout::{self, Kind, Package};
 use super::reader::Reader;
 use crate::signature;
+use backstop_core::text::one_line;
 
 /// A session with one registry.
 #[derive(Clone)]
@@ -80,7 +81,8 @@ impl Session {
         let layer = layout::layer(&manifest, kind).map_err(|reason| RegistryError::Unfit {
             reference: reference.to_string(),
             expected: kind.title(),
-            reason,
+            // It quotes the manifest.
+            reason: one_line(&reason),
         })?;
         Ok((digest, layer))
     }

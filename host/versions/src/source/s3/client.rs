@@ -13,7 +13,7 @@ use aws_sdk_s3::primitives::ByteStream;
 
 use crate::signature::{LONGEST, SIGNATURE_SUFFIX};
 use backstop_aws::{Endpoint, NO_CREDENTIALS, NoResponse, ResponseLimit, is_configuration_error};
-use backstop_core::text::chain;
+use backstop_core::text::{chain, one_line};
 
 /// The time limit for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -196,7 +196,7 @@ impl Bucket {
     {
         let object = url(bucket, key);
         if let Some(NoResponse { code, text, .. }) = self.endpoint.no_response(error) {
-            let reason = text;
+            let reason = one_line(&text);
             // Credentials may be available later; the environment does not change.
             return match is_configuration_error(code) && code != NO_CREDENTIALS {
                 true => BucketError::Refused { object, reason },
@@ -208,6 +208,7 @@ impl Bucket {
             (Some(code), None) => code.to_owned(),
             (None, _) => chain(error),
         };
+        let reason = one_line(&reason);
         let status = error.raw_response().map(|answer| answer.status().as_u16());
         match status.unwrap_or_default() {
             404 => BucketError::NotFound { object, reason },
