@@ -188,6 +188,8 @@ fn assemble(file: &[u8]) -> Result<Vec<u8>, EncodingError> {
 
 /// Shortens an error that quotes the file: the start of a few lines. An error in a text quotes its complete line, which may be the complete file.
 fn excerpt(error: &str) -> String {
+    // The file has no name here; whoever shows the error names it.
+    let error = error.replacen("<anon>:", "line ", 1);
     let lines = error.lines().take(EXCERPT_LINES).map(|line| {
         let mut line = line.to_owned();
         if line.len() > EXCERPT_WIDTH {
@@ -308,5 +310,10 @@ mod tests {
         let small = component(b"(module\n  (funk))", 8 << 20).unwrap_err();
         let shown = small.to_string();
         assert!(shown.contains("(funk)") && shown.contains('^'), "{shown}");
+        // The place in it, without a name that it does not have.
+        assert!(
+            shown.contains("--> line 2:4") && !shown.contains("anon"),
+            "{shown}"
+        );
     }
 }
