@@ -182,7 +182,7 @@ async fn a_registry_leads_neither_to_addresses_inside_nor_to_other_paths() {
     let url = format!("oci://{registry}/other/path:1");
     let words = "its layer has the digest `sha256:../../../../admin?delete=everything#`; expected `sha256:` and 64 hexadecimal digits";
     bench.fails(&["pull", &url], 4, words).await;
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock().unwrap().clone();
     assert!(
         !seen.iter().any(|(uri, _)| uri.contains("admin")),
         "{seen:?}"
