@@ -224,3 +224,60 @@ async fn a_password_is_typed_at_the_terminal_without_echo_with_redirected_stream
     let signed = signing.env("BACKSTOP_KEY_PASSWORD", "correct horse");
     assert!(signed.output().await.unwrap().status.success());
 }
+
+#[tokio::test]
+async fn a_signature_is_for_one_policy() {
+    let (registry, bench) = (Registry::start(), Bench::new().await);
+    let verify = |name| {
+        [
+            "verify",
+            "orders.wasm",
+            "--key",
+            "team.pub",
+            "--signed-for",
+            name,
+        ]
+    };
+    let sign = ["sign", "orders.wasm", "--key", "team.key"];
+    let signed = bench.run(&sign).await;
+    assert!(text(&signed.stdout).contains(" for the policy orders\n"));
+    let verified = bench.run(&verify("orders")).await;
+    assert!(text(&verified.stdout).contains(" for the policy orders at 2"));
+    let other = "is for the policy `orders`, and `signed-for` requires the policy `invoices`";
+    bench.fails(&verify("invoices"), 4, other).await;
+    bench
+        .run(&[&sign[..], &["--for", "invoices"]].concat())
+        .await;
+    assert!(bench.run(&verify("invoices")).await.status.success());
+    let name = "is not the name of a policy";
+    bench
+        .fails(&[&sign[..], &["--for", "a b"]].concat(), 2, name)
+        .await;
+
+    let url = registry.url("orders:1");
+    bench
+        .json(&["push", "orders.wasm", &url, "--sign", "team.key"])
+        .await;
+    let pull = [
+        "pull",
+        &url,
+        "--require-signature",
+        "team.pub",
+        "--signed-for",
+    ];
+    bench.json(&[&pull[..], &["orders"]].concat()).await;
+    bench
+        .fails(&[&pull[..], &["invoices"]].concat(), 4, other)
+        .await;
+    let push = [
+        "push",
+        "orders.wasm",
+        &url,
+        "--sign",
+        "team.key",
+        "--for",
+        "invoices",
+    ];
+    bench.json(&push).await;
+    bench.json(&[&pull[..], &["invoices"]].concat()).await;
+}

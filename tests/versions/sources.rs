@@ -243,7 +243,7 @@ async fn missing_unsigned_and_wrongly_pinned_objects_are_refused() {
     let unsigned = refused(&catalog, &name).await;
     assert!(unsigned.contains("sign"), "{unsigned}");
     let sign = |text: &str| {
-        key.sign(text.as_bytes(), "orders.wat", clock::now())
+        key.sign(text.as_bytes(), "orders.wat", "orders", clock::now())
             .unwrap()
     };
     bucket.put("orders.wat.minisig", &sign(&waits(1))).await;

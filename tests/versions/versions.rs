@@ -19,6 +19,7 @@ use backstop_versions::{
 use tempfile::TempDir;
 
 mod compiling;
+mod replayed;
 mod rolling_back;
 mod watching;
 
@@ -529,7 +530,9 @@ fn a_version_is_verified_before_it_is_compiled() {
         .sandbox
         .with_compiled(backstop_engine::Compiled::default().kept_in(code));
     let sign = |with: &SecretKey, text: &str| {
-        let signature = with.sign(text.as_bytes(), "policy.wat", now()).unwrap();
+        let signature = with
+            .sign(text.as_bytes(), "policy.wat", "policy", now())
+            .unwrap();
         world.write("policy.wat.minisig", &signature);
     };
     world.write("policy.wat", &waits(1));
@@ -586,7 +589,7 @@ fn signatures_can_be_required_and_keys_replaced_with_a_stored_version() {
         (vec![new_public], &new),
     ] {
         let signature = signed_by
-            .sign(waits(1).as_bytes(), "policy.wat", now())
+            .sign(waits(1).as_bytes(), "policy.wat", "policy", now())
             .unwrap();
         world.write("policy.wat.minisig", &signature);
         world.catalog.keys = Some(Keys::read(&keys, Path::new("")).unwrap());

@@ -39,7 +39,7 @@ It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings
 Exits with 0 if nothing is wrong, and with 6 if something is, or with --strict if there is a warning.";
 
 /// The flags of one queue. A configuration file has its own keys for them.
-const OF_ONE_QUEUE: [&str; 21] = [
+const OF_ONE_QUEUE: [&str; 22] = [
     "policy",
     "settings",
     "scenarios",
@@ -47,6 +47,7 @@ const OF_ONE_QUEUE: [&str; 21] = [
     "shadow_settings",
     "refresh",
     "require_signature",
+    "signed_for",
     "plain_http",
     "token_servers",
     "http",

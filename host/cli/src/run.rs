@@ -52,7 +52,7 @@ On SIGTERM, SIGINT and SIGHUP, messages in progress finish (see --grace) and the
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Consume the queues in this configuration (host/docs/configuration.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "plain_http", "token_servers", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "signed_for", "plain_http", "token_servers", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "messages"])]
     pub(super) config: Option<PathBuf>,
 
     /// Consume this queue, configured by flags: its URL, or local:NAME for a queue in memory
@@ -82,6 +82,10 @@ pub(super) struct Args {
     /// Reject policies that are not signed with this minisign key, given as text or as a .pub file; may be repeated
     #[arg(long, value_name = "KEY|FILE")]
     require_signature: Vec<String>,
+
+    /// Reject versions that are not signed for the policy with this name, or signed earlier than one that was active
+    #[arg(long, value_name = "NAME", requires = "require_signature")]
+    signed_for: Option<String>,
 
     /// A registry to use without TLS, such as registry.internal:5000; may be repeated
     #[arg(long, value_name = "HOST")]
@@ -293,6 +297,7 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
     host.with(args.scenarios.as_ref(), Backstop::scenarios)
         .with(args.refresh, Backstop::refresh)
         .with(keys, Backstop::require_signature)
+        .with(args.signed_for.as_deref(), Backstop::signed_for)
         .plain_http(&args.plain_http)
         .token_servers(&args.token_servers)
         .with(args.http.as_deref(), Backstop::http)

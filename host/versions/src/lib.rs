@@ -57,8 +57,8 @@ pub use live::{
 pub use reloads::{Purpose, REFUSALS, SWAPS, log_reload};
 pub use schedule::Schedule;
 pub use signature::{
-    KeyError, Keys, LONGEST as LONGEST_SIGNATURE, SIGNATURE_SUFFIX, SignatureError, signature_path,
-    signed_with,
+    InvalidName, KeyError, Keys, LONGEST as LONGEST_SIGNATURE, SIGNATURE_SUFFIX, SignatureError,
+    Signed, policy_name, policy_of_file, signature_path, signed_with,
 };
 pub use signing::{NewKeys, SecretKey, SigningError};
 #[cfg(feature = "oci")]

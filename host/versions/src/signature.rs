@@ -1,6 +1,6 @@
 //! Verifies that a policy's file was signed with a key that the operator accepts. The signatures are minisign's detached signatures, and are verified before anything of the file is parsed.
 //!
-//! A signature covers the bytes of the file, and not its location: the same signature is valid for a file, an object and an artifact.
+//! A signature covers the bytes of the file, and not its location: the same signature is valid for a file, an object and an artifact. Its trusted comment has the name of a policy and the time, which [`Keys::signed_for`] requires: then a file that was signed for another policy is not accepted, and the pipeline accepts none that is older than one that was active.
 
 use std::fmt;
 use std::io::{self, Cursor};
@@ -10,6 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use minisign::{PublicKey, SignatureBox};
 
+use backstop_core::failure::Timestamp;
+use backstop_core::text::{cut, one_line};
 use backstop_files::regular_file;
 
 /// The suffix of a signature's file name.
@@ -21,9 +23,26 @@ pub const LONGEST: usize = 16 << 10;
 /// The sizes of the second and the fourth line of a signature, which are in base64.
 const LINES: [(usize, usize); 2] = [(1, 74), (3, 64)];
 
-/// The public keys that may sign policies; never empty.
+/// The longest name of a policy in a signature, in bytes.
+const LONGEST_NAME: usize = 100;
+
+/// The public keys that may sign policies; never empty. With the name of a policy, signatures must be for that one.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Keys(Vec<PublicKey>);
+pub struct Keys {
+    keys: Vec<PublicKey>,
+    signed_for: Option<String>,
+}
+
+/// What a valid signature says about its file: minisign's trusted comment, which is signed too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed {
+    /// The identifier of the key.
+    pub id: String,
+    /// The name of the policy that the file was signed for.
+    pub policy: Option<String>,
+    /// When it was signed, by the clock of whoever signed it.
+    pub at: Option<Timestamp>,
+}
 
 /// Why a list of public keys is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +100,41 @@ pub enum SignatureError {
         /// The identifier of the key.
         id: String,
     },
+    /// It is valid, but the file was signed for another policy, or for none.
+    #[error(
+        "its signature with the key {id} is for {}, and `signed-for` requires the policy `{expected}`: `backstop policy sign FILE --key KEY --for {expected}` writes a new one",
+        .found.as_ref().map_or("no policy".to_owned(), |found| format!("the policy `{found}`"))
+    )]
+    OtherPolicy {
+        /// The identifier of the key.
+        id: String,
+        /// The name of the policy that it is for.
+        found: Option<String>,
+        /// The name that is required.
+        expected: String,
+    },
+    /// It is valid and for this policy, but does not say when the file was signed.
+    #[error(
+        "its signature with the key {id} has no time, which `signed-for` requires: `backstop policy sign FILE --key KEY --for {expected}` writes a new one"
+    )]
+    NoTime {
+        /// The identifier of the key.
+        id: String,
+        /// The name that is required.
+        expected: String,
+    },
+    /// It is valid, but older than that of a version that was active.
+    #[error(
+        "it was signed at {}, and a version signed at {} has been active: sign it again to return to it, or pin the policy to its digest",
+        .at.rfc3339(),
+        .newest.rfc3339()
+    )]
+    Older {
+        /// When it was signed.
+        at: Timestamp,
+        /// When the newest version that was active was signed.
+        newest: Timestamp,
+    },
 }
 
 /// The path of a file's detached signature, which is next to the file, as with minisign.
@@ -97,15 +151,32 @@ impl Keys {
             return Err(KeyError::None);
         }
         let keys = keys.iter().map(|named| read(named, folder));
-        keys.collect::<Result<_, _>>().map(Self)
+        Ok(Self {
+            keys: keys.collect::<Result<_, _>>()?,
+            signed_for: None,
+        })
     }
 
-    /// Verifies that one of these keys has signed exactly this file.
-    pub fn verify(&self, file: &[u8], signature: Option<&str>) -> Result<(), SignatureError> {
+    /// The same keys; if a policy is named, files must be signed for it, with a time.
+    #[must_use]
+    pub fn signed_for(self, policy: Option<String>) -> Self {
+        Self {
+            signed_for: policy,
+            ..self
+        }
+    }
+
+    /// Whether signatures must name a policy and a time.
+    pub(crate) fn is_for_one_policy(&self) -> bool {
+        self.signed_for.is_some()
+    }
+
+    /// Verifies that one of these keys has signed exactly this file, for the policy if one is named. Returns what the signature says.
+    pub fn verify(&self, file: &[u8], signature: Option<&str>) -> Result<Signed, SignatureError> {
         let signature = parsed(signature.ok_or(SignatureError::Missing)?)?;
         let id = key_id(signature.keynum());
         let keynum = signature.keynum();
-        let mut named = self.0.iter().filter(|key| key.keynum() == keynum);
+        let mut named = self.keys.iter().filter(|key| key.keynum() == keynum);
         let Some(first) = named.next() else {
             return Err(SignatureError::UnknownKey {
                 id,
@@ -116,18 +187,103 @@ impl Keys {
         let matches = |key: &PublicKey| {
             minisign::verify(key, &signature, Cursor::new(file), true, false, true).is_ok()
         };
-        if matches(first) || named.any(matches) {
-            Ok(())
-        } else {
-            Err(SignatureError::Wrong { id })
+        if !matches(first) && !named.any(matches) {
+            return Err(SignatureError::Wrong { id });
+        }
+        let signed = Signed::of(id, &signature);
+        match &self.signed_for {
+            Some(policy) => signed.check(policy).map(|()| signed),
+            None => Ok(signed),
         }
     }
+}
+
+impl Signed {
+    fn of(id: String, signature: &SignatureBox) -> Self {
+        let comment = signature.trusted_comment().unwrap_or_default();
+        let named = |name: &str| {
+            let mut parts = comment
+                .split('\t')
+                .filter_map(|part| part.strip_prefix(name));
+            let first = parts.next()?;
+            // A comment that says two things says nothing.
+            parts.next().is_none().then(|| first.to_owned())
+        };
+        let seconds = named("timestamp:").and_then(|seconds| seconds.parse::<u64>().ok());
+        Self {
+            id,
+            policy: named("policy:").map(|policy| one_line(&policy)),
+            at: seconds.and_then(|seconds| seconds.checked_mul(1_000).map(Timestamp)),
+        }
+    }
+
+    fn check(&self, policy: &str) -> Result<(), SignatureError> {
+        let id = self.id.clone();
+        let expected = policy.to_owned();
+        if self.policy.as_deref() != Some(policy) {
+            let found = self.policy.clone();
+            return Err(SignatureError::OtherPolicy {
+                id,
+                found,
+                expected,
+            });
+        }
+        match self.at {
+            Some(_) => Ok(()),
+            None => Err(SignatureError::NoTime { id, expected }),
+        }
+    }
+}
+
+/// What it says, for people: `the key 0123456789ABCDEF for the policy orders at 2026-11-23T19:00:00Z`.
+impl fmt::Display for Signed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the key {}", self.id)?;
+        if let Some(policy) = &self.policy {
+            write!(f, " for the policy {policy}")?;
+        }
+        match self.at {
+            Some(at) => write!(f, " at {}", at.rfc3339()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The name of a policy in a signature: letters, digits, `-`, `_`, `.` and `/`.
+pub fn policy_name(text: &str) -> Result<String, InvalidName> {
+    let is_valid = (1..=LONGEST_NAME).contains(&text.len()) && text.chars().all(is_name);
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or_else(|| InvalidName(one_line(text)))
+}
+
+/// Not the name of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not the name of a policy: expected 1 to {LONGEST_NAME} letters, digits, -, _, . or /, such as orders"
+)]
+pub struct InvalidName(String);
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/')
+}
+
+/// The name of the policy in a file, from the name of the file: `orders` for `orders.wasm`.
+pub fn policy_of_file(name: &str) -> String {
+    let stem = Path::new(name).file_stem().unwrap_or_default();
+    let stem = stem.to_string_lossy();
+    let mut name: String = stem
+        .chars()
+        .map(|c| if is_name(c) { c } else { '_' })
+        .collect();
+    cut(&mut name, LONGEST_NAME);
+    name
 }
 
 /// The identifiers of the keys.
 impl fmt::Display for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ids: Vec<_> = self.0.iter().map(|key| key_id(key.keynum())).collect();
+        let ids: Vec<_> = self.keys.iter().map(|key| key_id(key.keynum())).collect();
         f.write_str(&ids.join(" or "))
     }
 }

@@ -12,7 +12,7 @@ fn signed(file: &[u8]) -> (String, String) {
     std::fs::write(&path, keys.secret).unwrap();
     let key = SecretKey::read(&path, || unreachable!("it is not encrypted")).unwrap();
     assert_eq!(key.id(), keys.id);
-    let signature = key.sign(file, "a.wasm", Timestamp(1_000)).unwrap();
+    let signature = key.sign(file, "a.wasm", "a", Timestamp(1_000)).unwrap();
     (keys.line, signature)
 }
 
@@ -26,10 +26,15 @@ fn only_a_whole_signature_of_the_file_by_an_accepted_key_is_taken() {
     let (line, signature) = signed(FILE);
     let (other, by_another) = signed(FILE);
     let accepted = keys(&[&line]);
-    assert_eq!(accepted.verify(FILE, Some(&signature)), Ok(()));
+    let said = Signed {
+        id: signed_with(&signature).unwrap(),
+        policy: Some("a".to_owned()),
+        at: Some(Timestamp(1_000)),
+    };
+    assert_eq!(accepted.verify(FILE, Some(&signature)), Ok(said.clone()));
     assert_eq!(
         keys(&[&other, &line]).verify(FILE, Some(&signature)),
-        Ok(())
+        Ok(said)
     );
     assert_eq!(accepted.verify(FILE, None), Err(SignatureError::Missing));
     let id = signed_with(&signature).unwrap();
@@ -49,6 +54,70 @@ fn only_a_whole_signature_of_the_file_by_an_accepted_key_is_taken() {
         accepted.verify(FILE, Some(&retold)),
         Err(SignatureError::Wrong { id })
     );
+}
+
+/// The result of a signature with this trusted comment, if it must be for the policy `orders`.
+fn verified(comment: &str) -> Result<Signed, SignatureError> {
+    let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+    let file = Cursor::new(FILE);
+    let signature = minisign::sign(None, &pair.sk, file, Some(comment), None).unwrap();
+    let accepted = keys(&[&pair.pk.to_base64()]).signed_for(Some("orders".to_owned()));
+    accepted.verify(FILE, Some(&signature.to_string()))
+}
+
+#[test]
+fn a_signature_counts_only_for_the_policy_that_it_names() {
+    for (comment, at) in [
+        ("timestamp:5\tfile:a.wasm\thashed\tpolicy:orders", 5_000),
+        ("policy:orders\ttimestamp:0", 0),
+    ] {
+        let signed = verified(comment).unwrap();
+        assert_eq!(signed.at, Some(Timestamp(at)), "{comment}");
+    }
+    for (comment, expected) in [
+        (
+            "",
+            "is for no policy, and `signed-for` requires the policy `orders`",
+        ),
+        ("timestamp:5\tfile:orders.wasm\thashed", "is for no policy"),
+        (
+            "timestamp:5\tpolicy:invoices",
+            "is for the policy `invoices`",
+        ),
+        ("timestamp:5\tpolicy:orders2", "is for the policy `orders2`"),
+        (
+            "timestamp:5\tpolicy:orders\tpolicy:invoices",
+            "is for no policy",
+        ),
+        ("timestamp:5 policy:orders", "is for no policy"),
+        ("policy:orders", "has no time"),
+        ("timestamp:soon\tpolicy:orders", "has no time"),
+        (
+            "timestamp:99999999999999999999\tpolicy:orders",
+            "has no time",
+        ),
+    ] {
+        let refused = verified(comment).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{comment}: {refused}");
+    }
+}
+
+#[test]
+fn the_name_of_a_policy_is_a_word() {
+    for name in ["orders", "team/orders-2.1_b", "größe"] {
+        assert_eq!(policy_name(name).as_deref(), Ok(name));
+    }
+    let long = "x".repeat(101);
+    for name in ["", "a b", "a\tpolicy:b", "a\n", "\u{202e}", &long] {
+        assert!(policy_name(name).is_err(), "{name:?}");
+    }
+    for (file, name) in [
+        ("orders.wasm", "orders"),
+        ("my orders (2).wat", "my_orders__2_"),
+        ("v1.2.wasm", "v1.2"),
+    ] {
+        assert_eq!(policy_of_file(file), name);
+    }
 }
 
 #[test]

@@ -104,11 +104,18 @@ impl SecretKey {
         })
     }
 
-    /// The signature of a file, as the text of `FILE.minisig`. `name` is the name of the file and `at` the time. Both are signed too, and shown when the signature is verified.
-    pub fn sign(&self, file: &[u8], name: &str, at: Timestamp) -> Result<String, SigningError> {
+    /// The signature of a file, as the text of `FILE.minisig`. `name` is the name of the file, `policy` that of the policy that it is for ([`policy_name`](crate::policy_name)), and `at` the time. All are signed too.
+    pub fn sign(
+        &self,
+        file: &[u8],
+        name: &str,
+        policy: &str,
+        at: Timestamp,
+    ) -> Result<String, SigningError> {
         let public = PublicKey::from_secret_key(&self.0).map_err(SigningError::Failed)?;
         let name = name.replace(char::is_control, "_");
-        let comment = format!("timestamp:{}\tfile:{name}\thashed", at.0 / 1_000);
+        let seconds = at.0 / 1_000;
+        let comment = format!("timestamp:{seconds}\tfile:{name}\thashed\tpolicy:{policy}");
         let title = format!("signature with the key {}", self.id());
         minisign::sign(
             Some(&public),

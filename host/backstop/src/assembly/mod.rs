@@ -114,7 +114,8 @@ impl Assembly {
         // For a component with an interpreter, this takes seconds.
         tracing::info!(policy = config.policy.title(), "loading the policy");
         let check = check(config)?;
-        Ok(self.checked(&config.policy, check).await?)
+        let catalog = signed_for(self.catalog.clone(), config);
+        Ok(Self::checked(catalog, &config.policy, check).await?)
     }
 
     /// Loads the policy of a decider's shadow, if it has one, as a live one would be.
@@ -122,15 +123,16 @@ impl Assembly {
         &self,
         config: &DeciderConfig,
     ) -> Option<Result<Arc<LivePolicy>, PolicyError>> {
-        Some(self.checked(config.shadow.as_ref()?, None).await)
+        let shadow = config.shadow.as_ref()?;
+        Some(Self::checked(self.catalog.clone(), shadow, None).await)
     }
 
     async fn checked(
-        &self,
+        catalog: Catalog,
         policy: &PolicySpec,
         check: Option<Check>,
     ) -> Result<Arc<LivePolicy>, PolicyError> {
-        let (catalog, spec) = (self.catalog.clone(), policy.clone());
+        let spec = policy.clone();
         blocking(move || LivePolicy::checked(catalog, spec, check)).await
     }
 
@@ -160,7 +162,8 @@ impl Assembly {
         &self,
         config: &DeciderConfig,
     ) -> Result<Arc<LivePolicy>, ScenarioError> {
-        let (catalog, spec, check) = (self.catalog.clone(), config.policy.clone(), check(config)?);
+        let catalog = signed_for(self.catalog.clone(), config);
+        let (spec, check) = (config.policy.clone(), check(config)?);
         let loading = blocking(move || LivePolicy::load_or_fall_back(catalog, spec, check));
         let (policy, refused) = loading.await;
         if let Some(error) = refused {
@@ -207,6 +210,15 @@ fn catalog(config: &Config, sandbox: Sandbox, store: Option<Store>) -> Catalog {
         refresh: policies.refresh,
         poll: policies.poll,
         roll_back: policies.roll_back,
+    }
+}
+
+/// The same catalog, with keys that sign for the policy of this decider only, if it requires that.
+fn signed_for(catalog: Catalog, config: &DeciderConfig) -> Catalog {
+    let keys = catalog.keys.clone();
+    Catalog {
+        keys: keys.map(|keys| keys.signed_for(config.signed_for.clone())),
+        ..catalog
     }
 }
 

@@ -83,6 +83,14 @@ impl Backstop {
         self.value("scenarios", |queue| queue.scenarios = Some(path.clone()))
     }
 
+    /// The name of the policy that every version has to be signed for, with a time that is not before that of a version that was active. It requires [`require_signature`](Backstop::require_signature).
+    pub fn signed_for(self, policy: impl Into<String>) -> Self {
+        let policy = policy.into();
+        self.value("signed-for", |queue| {
+            queue.signed_for = Some(policy.clone())
+        })
+    }
+
     /// A shadow: a second policy that is evaluated for every failure and compared with the first one. It has no effect on messages.
     pub fn shadow(self, policy: impl Into<String>) -> Self {
         let policy = policy.into();

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::policies::signed_for;
 use super::policy::policy;
 use super::queue::{attempts, function, max_age};
 use super::url::queue_url;
@@ -21,7 +22,7 @@ use raw::{Bytes, SettingsTable, Span};
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that is read here, apart from those that Lambda sets.
-const VARIABLES: [&str; 19] = [
+const VARIABLES: [&str; 20] = [
     "BACKSTOP_RETRY_QUEUE_URL",
     "BACKSTOP_DEAD_LETTER_QUEUE_URL",
     "BACKSTOP_POLICY",
@@ -37,6 +38,7 @@ const VARIABLES: [&str; 19] = [
     "BACKSTOP_CACHE",
     "BACKSTOP_REFRESH",
     "BACKSTOP_REQUIRE_SIGNATURE",
+    "BACKSTOP_SIGNED_FOR",
     "BACKSTOP_PLAIN_HTTP",
     "BACKSTOP_TOKEN_SERVERS",
     "BACKSTOP_DECISIONS",
@@ -137,6 +139,7 @@ impl raw::Lambda {
             shadow: shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?,
             policy: policy(self.policy, self.settings, folder, &at)?,
             scenarios: self.scenarios.map(|path| folder.join(path)),
+            signed_for: signed_for(&at("signed-for"), self.signed_for)?,
             bounds: Bounds {
                 max_attempts: Some(most.unwrap_or(UNHINDERED_ATTEMPTS)),
                 max_age: Some(oldest.unwrap_or(LONGEST_DELAY)),
@@ -240,6 +243,9 @@ impl raw::Lambda {
         if let Some(functions) = text("BACKSTOP_FUNCTIONS", "functions") {
             let names = functions.split(',').map(|name| name.trim().to_owned());
             self.functions = Some(names.filter(|name| !name.is_empty()).collect());
+        }
+        if let Some(name) = text("BACKSTOP_SIGNED_FOR", "signed-for") {
+            self.signed_for = Some(name);
         }
         if let Some(name) = text("AWS_LAMBDA_FUNCTION_NAME", "handler") {
             self.handler = Some(name);

@@ -184,6 +184,26 @@ impl Config {
     }
 }
 
+impl Config {
+    /// A policy that has to be signed for a name has to be signed.
+    fn check_signed_for(&self, places: &Places) -> Result<(), ConfigError> {
+        let lambda = self
+            .lambda
+            .iter()
+            .map(|it| ("lambda".to_owned(), &it.decider));
+        let queues = self.queues.iter();
+        let queues = queues.map(|it| (format!("queues.{}", it.name), &it.decider));
+        let mut deciders = lambda.chain(queues);
+        match deciders.find(|(_, decider)| decider.signed_for.is_some()) {
+            Some((table, _)) if self.policies.keys.is_none() => Err(value(
+                places.of(&format!("{table}.signed-for")),
+                "expected together with `policies.require-signature`: without keys, no signature is checked",
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
 /// The directory that paths in a file are relative to.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
@@ -250,7 +270,7 @@ impl raw::Config {
                 "stdout" | "-" => Destination::Stdout,
                 path => Destination::File(folder.join(path)),
             });
-        Ok(Config {
+        let config = Config {
             endpoint_url: self
                 .endpoint_url
                 .map(|text| url::endpoint(&places.of("endpoint-url"), &text))
@@ -274,7 +294,9 @@ impl raw::Config {
                 .lambda
                 .map(|lambda| lambda.convert(folder, places))
                 .transpose()?,
-        })
+        };
+        config.check_signed_for(places)?;
+        Ok(config)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::text::chain;
 
 use super::{ConfigError, Places, raw, value};
-use crate::policy::{Keys, REFRESH, RegistryOptions, RollBack, Store, StoreError};
+use crate::policy::{Keys, REFRESH, RegistryOptions, RollBack, Store, StoreError, policy_name};
 
 /// How policies are fetched, stored, verified and rolled back; the same for all queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +146,12 @@ fn poll(place: &str, interval: Duration) -> Result<Duration, ConfigError> {
         return Ok(interval);
     }
     Err(value(place, "expected 100ms to 1h"))
+}
+
+/// Checks the name of the policy that files have to be signed for.
+pub(super) fn signed_for(place: &str, name: Option<String>) -> Result<Option<String>, ConfigError> {
+    let checked = name.map(|name| policy_name(&name)).transpose();
+    checked.map_err(|error| value(place, error.to_string()))
 }
 
 /// Reads the public keys.

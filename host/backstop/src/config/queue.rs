@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
+use super::policies::signed_for;
 use super::policy::policy;
 use super::url::queue_url;
 use super::{
@@ -40,6 +41,7 @@ impl raw::Queue {
             shadow: shadow::shadow(self.shadow, self.shadow_settings, live, folder, &at)?,
             policy: policy(self.policy, self.settings, folder, &at)?,
             scenarios: self.scenarios.map(|path| folder.join(path)),
+            signed_for: signed_for(&at("signed-for"), self.signed_for)?,
             bounds: Bounds {
                 max_attempts: self
                     .max_attempts

@@ -4,10 +4,13 @@ use std::path::Path;
 
 use backstop_versions::{KeyError, Keys};
 
-/// Reads the keys. Returns `None` if no flag names one.
-pub(super) fn read(named: &[String]) -> Result<Option<Keys>, KeyError> {
+/// Reads the keys, which may have to sign for one policy. Returns `None` if no flag names one.
+pub(super) fn read(named: &[String], signed_for: Option<String>) -> Result<Option<Keys>, KeyError> {
     match named {
         [] => Ok(None),
-        named => Keys::read(named, Path::new("")).map(Some),
+        named => {
+            let keys = Keys::read(named, Path::new(""))?;
+            Ok(Some(keys.signed_for(signed_for)))
+        }
     }
 }

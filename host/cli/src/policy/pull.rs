@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use backstop_engine::{Limits, PolicyDigest};
 use backstop_files::atomic_write;
-use backstop_versions::{Fetched, signature_path, signed_with};
+use backstop_versions::{Fetched, policy_name, signature_path, signed_with};
 use clap::Parser;
 use serde_json::json;
 
@@ -39,6 +39,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "KEY|FILE.pub")]
     require_signature: Vec<String>,
 
+    /// Reject the policy unless it is signed for the policy with this name
+    #[arg(long, value_name = "NAME", value_parser = policy_name, requires = "require_signature")]
+    signed_for: Option<String>,
+
     #[command(flatten)]
     remotes: RemoteArgs,
 
@@ -48,7 +52,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let keys = keys::read(&args.require_signature)?;
+    let keys = keys::read(&args.require_signature, args.signed_for.clone())?;
     let limit = Limits::default().component;
     let pulled = args.remote.0.fetch(&args.remotes.connect(), limit)?;
     if let Some(keys) = &keys {

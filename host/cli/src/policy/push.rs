@@ -7,7 +7,7 @@ use backstop_core::settings::parse_pair;
 use backstop_engine::PolicyDigest;
 use backstop_files::regular_file;
 use backstop_versions::{
-    LONGEST_SIGNATURE, Location, Package, Remotes, SIGNATURE_SUFFIX, signed_with,
+    LONGEST_SIGNATURE, Location, Package, Remotes, SIGNATURE_SUFFIX, policy_name, signed_with,
 };
 use clap::Parser;
 use serde_json::json;
@@ -44,6 +44,10 @@ pub(super) struct Args {
     /// Sign the policy with this secret key; the password of an encrypted key is BACKSTOP_KEY_PASSWORD, or typed at a prompt
     #[arg(long, value_name = "KEY", conflicts_with = "signature")]
     sign: Option<PathBuf>,
+
+    /// With --sign: the name of the policy that the file is for, which a host with `signed-for` requires [default: the last part of the repository's name, or of the key without .wasm]
+    #[arg(long = "for", value_name = "NAME", value_parser = policy_name, requires = "sign")]
+    policy_name: Option<String>,
 
     /// Upload this existing signature with the policy
     #[arg(long, value_name = "FILE.minisig")]
@@ -111,7 +115,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// The signature: made now, read from a file, or none.
 fn signature(args: &Args, file: &[u8]) -> Result<Option<String>> {
     if let Some(key) = &args.sign {
-        return Ok(Some(sign::sign(key, file, &args.remote.file_name())?));
+        let (name, policy) = (args.remote.file_name(), args.policy_name.as_deref());
+        return Ok(Some(sign::sign(key, file, &name, policy)?));
     }
     let read = |path: &PathBuf| {
         regular_file::read_text(path, LONGEST_SIGNATURE)

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use backstop_core::clock;
 use backstop_files::atomic_write;
-use backstop_versions::{Location, SecretKey, SigningError, Source, signature_path, signed_with};
+use backstop_versions::{
+    Location, SecretKey, SigningError, Source, policy_name, policy_of_file, signature_path,
+    signed_with,
+};
 use clap::Parser;
 
 use super::{named_policy, password};
@@ -17,7 +20,7 @@ Examples:
   backstop policy sign orders.wasm --key team.key
   backstop policy verify orders.wasm --key team.pub
 
-The signature has minisign's format: `minisign -S -s team.key -m orders.wasm` creates the same.";
+The signature has minisign's format: `minisign -S -s team.key -m orders.wasm` creates one, without the name of a policy.";
 
 /// Sign a policy's file: writes the signature to FILE.minisig
 ///
@@ -32,26 +35,41 @@ pub(super) struct Args {
     /// The secret key; the password of an encrypted key is BACKSTOP_KEY_PASSWORD, or typed at a prompt
     #[arg(long, value_name = "KEY")]
     key: PathBuf,
+
+    /// The name of the policy that the file is for: a host with `signed-for` accepts no other [default: the file's name without .wasm]
+    #[arg(long = "for", value_name = "NAME", value_parser = policy_name)]
+    policy_name: Option<String>,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let path = file_of(&args.policy)?;
     let file = Source::path(path.clone()).read()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let signature = sign(&args.key, &file, &name)?;
+    let policy = args.policy_name.as_deref();
+    let signature = sign(&args.key, &file, &name, policy)?;
     let output = signature_path(&path);
     atomic_write::write(&output, signature.as_bytes(), 0o644)
         .with_context(|| format!("can't write {}", output.display()))?;
     let id = signed_with(&signature)?;
-    println!("{}: signed with the key {id}", output.display());
+    let policy = policy.map_or_else(|| policy_of_file(&name), str::to_owned);
+    println!(
+        "{}: signed with the key {id} for the policy {policy}",
+        output.display()
+    );
     Ok(())
 }
 
-/// Signs a file with the secret key at the path `key`.
-pub(super) fn sign(key: &Path, file: &[u8], name: &str) -> Result<String, SigningError> {
+/// Signs a file with this name with the secret key at the path `key`, for the policy or the one that the file is named after.
+pub(super) fn sign(
+    key: &Path,
+    file: &[u8],
+    name: &str,
+    policy: Option<&str>,
+) -> Result<String, SigningError> {
     let shown = key.display().to_string();
     let key = SecretKey::read(key, || password::for_key(&shown))?;
-    key.sign(file, name, clock::now())
+    let policy = policy.map_or_else(|| policy_of_file(name), str::to_owned);
+    key.sign(file, name, &policy, clock::now())
 }
 
 /// The path of a policy's file. Built-in and remote policies are rejected: they have none.

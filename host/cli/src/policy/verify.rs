@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use backstop_files::regular_file;
-use backstop_versions::{LONGEST_SIGNATURE, Source, signature_path, signed_with};
+use backstop_versions::{LONGEST_SIGNATURE, Source, policy_name, signature_path};
 use clap::Parser;
 
 use super::{keys, sign};
@@ -21,13 +21,17 @@ pub(super) struct Args {
     #[arg(long = "key", value_name = "KEY|FILE.pub", required = true)]
     keys: Vec<String>,
 
+    /// Reject the file unless it is signed for the policy with this name
+    #[arg(long, value_name = "NAME", value_parser = policy_name)]
+    signed_for: Option<String>,
+
     /// The signature [default: FILE.minisig]
     #[arg(long, value_name = "FILE.minisig")]
     signature: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let keys = keys::read(&args.keys)?;
+    let keys = keys::read(&args.keys, args.signed_for.clone())?;
     let path = sign::file_of(&args.policy)?;
     let file = Source::path(path.clone()).read()?;
     let signature = match &args.signature {
@@ -38,15 +42,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     };
     if let Some(keys) = keys {
-        keys.verify(&file, signature.as_deref())
+        let signed = keys
+            .verify(&file, signature.as_deref())
             .with_context(|| format!("{} is rejected", path.display()))?;
+        println!("{}: signed with {signed}", path.display());
     }
-    let id = signature.as_deref().map(signed_with).transpose()?;
-    println!(
-        "{}: signed with the key {}",
-        path.display(),
-        id.unwrap_or_default()
-    );
     Ok(())
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_core::clock;
+use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
 use backstop_engine::{
     Component, ComponentError, EncodingError, Part, Policy, PolicyDigest, Prepared, Sandbox,
@@ -13,6 +15,7 @@ use backstop_engine::{
 };
 
 use super::refusals::{Applicable, Refusals};
+use super::version::NewestSignatures;
 use crate::catalog::Catalog;
 use crate::error::PolicyError;
 use crate::source::{FetchedFile, Location, Source, SourceError};
@@ -57,18 +60,67 @@ enum Code {
 }
 
 impl Pipeline<'_> {
-    /// Fetches the current files. `known` are those of the last fetch, if any; `within` is the time limit for each source outside this machine.
+    /// Fetches the current files. `known` are those of the last fetch, if any; one that is signed too early is fetched again, since it may have been signed again. `within` is the time limit for each source outside this machine.
     pub(super) fn fetch(
         &self,
         known: &[Arc<FetchedFile>],
+        newest: &NewestSignatures,
         within: Option<Duration>,
     ) -> Result<Files, SourceError> {
         let sources = self.spec.sources().enumerate();
         sources
             .map(|(index, source)| {
-                source.fetch_if_changed(known.get(index), self.catalog.options(within))
+                let is_new = |file: &&Arc<FetchedFile>| self.is_new(index, source, file, newest);
+                let known = known.get(index).filter(is_new);
+                source.fetch_if_changed(known, self.catalog.options(within))
             })
             .collect()
+    }
+
+    /// Refuses files of a source that were signed earlier than a version that was active, if `signed-for` requires signatures with a time. A pin says which version is wanted, whenever it was signed.
+    pub(super) fn check_age(
+        &self,
+        files: &[Arc<FetchedFile>],
+        newest: &NewestSignatures,
+    ) -> Result<(), PolicyError> {
+        let sources = self.spec.sources().zip(files).enumerate();
+        for ((index, (source, file)), at) in sources.zip(self.signed_at(files)) {
+            if source.is_pinned() {
+                continue;
+            }
+            newest
+                .check(index, file, at)
+                .map_err(|cause| PolicyError::Signature {
+                    name: source.to_string(),
+                    cause,
+                })?;
+        }
+        Ok(())
+    }
+
+    /// When these files were signed, if `signed-for` requires signatures with a time. A time that has not come yet is now: a clock that was wrong once keeps no later version away.
+    pub(super) fn signed_at(&self, files: &[Arc<FetchedFile>]) -> Vec<Option<Timestamp>> {
+        let keys = self.catalog.keys.as_ref();
+        let Some(keys) = keys.filter(|keys| keys.is_for_one_policy()) else {
+            return files.iter().map(|_| None).collect();
+        };
+        let at = |file: &Arc<FetchedFile>| {
+            let signed = keys.verify(&file.bytes, file.signature.as_deref());
+            Some(signed.ok()?.at?.min(clock::now()))
+        };
+        files.iter().map(at).collect()
+    }
+
+    fn is_new(
+        &self,
+        index: usize,
+        source: &Source,
+        file: &Arc<FetchedFile>,
+        newest: &NewestSignatures,
+    ) -> bool {
+        let at = self.signed_at(std::slice::from_ref(file));
+        let at = at.first().copied().flatten();
+        source.is_pinned() || newest.check(index, file, at).is_ok()
     }
 
     /// Verifies, compiles, loads and validates these files. Any failure, even a panic, refuses the version; failures that cost time are remembered. Components of `active` are reused. Compilation ends early when the version is no longer `wanted`.
@@ -111,6 +163,7 @@ impl Pipeline<'_> {
                 continue;
             }
             keys.verify(&file.bytes, file.signature.as_deref())
+                .map(drop)
                 .map_err(|cause| PolicyError::Signature {
                     name: source.to_string(),
                     cause,
@@ -223,7 +276,7 @@ impl PolicySpec {
             spec: self,
             check: None,
         };
-        let files = pipeline.fetch(&[], None)?;
+        let files = pipeline.fetch(&[], &NewestSignatures::default(), None)?;
         pipeline.run(&files, None, Applicable::None, &|| true)
     }
 }

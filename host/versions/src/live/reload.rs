@@ -8,7 +8,7 @@ use backstop_engine::Policy;
 use super::pipeline::{Files, Pipeline};
 use super::policy::{FETCH_TIMEOUT, LivePolicy};
 use super::refusals::Applicable;
-use super::version::{RefusalKind, Version, digests};
+use super::version::{NewestSignatures, RefusalKind, Version, digests};
 use crate::error::PolicyError;
 use crate::source::FetchedFile;
 
@@ -75,7 +75,8 @@ impl LivePolicy {
     /// The outcome of one check. `None` if the version was abandoned for a newer one.
     fn reload_once(&self, fetched: &mut Files, news: &dyn Fn() -> News) -> Option<Reload> {
         self.state.check_started();
-        let files = match self.pipeline().fetch(fetched, None) {
+        let newest = self.state.newest_signatures();
+        let files = match self.pipeline().fetch(fetched, &newest, None) {
             Ok(files) => files,
             Err(cause) => return Some(self.source_unreachable(cause.into())),
         };
@@ -97,10 +98,15 @@ impl LivePolicy {
             Some(RefusalKind::Transient) => true,
             None => false,
         };
-        match self.load_version(&files, news) {
+        let loaded = match self.pipeline().check_age(&files, &newest) {
+            Ok(()) => self.load_version(&files, news),
+            Err(too_old) => Err(too_old),
+        };
+        match loaded {
             Ok(policy) => {
                 let to = policy.title();
-                let from = self.state.activate(policy, &files).title();
+                let signed = self.pipeline().signed_at(&files);
+                let from = self.state.activate(policy, &files, &signed).title();
                 Some(Reload::Swapped { from, to })
             }
             Err(cause) if cause.is_unwanted() => match news() {
@@ -121,7 +127,7 @@ impl LivePolicy {
         let pipeline = self.pipeline();
         let wanted = || match news() {
             News::None => true,
-            News::Changed => still_has(&pipeline, files),
+            News::Changed => still_has(&pipeline, files, &self.state.newest_signatures()),
             News::ShuttingDown => false,
         };
         pipeline.run(files, Some(&self.current()), Applicable::Permanent, &wanted)
@@ -154,8 +160,12 @@ impl LivePolicy {
 }
 
 /// Whether the source still has these files. If it can't be read, it may have them.
-fn still_has(pipeline: &Pipeline<'_>, files: &[Arc<FetchedFile>]) -> bool {
-    match pipeline.fetch(files, Some(FETCH_TIMEOUT)) {
+fn still_has(
+    pipeline: &Pipeline<'_>,
+    files: &[Arc<FetchedFile>],
+    newest: &NewestSignatures,
+) -> bool {
+    match pipeline.fetch(files, newest, Some(FETCH_TIMEOUT)) {
         Ok(found) => digests(&found) == digests(files),
         Err(_) => true,
     }

@@ -11,11 +11,11 @@ use super::pipeline::{Check, Files, Pipeline, check_name};
 use super::policy::{FETCH_TIMEOUT, LivePolicy};
 use super::refusals::Applicable;
 use super::state::{Initial, Record, State};
-use super::version::digests;
+use super::version::{NewestSignatures, digests};
 use crate::catalog::Catalog;
 use crate::error::PolicyError;
 use crate::spec::PolicySpec;
-use crate::store::PersistedState;
+use crate::store::{PersistedState, StoredFile};
 
 /// The time limit for compiling at a start that has another version to use.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -92,7 +92,13 @@ impl LivePolicy {
                 chain(cause)
             );
         }
+        let pipeline = Pipeline {
+            catalog: &catalog,
+            spec: &spec,
+            check: check.as_ref(),
+        };
         let initial = Initial {
+            signed: pipeline.signed_at(&files),
             policy,
             files,
             is_from_source: instead.is_none(),
@@ -151,10 +157,18 @@ fn initial_version(
     };
     let within = within.or(last.is_some().then_some(FETCH_TIMEOUT));
     let has_fallback = within.is_some() && last.is_none();
-    let files = match pipeline.fetch(last.as_deref().unwrap_or_default(), within) {
+    let newest = NewestSignatures::new(
+        persisted.live.iter().map(StoredFile::digest).collect(),
+        persisted.newest_signatures.clone(),
+    );
+    let known = last.as_deref().unwrap_or_default();
+    let files = match pipeline.fetch(known, &newest, within) {
         Ok(files) => files,
         Err(cause) => return last_good(cause.into()),
     };
+    if let Err(too_old) = pipeline.check_age(&files, &newest) {
+        return last_good(too_old);
+    }
     if let Some(rolled_back) = &persisted.taken_back
         && rolled_back.version == digests(&files)
         && last.is_some()

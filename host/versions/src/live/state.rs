@@ -18,7 +18,8 @@ use backstop_engine::{Policy, PolicyDigest};
 
 use super::status::{Compiling, Status};
 use super::version::{
-    Previous, RefusalKind, Refused, Restore, Restored, RollBackCost, Version, short, stored,
+    NewestSignatures, Previous, RefusalKind, Refused, Restore, Restored, RollBackCost, Version,
+    latest, short, stored,
 };
 use crate::catalog::RollBack;
 use crate::health::Health;
@@ -57,6 +58,8 @@ pub(super) struct Initial {
     pub(super) is_from_source: bool,
     /// Why the source can't be read, if it can't.
     pub(super) unreachable: Option<String>,
+    /// When its parts were signed.
+    pub(super) signed: Vec<Option<Timestamp>>,
     pub(super) persisted: PersistedState,
 }
 
@@ -71,6 +74,8 @@ struct Details {
     checked: Timestamp,
     persisted: Timestamp,
     compiling: Option<Compiling>,
+    /// For each part, when the newest version that was active was signed.
+    newest_signatures: Vec<Option<Timestamp>>,
 }
 
 impl State {
@@ -80,6 +85,7 @@ impl State {
             files,
             is_from_source,
             unreachable,
+            signed,
             persisted,
         } = initial;
         let active = stored(&files);
@@ -115,6 +121,7 @@ impl State {
                 checked: now,
                 persisted: now,
                 compiling: None,
+                newest_signatures: latest(&persisted.newest_signatures, &signed),
             }),
             health: Mutex::new(Health::new(limit)),
             record,
@@ -159,6 +166,13 @@ impl State {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => wait.then(|| lock(&self.rolling_back)),
         }
+    }
+
+    /// When the parts were signed, of the versions that were active.
+    pub(super) fn newest_signatures(&self) -> NewestSignatures {
+        let details = self.details();
+        let active = details.files.iter().map(StoredFile::digest).collect();
+        NewestSignatures::new(active, details.newest_signatures.clone())
     }
 
     /// Whether the source could not be read at the last check.
@@ -238,8 +252,13 @@ impl State {
         CompilingGuard(self)
     }
 
-    /// Makes this version the active one. Returns the version that was active, which is now the previous one.
-    pub(super) fn activate(&self, policy: Policy, files: &[Arc<FetchedFile>]) -> Arc<Policy> {
+    /// Makes this version the active one; `signed` is when its parts were signed. Returns the version that was active, which is now the previous one.
+    pub(super) fn activate(
+        &self,
+        policy: Policy,
+        files: &[Arc<FetchedFile>],
+        signed: &[Option<Timestamp>],
+    ) -> Arc<Policy> {
         if let Some(store) = &self.record.store {
             store.keep(files);
         }
@@ -251,6 +270,7 @@ impl State {
             details.previous = Previous::Loaded(Arc::clone(&replaced), replaced_files);
         }
         details.refused = None;
+        details.newest_signatures = latest(&details.newest_signatures, signed);
         details.active_since = clock::now();
         self.persist(&mut details);
         drop(details);
@@ -359,6 +379,7 @@ impl State {
                 version: refused.version.digests.clone(),
                 why: refused.reason.clone(),
             }),
+            newest_signatures: details.newest_signatures.clone(),
         };
         store.persist(&self.record.key, &state);
     }

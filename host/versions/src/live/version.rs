@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use backstop_core::failure::Timestamp;
 use backstop_engine::{Policy, PolicyDigest};
 
+use crate::signature::SignatureError;
 use crate::source::FetchedFile;
 use crate::spec::PolicySpec;
 use crate::store::StoredFile;
@@ -81,6 +83,51 @@ pub(super) struct Refused {
     pub(super) version: Version,
     pub(super) reason: String,
     pub(super) kind: RefusalKind,
+}
+
+/// When the parts of a policy were signed, by the signatures that `signed-for` requires. A part without one has no time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct NewestSignatures {
+    /// The files of the active version, which is never refused as too old.
+    active: Vec<PolicyDigest>,
+    /// For each part, the newest time of a version that was active.
+    times: Vec<Option<Timestamp>>,
+}
+
+impl NewestSignatures {
+    pub(super) fn new(active: Vec<PolicyDigest>, times: Vec<Option<Timestamp>>) -> Self {
+        Self { active, times }
+    }
+
+    /// Whether the part with this index may become active, as far as its time is concerned.
+    pub(super) fn check(
+        &self,
+        index: usize,
+        file: &FetchedFile,
+        at: Option<Timestamp>,
+    ) -> Result<(), SignatureError> {
+        let newest = self.times.get(index).copied().flatten();
+        match (at, newest) {
+            (Some(at), Some(newest))
+                if at < newest && self.active.get(index) != Some(&file.digest) =>
+            {
+                Err(SignatureError::Older { at, newest })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The later time of each part.
+pub(super) fn latest(
+    old: &[Option<Timestamp>],
+    new: &[Option<Timestamp>],
+) -> Vec<Option<Timestamp>> {
+    let length = old.len().max(new.len());
+    let at = |times: &[Option<Timestamp>], index| times.get(index).copied().flatten();
+    (0..length)
+        .map(|index| at(old, index).max(at(new, index)))
+        .collect()
 }
 
 /// What happens to a refused version when the source still has it.

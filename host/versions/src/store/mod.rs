@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use backstop_core::failure::Timestamp;
 use backstop_engine::{PolicyDigest, trust};
 use backstop_files::atomic_write;
 
@@ -61,6 +62,9 @@ pub(crate) struct PersistedState {
     /// The version that was rolled back, and why.
     #[serde(default)]
     pub(crate) taken_back: Option<RolledBackVersion>,
+    /// For each part, when the newest version that was active was signed, if `signed-for` requires that.
+    #[serde(default)]
+    pub(crate) newest_signatures: Vec<Option<Timestamp>>,
 }
 
 /// A version that was active and is not tried again.
