@@ -343,3 +343,41 @@ fn the_former_spelling_of_rollback_is_accepted() {
         assert_eq!(config.unwrap().policies.roll_back.broken, 0, "{key}");
     }
 }
+
+#[test]
+fn a_policy_is_signed_for_a_name_only_together_with_keys() {
+    let keys = "[policies]\nrequire-signature = [\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]\n";
+    let queue = |name: &str| format!("{ORDERS}signed-for = \"{name}\"\n");
+    let config = parse(&format!("{}{keys}", queue("team/orders"))).unwrap();
+    let names: Vec<_> = config.deciders().map(|(_, it)| &it.signed_for).collect();
+    assert_eq!(names, [&Some("team/orders".to_owned())]);
+    for (text, expected) in [
+        (
+            queue("orders"),
+            "queues.orders.signed-for: expected together with `policies.require-signature`",
+        ),
+        (
+            "[lambda]\nsigned-for = \"orders\"\n".to_owned(),
+            "lambda.signed-for: expected together with",
+        ),
+        (
+            format!("{}{keys}", queue("")),
+            "queues.orders.signed-for: `` is not the name of a policy",
+        ),
+        (
+            format!("{}{keys}", queue("a b")),
+            "`a b` is not the name of a policy: expected 1 to 100 letters",
+        ),
+    ] {
+        let found = rejection(&text);
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
+fn servers_that_may_get_credentials_are_read() {
+    let text =
+        format!("{ORDERS}[policies]\ntoken-servers = [\"auth.internal\", \"10.0.0.7:8443\"]\n");
+    let registries = parse(&text).unwrap().policies.registries;
+    assert_eq!(registries.token_servers, ["auth.internal", "10.0.0.7:8443"]);
+}
