@@ -13,11 +13,15 @@ use backstop_workbench::{Language, Metadata};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
+use crate::strings;
+
 /// A language, and how a policy in it fails.
 struct Case {
     language: Language,
     /// Changes to the source: it reads the message, writes to the log, and crashes; from the ninth attempt on it logs its input and returns the requested delay.
     crash: &'static [(&'static str, &'static str)],
+    /// More changes: if the error's message starts with `cut`, it logs, requests and answers pieces of its input. None where the build does not care for strings.
+    cut: &'static [(&'static str, &'static str)],
     /// What is logged about the crash: its message and its location.
     told: &'static [&'static str],
     /// A text of the source, and its replacement that removes the export `backoff`.
@@ -106,7 +110,7 @@ async fn works_and_explains_errors(case: Case) {
     let source = language.source();
 
     let intact = std::fs::read_to_string(author.folder.join(source)).unwrap();
-    for (from, to) in case.crash {
+    for (from, to) in case.crash.iter().chain(case.cut) {
         author.change(source, from, to);
     }
     std::fs::write(author.folder.join("message.json"), r#"{"tenant": "t-1"}"#).unwrap();
@@ -135,6 +139,9 @@ async fn works_and_explains_errors(case: Case) {
     }
     // On wasm32-unknown-unknown, a clock panics.
     edges::assert_arrive(&author.component(), language != Language::Rust);
+    if !case.cut.is_empty() {
+        strings::assert_never_break(&author.component());
+    }
     std::fs::write(author.folder.join(source), intact).unwrap();
 
     author.change(source, case.without.0, case.without.1);
@@ -156,6 +163,7 @@ async fn a_policy_in_rust_works_and_explains_errors() {
             "let ceiling = ",
             concat!(include_str!("../corpus/edges/delay.rs.txt"), "let ceiling = "),
         )],
+        cut: &[],
         told: &["told to crash", "src/lib.rs:"],
         without: ("fn delay(", "fn delays("),
         hint: "The policy does not export `backoff`. Add to src/lib.rs:\n\nimpl Policy for … {\n    fn delay(",
@@ -175,6 +183,16 @@ async fn a_policy_in_javascript_works_and_explains_errors() {
             (
                 "const ceiling = ",
                 concat!(include_str!("../corpus/edges/delay.js.txt"), "const ceiling = "),
+            ),
+        ],
+        cut: &[
+            (
+                "switch (error.code) {",
+                concat!(include_str!("../corpus/edges/classify.js.txt"), "    switch (error.code) {"),
+            ),
+            (
+                "if (errorClass.tag === 'permanent')",
+                concat!(include_str!("../corpus/edges/judge.js.txt"), "    if (errorClass.tag === 'permanent')"),
             ),
         ],
         // The exception comes first, the engine's message last.
@@ -199,6 +217,16 @@ async fn a_policy_in_typescript_works_and_explains_errors() {
                 concat!(include_str!("../corpus/edges/delay.js.txt"), "const ceiling = "),
             ),
         ],
+        cut: &[
+            (
+                "switch (error.code) {",
+                concat!(include_str!("../corpus/edges/classify.js.txt"), "    switch (error.code) {"),
+            ),
+            (
+                "if (errorClass.tag === 'permanent')",
+                concat!(include_str!("../corpus/edges/judge.js.txt"), "    if (errorClass.tag === 'permanent')"),
+            ),
+        ],
         // The exception comes first, the engine's message last.
         told: &["log       error: Error: told to crash\nlog       error:     at delay (", "stderr: "],
         without: ("export const backoff", "const backoff"),
@@ -214,13 +242,26 @@ async fn a_policy_in_python_works_and_explains_errors() {
         crash: &[
             (
                 "BASE = 500",
-                "import time\n\nfrom wit_world.imports import log, payload\n\nBASE = 500",
+                "import json\nimport time\n\nfrom wit_world.imports import log, payload\n\nBASE = 500",
             ),
             (
                 "ceiling = min(",
                 concat!(
                     include_str!("../corpus/edges/delay.py.txt"),
                     "        ceiling = min("
+                ),
+            ),
+        ],
+        cut: &[
+            (
+                "match error.code:",
+                concat!(include_str!("../corpus/edges/classify.py.txt"), "        match error.code:"),
+            ),
+            (
+                "if isinstance(error_class, ErrorClass_Permanent)",
+                concat!(
+                    include_str!("../corpus/edges/judge.py.txt"),
+                    "        if isinstance(error_class, ErrorClass_Permanent)"
                 ),
             ),
         ],
@@ -245,6 +286,7 @@ async fn a_policy_in_go_works_and_explains_errors() {
                 concat!(include_str!("../corpus/edges/delay.go.txt"), "delay := Milliseconds(longest)"),
             ),
         ],
+        cut: &[],
         told: &["told to crash", "card-payments.Delay"],
         without: ("func Delay(", "func delays("),
         hint: "func Delay(failure Failure, class ErrorClass) Milliseconds {",
@@ -263,6 +305,7 @@ async fn a_policy_in_c_works_and_explains_errors() {
                 concat!(include_str!("../corpus/edges/delay.c.txt"), "uint32_t delay = CAP;"),
             ),
         ],
+        cut: &[],
         told: &["told to crash"],
         without: ("exports_backstop_policy_backoff_delay(", "exports_backstop_policy_backoff_delays("),
         hint: "exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure",

@@ -9,4 +9,5 @@ mod replay;
 mod sandbox;
 mod scenarios;
 mod simulate;
+mod strings;
 mod workbench;

@@ -343,7 +343,7 @@ async fn two_hundred_swaps_in_a_row_lose_nothing_and_decide_nothing_twice() {
         "not WebAssembly",
         "ran out of fuel",
         "can't read the policy",
-        "a version of the policy was rolled back after broken decisions on 5 messages",
+        "a version of the policy was rolled back after broken decisions on 2 messages",
     ] {
         assert!(log.contains(shown), "{shown:?} is not in the log");
     }

@@ -14,7 +14,7 @@ use crate::record::Observer;
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
 use crate::waiting::{PayloadParts, RememberedFailure};
 
-/// A policy that has read no more than this from the message is blamed for an error without another evaluation, and what it has read is remembered while the message waits, in bytes.
+/// The most that is remembered of what a policy has read from a message while that waits, in bytes.
 const SMALL_READ: usize = 4 << 10;
 
 /// Decides for one queue.
@@ -141,9 +141,7 @@ impl Decider {
         let failure = &*failure.within_bounds();
         let policy = self.policy.current();
         let evaluation = policy.evaluate(failure, payload);
-        if evaluation.answer.is_err() && !is_caused_by_size(&policy, failure, &evaluation) {
-            self.policy.record_failure(&policy, &failure.message_id);
-        }
+        self.policy.record(&policy, failure, &evaluation);
         let decision = decide(failure, answer(&evaluation), &self.bounds, journey.reach);
         let reads = &evaluation.payload_reads;
         let decided = Decided {
@@ -208,12 +206,6 @@ impl Decider {
 /// The policy's answer, or why the fallback decides.
 fn answer(evaluation: &Evaluation) -> Result<Answer, FallbackCause> {
     evaluation.answer.clone().map_err(|error| error.cause())
-}
-
-/// Whether the policy broke because of the size of what it read from the message: for the same failure with an empty message it answers. Such an error does not count towards a rollback, or any sender could trigger one. The failure itself is never larger than those that every version was validated with.
-fn is_caused_by_size(policy: &Policy, failure: &Failure, evaluation: &Evaluation) -> bool {
-    evaluation.payload_reads.bytes_read > SMALL_READ
-        && policy.evaluate(failure, &Arc::default()).answer.is_ok()
 }
 
 fn digests(policy: &Policy) -> String {

@@ -1,5 +1,6 @@
-//! Finds JSON pointers in a text. The result is the text as it is in the body, and no part is parsed twice.
+//! Finds JSON pointers in a text. The result is the text as it is in the body, except for halves of surrogate pairs, and no part is parsed twice.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -21,6 +22,8 @@ pub(super) struct TooMuch;
 /// The structure of a text, as far as it was parsed. Each call passes the same text.
 #[derive(Debug)]
 pub(super) struct Document {
+    /// The text in its place, if that has halves of surrogate pairs: see [`well_formed`].
+    mended: Option<String>,
     /// The range of its value. `None` if it is not JSON.
     root: Option<Range<usize>>,
     /// The values that were parsed, by their first byte.
@@ -39,11 +42,17 @@ impl Document {
     /// Parses the complete text once. `parsed` counts the bytes that were parsed.
     pub(super) fn new(text: &str, parsed: &mut usize) -> Result<Self, TooMuch> {
         spend(parsed, text.len())?;
+        // Only escapes are replaced, by others of the same length.
         let root = serde_json::from_str::<&RawValue>(text)
             .ok()
             .filter(|value| depth(value.get()) <= DEPTH)
             .map(|value| range_of(value, text));
+        let mended = match well_formed(text) {
+            Cow::Owned(mended) if root.is_some() => Some(mended),
+            Cow::Owned(_) | Cow::Borrowed(_) => None,
+        };
         Ok(Self {
+            mended,
             root,
             containers: HashMap::new(),
         })
@@ -51,11 +60,12 @@ impl Document {
 
     /// The text at an RFC 6901 pointer. `None` if there is no value, or the pointer is invalid.
     pub(super) fn at<'t>(
-        &mut self,
+        &'t mut self,
         text: &'t str,
         pointer: &str,
         parsed: &mut usize,
     ) -> Result<Option<&'t str>, TooMuch> {
+        let text = self.mended.as_deref().unwrap_or(text);
         let Some(mut place) = self.root.clone() else {
             return Ok(None);
         };
@@ -102,7 +112,7 @@ impl Container {
                 let members: Members<'_> = serde_json::from_str(text).unwrap_or_default();
                 let members = members.0.into_iter();
                 let named = members.filter_map(|(name, value)| {
-                    // No pointer can contain a name with half of a surrogate pair.
+                    // A name with half of a surrogate pair has U+FFFD by now.
                     Some((serde_json::from_str(name.get()).ok()?, in_whole(value)))
                 });
                 Ok(Some(Self::Object(named.collect())))
@@ -126,6 +136,50 @@ impl Container {
 fn index(token: &str) -> Option<usize> {
     let is_index = token == "0" || (!token.starts_with(['0', '+']) && !token.is_empty());
     if is_index { token.parse().ok() } else { None }
+}
+
+/// A JSON text without halves of surrogate pairs: `\ud83d` alone, which senders may write, becomes `\ufffd`. The strings of many languages can't hold a half, and no string of a component can.
+pub(super) fn well_formed(text: &str) -> Cow<'_, str> {
+    let mut mended = Cow::Borrowed(text);
+    let mut rest = 0;
+    // The position of the escape of a first half that has no second half yet.
+    let mut open: Option<usize> = None;
+    let mut replace = |at: Option<usize>| {
+        if let Some(at) = at {
+            mended.to_mut().replace_range(at..at + 6, "\\ufffd");
+        }
+    };
+    while let Some(found) = text.get(rest..).and_then(|rest| rest.find('\\')) {
+        let at = rest + found;
+        if open.is_some_and(|open| at != open + 6) {
+            replace(open.take());
+        }
+        match escaped(text, at) {
+            Some(0xd800..=0xdbff) => {
+                replace(open.replace(at));
+                rest = at + 6;
+            }
+            Some(0xdc00..=0xdfff) => {
+                if open.take().is_none() {
+                    replace(Some(at));
+                }
+                rest = at + 6;
+            }
+            Some(_) | None => {
+                replace(open.take());
+                // The escaped byte, such as a second backslash, starts no escape.
+                rest = at + 2;
+            }
+        }
+    }
+    replace(open);
+    mended
+}
+
+/// The code unit of an escape `\uXXXX` at this position.
+fn escaped(text: &str, at: usize) -> Option<u16> {
+    let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 fn spend(parsed: &mut usize, bytes: usize) -> Result<(), TooMuch> {
@@ -203,9 +257,11 @@ mod tests {
         let mut parsed = 0;
         let mut document = Document::new(text, &mut parsed).unwrap();
         let found = document.at(text, pointer, &mut parsed).unwrap();
+        let found = found.map(str::to_owned);
         // A second search, which uses what the first one parsed, gives the same result.
-        assert_eq!(document.at(text, pointer, &mut parsed).unwrap(), found);
-        found.map(str::to_owned)
+        let again = document.at(text, pointer, &mut parsed).unwrap();
+        assert_eq!(again, found.as_deref());
+        found
     }
 
     #[test]
@@ -217,7 +273,8 @@ mod tests {
             ("/price", Some("1.10")),
             ("/id", Some("123456789012345678901234567890")),
             ("/large", Some("-1E+400")),
-            ("/name", Some(r#""\u00e9 \ud83d""#)),
+            ("/name", Some(r#""\u00e9 \ufffd""#)),
+            ("/\u{fffd}", Some("4")),
             ("/list", Some(r#"[ 1 , [ 2, {"a" : null } ] ]"#)),
             ("/list/1/1", Some(r#"{"a" : null }"#)),
             ("/list/1/1/a", Some("null")),
@@ -239,7 +296,29 @@ mod tests {
         ] {
             assert_eq!(at(text, pointer).as_deref(), expected, "{pointer}");
         }
-        assert_eq!(at(text, "").as_deref(), Some(text.trim()));
+        let mended = text.trim().replace(r"\ud83d", r"\ufffd");
+        assert_eq!(at(text, ""), Some(mended));
+    }
+
+    #[test]
+    fn halves_of_surrogate_pairs_are_replaced_and_pairs_are_not() {
+        for (text, expected) in [
+            (r#""\ud83d\ude00""#, r#""\ud83d\ude00""#),
+            (r#""\uD83D\uDE00\ude00""#, r#""\uD83D\uDE00\ufffd""#),
+            (r#""\ud83d\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
+            (r#""\ud83d""#, r#""\ufffd""#),
+            (r#""\ud83dx\ude00""#, r#""\ufffdx\ufffd""#),
+            (r#""\ud83d\n\ude00""#, r#""\ufffd\n\ufffd""#),
+            (r#""\ude00\ud83d""#, r#""\ufffd\ufffd""#),
+            // Escaped backslashes.
+            (r#""\\ud83d""#, r#""\\ud83d""#),
+            (r#""\\\ud83d\\""#, r#""\\\ufffd\\""#),
+            (r#"["\ud83d","\ude00"]"#, r#"["\ufffd","\ufffd"]"#),
+            (r#"{"\udc00":"\u00e9é"}"#, r#"{"\ufffd":"\u00e9é"}"#),
+        ] {
+            assert_eq!(at(text, "").as_deref(), Some(expected), "{text}");
+            assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::document::{Document, TooMuch};
+use crate::document::{Document, TooMuch, well_formed};
 
 /// A complete body, or the known parts of one.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
-    /// The JSON text at an RFC 6901 pointer, unchanged. `None` if the body is not JSON, has no value there, or the value is not [known](Payload::knows). An error if the decision has parsed too much.
+    /// The JSON text at an RFC 6901 pointer, unchanged except for halves of surrogate pairs, which become U+FFFD. `None` if the body is not JSON, has no value there, or the value is not [known](Payload::knows). An error if the decision has parsed too much.
     pub(super) fn get(
         &mut self,
         payload: &Payload,
@@ -82,7 +82,7 @@ impl Lookups {
         let (above, text, rest) = match &payload.0 {
             Content::Body(text) => ("", &**text, pointer),
             Content::Parts(parts) => match recorded_at(parts, pointer) {
-                Recorded::Part(part) => return Ok(part.map(str::to_owned)),
+                Recorded::Part(part) => return Ok(part.map(|part| well_formed(part).into_owned())),
                 Recorded::Below { above, text, rest } => (above, text, rest),
                 Recorded::Unknown => return Ok(None),
             },

@@ -199,9 +199,7 @@ impl fmt::Debug for Watched {
 pub(crate) fn evaluate(live: &Arc<LivePolicy>, failure: &Failure) -> Evaluation {
     let policy = live.current();
     let evaluation = policy.evaluate(failure, &Arc::<Payload>::default());
-    if evaluation.answer.is_err() {
-        live.record_failure(&policy, &failure.message_id);
-    }
+    live.record(&policy, failure, &evaluation);
     Evaluation {
         answer: evaluation.answer.map_err(|error| error.cause()),
         policy: policy.parts().collect(),

@@ -82,7 +82,7 @@ pub mod backstop {
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             #[allow(unused_unsafe, clippy::all)]
-            /// The JSON text at an RFC 6901 pointer, unchanged, with the sender's digits, escapes and spaces. None if the body is not JSON, is nested deeper than 127 levels, or has no value there. Of several members with the same name, the last one counts.
+            /// The JSON text at an RFC 6901 pointer, unchanged, with the sender's digits, escapes and spaces; only half of a surrogate pair, which many languages can't hold, becomes `\ufffd`. None if the body is not JSON, is nested deeper than 127 levels, or has no value there. Of several members with the same name, the last one counts.
             ///
             /// A policy is stopped if one decision makes too many calls (about 15,000), reads too much (16 MiB) or makes the host parse too much (64 MiB).
             #[allow(async_fn_in_trait)]

@@ -1,16 +1,19 @@
 //! Roll-backs: automatic, when the active version fails on too many messages, and by the operator.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::thread;
 
+use backstop_core::failure::{Error, Failure};
 use backstop_core::text::chain;
-use backstop_engine::Policy;
+use backstop_engine::{Evaluation, EvaluationError, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::policy::LivePolicy;
 use super::refusals::Applicable;
 use super::version::{Restore, Restored, RollBackCost};
 use crate::catalog::ROLLBACKS;
+use crate::health::Break;
 use crate::store::StoredFile;
 
 /// A completed roll-back.
@@ -40,32 +43,41 @@ pub enum NotRolledBack {
 }
 
 impl LivePolicy {
-    /// Records that this version failed to decide about a message. After too many such messages within the time limit, the previous version is activated.
-    pub fn record_failure(self: &Arc<Self>, version: &Arc<Policy>, message_id: &str) {
-        let Some(count) = self.state.record_failure(version, message_id) else {
+    /// Records how this version decided about a failure. If it broke on too many messages within the time limit, the previous version is activated.
+    pub fn record(
+        self: &Arc<Self>,
+        version: &Arc<Policy>,
+        failure: &Failure,
+        evaluation: &Evaluation,
+    ) {
+        let Err(broken) = &evaluation.answer else {
+            let message = || hash(&failure.message_id);
+            return self.state.record_answer(version, message);
+        };
+        if !self.state.counts(version) {
+            return;
+        }
+        let how = how_it_broke(version, failure, broken, evaluation);
+        let Some(reason) = self.state.record_break(version, &failure.message_id, how) else {
             return;
         };
         match self.state.roll_back_cost() {
             RollBackCost::Busy => return,
-            RollBackCost::None => return self.roll_back_failing(version, count),
+            RollBackCost::None => return self.roll_back_failing(version, &reason),
             RollBackCost::Compile => {}
         }
         // On its own thread: the message does not wait for the compiler.
         let (live, version) = (Arc::clone(self), Arc::clone(version));
         let started = thread::Builder::new()
             .name("roll-back".to_owned())
-            .spawn(move || live.roll_back_failing(&version, count));
+            .spawn(move || live.roll_back_failing(&version, &reason));
         if let Err(error) = started {
             tracing::error!(%error, "a failing version of the policy can't be rolled back");
         }
     }
 
-    fn roll_back_failing(&self, version: &Arc<Policy>, count: u32) {
-        let reason = format!(
-            "broken decisions on {count} messages within {:?}",
-            self.catalog.roll_back.within
-        );
-        match self.roll_back_if(Some(version), &reason) {
+    fn roll_back_failing(&self, version: &Arc<Policy>, reason: &str) {
+        match self.roll_back_if(Some(version), reason) {
             Ok(RolledBack { from, to }) => tracing::error!(
                 from,
                 to,
@@ -152,4 +164,42 @@ impl LivePolicy {
             now: self.current().title(),
         }
     }
+}
+
+/// Whether the version breaks on this failure because of what the message contains: then it answers the same failure with an empty message and an error without text. Senders choose the former, and often the latter.
+fn how_it_broke(
+    version: &Policy,
+    failure: &Failure,
+    broken: &EvaluationError,
+    evaluation: &Evaluation,
+) -> Break {
+    let error = &failure.error;
+    let plain = Failure {
+        attributes: Vec::new(),
+        error: Error {
+            status: error.status,
+            retry_after: error.retry_after,
+            ..Error::new(error.code.clone(), "")
+        },
+        ..failure.clone()
+    };
+    let is_of_time = |error: &EvaluationError| matches!(error, EvaluationError::OutOfTime(..));
+    match version.evaluate(&plain, &Arc::default()).answer {
+        Ok(_) => Break::OnContent(hash(&(
+            &evaluation.payload_reads.parts,
+            evaluation.payload_reads.bytes_read,
+            &failure.attributes,
+            &error.message,
+            &error.details,
+        ))),
+        Err(plainly) => Break::Always {
+            certain: !is_of_time(broken) && !is_of_time(&plainly),
+        },
+    }
+}
+
+fn hash(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
 }

@@ -8,6 +8,7 @@
 //!
 //! Decisions read the active version without a lock.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::version::{
     latest, short, stored,
 };
 use crate::catalog::RollBack;
-use crate::health::Health;
+use crate::health::{Break, Health};
 use crate::source::FetchedFile;
 use crate::spec::PolicySpec;
 use crate::store::{PersistedState, RolledBackVersion, Store, StoredFile};
@@ -40,6 +41,8 @@ pub(super) struct State {
     rolling_back: Mutex<()>,
     details: Mutex<Details>,
     health: Mutex<Health>,
+    /// Whether answers count for the health: see [`Health::counts_answers`]. Usually they do not, and a decision takes no lock.
+    counts_answers: AtomicBool,
     record: Record,
 }
 
@@ -124,6 +127,7 @@ impl State {
                 newest_signatures: latest(&persisted.newest_signatures, &signed),
             }),
             health: Mutex::new(Health::new(limit)),
+            counts_answers: AtomicBool::new(false),
             record,
         };
         state.persist(&mut state.details());
@@ -278,12 +282,34 @@ impl State {
         replaced
     }
 
-    /// Counts a message on which this version failed. Returns the number of such messages if it reaches the limit and the version is still active.
-    pub(super) fn record_failure(&self, version: &Arc<Policy>, message_id: &str) -> Option<u32> {
-        if version.is_unavailable() || !Arc::ptr_eq(version, &self.active()) {
+    /// Counts a message on which this version broke. Returns why it is to be rolled back, if it is and the version is still active.
+    pub(super) fn record_break(
+        &self,
+        version: &Arc<Policy>,
+        message_id: &str,
+        how: Break,
+    ) -> Option<String> {
+        if !self.counts(version) {
             return None;
         }
-        self.health().record_failure(message_id, clock::instant())
+        let mut health = self.health();
+        let reason = health.record_break(message_id, how, clock::instant());
+        self.counts_answers
+            .store(health.counts_answers(), Ordering::Relaxed);
+        reason
+    }
+
+    /// Counts a message that this version answered, if there are breaks to compare it with.
+    pub(super) fn record_answer(&self, version: &Arc<Policy>, message: impl FnOnce() -> u64) {
+        if self.counts_answers.load(Ordering::Relaxed) && self.counts(version) {
+            let counts = self.health().record_answer(message(), clock::instant());
+            self.counts_answers.store(counts, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this version is active and can break.
+    pub(super) fn counts(&self, version: &Arc<Policy>) -> bool {
+        !version.is_unavailable() && Arc::ptr_eq(version, &self.active())
     }
 
     /// The cost of a roll-back now. Does not block.

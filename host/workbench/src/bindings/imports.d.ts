@@ -1,7 +1,7 @@
 // The imports of a policy, for TypeScript. They follow bindings/wit/policy.wit.
 
 declare module 'backstop:policy/payload@0.1.0' {
-  /** The JSON text at an RFC 6901 pointer in the failed message's body, unchanged. Undefined if the body is not JSON or has no value there. */
+  /** The JSON text at an RFC 6901 pointer in the failed message's body, unchanged, except that half of a surrogate pair becomes `\ufffd`. Undefined if the body is not JSON or has no value there. */
   export function get(pointer: string): string | undefined;
 }
 

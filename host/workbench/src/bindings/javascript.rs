@@ -1,10 +1,16 @@
-//! The bindings for JavaScript and TypeScript: the entry module, which the engine runs instead of the policy's own. It imports the policy, corrects numbers from 2^31 on, which componentize-qjs passes as negative ones, and logs the message of an exception before the engine adds its own.
+//! The bindings for JavaScript and TypeScript: the entry module, which the engine runs instead of the policy's own. It imports the policy, corrects numbers from 2^31 on, which componentize-qjs passes as negative ones, makes strings well-formed, and logs the message of an exception before the engine adds its own.
 
 use super::written::Written;
 use crate::project::{Language, Project};
 
 /// The part that is the same for every policy.
 const ENTRY: &str = include_str!("entry.js");
+
+/// The modules that wrap the host's functions before the policy imports them.
+const STRINGS: [(&str, &str); 2] = [
+    ("freeze.js", include_str!("freeze.js")),
+    ("strings.js", include_str!("strings.js")),
+];
 
 /// The path of the module in the policy's folder.
 pub(crate) const ENTRY_MODULE: &str = "bindings/entry.js";
@@ -14,13 +20,13 @@ const FORWARDED: [(&str, &str); 4] = [
     (
         "settings",
         "import { settings as policySettings } from 'POLICY';
-export const settings = { configure: method(policySettings, 'settings', 'configure') };",
+export const settings = { configure: refusing(method(policySettings, 'settings', 'configure')) };",
     ),
     (
         "classifier",
         "import { classifier as policyClassifier } from 'POLICY';
 const classify = logged(method(policyClassifier, 'classifier', 'classify'));
-export const classifier = { classify: (given) => classify(error(given)) };",
+export const classifier = { classify: (given) => worded(classify(error(given))) };",
     ),
     (
         "backoff",
@@ -33,7 +39,7 @@ export const backoff = { delay: (given, errorClass) => delay(failure(given), err
         "dead-lettering",
         "import { deadLettering as policyDeadLettering } from 'POLICY';
 const judge = logged(method(policyDeadLettering, 'deadLettering', 'judge'));
-export const deadLettering = { judge: (given, errorClass) => judge(failure(given), errorClass) };",
+export const deadLettering = { judge: (given, errorClass) => worded(judge(failure(given), errorClass)) };",
     ),
 ];
 
@@ -53,4 +59,7 @@ pub(super) fn add(project: &Project, written: &mut Written) {
         }
     }
     written.add("entry.js", text);
+    for (path, text) in STRINGS {
+        written.add(path, text);
+    }
 }

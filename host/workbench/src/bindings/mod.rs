@@ -3,6 +3,7 @@
 mod contract;
 mod go;
 mod javascript;
+mod python;
 mod rust;
 mod written;
 
@@ -15,6 +16,7 @@ use written::Written;
 
 pub(crate) use contract::{CONTRACT, WORLD, resolve_for};
 pub(crate) use javascript::ENTRY_MODULE;
+pub(crate) use python::ENTRY_MODULE as PYTHON_ENTRY_MODULE;
 
 /// The types for TypeScript: a policy's exports and imports.
 const TYPES: &str = include_str!("policy.d.ts");
@@ -58,7 +60,10 @@ pub(crate) fn write(project: &Project) -> Result<(), BindingsError> {
             javascript::add(project, &mut written);
             world_only(project, &mut written)
         }
-        Language::Python => world_only(project, &mut written),
+        Language::Python => {
+            python::add(project, &mut written);
+            world_only(project, &mut written)
+        }
         Language::Go => go::add(project, &mut written),
         Language::C => c(project, &mut written),
     };

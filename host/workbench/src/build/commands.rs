@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::toolchain::{self, Tool, ToolError, Words};
-use crate::bindings::{ENTRY_MODULE, WORLD};
+use crate::bindings::{ENTRY_MODULE, PYTHON_ENTRY_MODULE, WORLD};
 use crate::project::{Language, Project};
 
 /// The first tool that is missing, with how to install it. None if the toolchain is complete.
@@ -125,7 +125,16 @@ fn python(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     let _ = std::fs::remove_dir_all(folder.join("bindings/python"));
     run(bindings.args(["bindings", "bindings/python"]), Words::All)?;
     let mut build = tool.command(folder, contract);
-    let arguments = ["componentize", "policy", "--output", "build/raw.wasm"];
+    let arguments = [
+        "componentize",
+        PYTHON_ENTRY_MODULE,
+        "--python-path",
+        "bindings",
+        "--python-path",
+        ".",
+        "--output",
+        "build/raw.wasm",
+    ];
     run(build.args(arguments), Words::All).map(drop)
 }
 
