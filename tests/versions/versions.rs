@@ -656,6 +656,39 @@ fn next(reloads: &std::sync::mpsc::Receiver<Reload>) -> Reload {
 }
 
 #[test]
+fn a_pipe_or_a_file_that_is_too_large_is_rejected_and_does_not_count_as_unreachable() {
+    let world = World::new();
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    let path = world.at("policy.wat");
+    let rejected = |expected: &str| {
+        let Reload::Refused { cause, .. } = policy.reload() else {
+            panic!("{expected}: not refused");
+        };
+        let cause = backstop_core::text::chain(&cause);
+        assert!(cause.contains(expected), "{cause}");
+        assert!(matches!(policy.reload(), Reload::Unchanged));
+        let status = policy.status();
+        assert_eq!(status.unreachable, None);
+        assert_eq!(status.refused.as_deref(), Some(cause.as_str()));
+        assert_eq!(wait_of(&policy), 1);
+    };
+    std::fs::remove_file(&path).unwrap();
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    rejected("policy.wat: it is a pipe; expected a regular file");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::File::create(&path)
+        .unwrap()
+        .set_len(65 << 20)
+        .unwrap();
+    rejected("more than the 67108864 bytes that `limits.component` allows");
+    world.write("policy.wat", &waits(2));
+    assert!(matches!(policy.reload(), Reload::Swapped { .. }));
+    assert_eq!(wait_of(&policy), 2);
+}
+
+#[test]
 fn files_are_polled_if_folders_do_not_report_changes() {
     let mut world = World::new();
     world.catalog.poll = Some(Duration::from_millis(20));

@@ -6,24 +6,26 @@
     reason = "loading machine code can't be made safe; this module decides whose code is trusted"
 )]
 
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 
 use backstop_core::policy::PolicyDigest;
-use backstop_files::atomic_write;
+use backstop_files::{atomic_write, regular_file};
 
-use crate::compiler::{Compiler, Job};
+use crate::compiler::{Compiler, Job, MOST_CODE};
 use crate::component_error::ComponentError;
 use crate::limits::CompileLimits;
 use crate::trust;
 
 /// The first bytes of a file of compiled code. They are followed by the digest of the policy's file, the SHA-256 of the code, and the code.
 const MAGIC: &[u8] = b"backstop compiled 2\n";
+
+/// The bytes before the code.
+const HEADER: usize = MAGIC.len() + 2 * 32;
 
 /// A processor architecture that policies can be compiled for, without optional features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,7 +208,7 @@ fn load(
     digest: PolicyDigest,
     path: &Path,
 ) -> Result<Option<wasmtime::component::Component>, String> {
-    let mut file = match File::open(path) {
+    let file = match regular_file::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
@@ -215,8 +217,8 @@ fn load(
     let folder = path.parent().unwrap_or(Path::new("."));
     trust::own(&folder.metadata().map_err(text)?, "its folder")?;
     trust::own(&file.metadata().map_err(text)?, "it")?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(text)?;
+    let most = usize::try_from(MOST_CODE).unwrap_or(usize::MAX);
+    let bytes = regular_file::capped(file, most.saturating_add(HEADER)).map_err(text)?;
     let code = checked(&bytes, digest)
         .ok_or("it is incomplete, changed, or of another program or policy")?;
     // SAFETY: the code is complete and as `write` wrote it, in a file and a folder that only root and this user can write to, and both could replace the program itself. The engine rejects code of another version, of other settings and for features that this processor lacks.
@@ -290,6 +292,22 @@ mod tests {
         }
         std::fs::write(&path, &complete).unwrap();
         assert!(is_found(folder.path(), digest));
+    }
+
+    #[test]
+    fn a_pipe_in_the_cache_is_ignored_without_waiting_for_its_other_end() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        let engine = Sandbox::on_demand(Limits::default()).unwrap().engine;
+        let digest = PolicyDigest::of(b"any");
+        let path = folder.path().join(kept_name(digest, &engine));
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let compiled = Compiled::default().kept_in(Some(folder.path().to_owned()));
+        let (sender, found) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(compiled.find(&engine, digest).is_some()));
+        let found = found.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(found, Ok(false));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use std::fs::Permissions;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+use crate::regular_file::WITHOUT_WAITING;
 
 /// Writes a temporary file next to `path`, syncs it to disk, and renames it to `path`. `mode` is its Unix mode.
 pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
@@ -20,11 +22,12 @@ pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets a file's modification time to now. It marks the file as recently used.
+/// Sets a file's modification time to now. It marks the file as recently used. Never waits for another program, as for one that reads from a pipe.
 pub fn touch(path: &Path) {
     let now = std::fs::FileTimes::new().set_modified(backstop_core::clock::system());
     let result = std::fs::File::options()
         .append(true)
+        .custom_flags(WITHOUT_WAITING)
         .open(path)
         .and_then(|file| file.set_times(now));
     if let Err(error) = result {

@@ -13,13 +13,20 @@ pub const WRITTEN: usize = 16 << 20;
 /// The largest size of a failure, a decision record or a message body as the input of a command, in bytes.
 pub const GIVEN: usize = 128 << 20;
 
+/// The flags that open a file without waiting for another program, and without making a terminal this program's own.
+pub const WITHOUT_WAITING: i32 = (OFlags::NONBLOCK.bits() | OFlags::NOCTTY.bits()).cast_signed();
+
 /// Reads a regular file of at most `most` bytes; a larger one is an [`io::ErrorKind::FileTooLarge`]. Never waits for another program.
 pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    capped(open(path)?, most)
+}
+
+/// Opens a regular file for reading. Never waits for another program.
+pub fn open(path: &Path) -> io::Result<File> {
     // Without NONBLOCK, opening a pipe blocks until another process opens it for writing.
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(flags)
+        .custom_flags(WITHOUT_WAITING)
         .open(path)?;
     let kind = file.metadata()?.file_type();
     if !kind.is_file() {
@@ -32,7 +39,7 @@ pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
         let reason = format!("it is {what}; expected a regular file");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    capped(file, most)
+    Ok(file)
 }
 
 /// Like [`read`], but returns text.

@@ -14,6 +14,7 @@ use crate::component_error::ComponentError;
 pub use child::compiler_process;
 pub(crate) use job::Job;
 pub use job::Wanted;
+pub(crate) use process::MOST_CODE;
 
 /// Where policies are compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]

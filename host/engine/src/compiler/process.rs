@@ -27,7 +27,7 @@ const SLOW: Duration = Duration::from_secs(10);
 const STDERR_BYTES: usize = 4 << 10;
 
 /// The largest machine code, in bytes. The code of a policy in Python has a third of this.
-const MOST_CODE: u64 = 512 << 20;
+pub(crate) const MOST_CODE: u64 = 512 << 20;
 
 /// The memory that each thread of a child may need. There are no more threads than the limit allows for.
 pub(super) const MEMORY_OF_A_THREAD: u64 = 128 << 20;

@@ -31,7 +31,7 @@ pub enum Reload {
         /// Why.
         cause: PolicyError,
     },
-    /// The source can't be read, and the active version stays. Reported once until the source can be read again.
+    /// The source can't be reached or read, and the active version stays. Reported once until the source can be read again.
     SourceUnreachable {
         /// The version that stays.
         kept: String,
@@ -78,7 +78,10 @@ impl LivePolicy {
         let newest = self.state.newest_signatures();
         let files = match self.pipeline().fetch(fetched, &newest, None) {
             Ok(files) => files,
-            Err(cause) => return Some(self.source_unreachable(cause.into())),
+            Err(cause) if cause.is_unreachable() => {
+                return Some(self.source_unreachable(cause.into()));
+            }
+            Err(cause) => return Some(self.refuse_unread(cause.into())),
         };
         let has_recovered = self.state.source_reachable();
         let nothing_new = || match has_recovered {
@@ -140,6 +143,18 @@ impl LivePolicy {
                 kept: self.current().title(),
                 cause,
             },
+        }
+    }
+
+    /// Refuses what can't be a version, such as a pipe or a file that is too large. Reported once for each reason.
+    fn refuse_unread(&self, cause: PolicyError) -> Reload {
+        self.state.source_reachable();
+        match self.state.refuse_unread(chain(&cause)) {
+            true => Reload::Refused {
+                kept: self.current().title(),
+                cause,
+            },
+            false => Reload::Unchanged,
         }
     }
 

@@ -103,7 +103,7 @@ impl LivePolicy {
             files,
             is_from_source: instead.is_none(),
             unreachable: match &instead {
-                Some(cause @ PolicyError::Source(_)) => Some(chain(cause)),
+                Some(PolicyError::Source(cause)) if cause.is_unreachable() => Some(chain(cause)),
                 Some(_) | None => None,
             },
             persisted,

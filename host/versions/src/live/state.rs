@@ -151,7 +151,7 @@ impl State {
             title: active.title(),
             since: details.active_since,
             before: details.previous.title(spec),
-            refused: refused.map(|it| format!("{}: {}", short(&it.version.digests), it.reason)),
+            refused: refused.map(ToString::to_string),
             compiling: details.compiling.clone(),
             checked: details.checked,
             unreachable: details.unreachable.clone(),
@@ -245,6 +245,19 @@ impl State {
         if replaced.is_some_and(|it| it.is_rolled_back()) {
             self.persist(&mut details);
         }
+    }
+
+    /// Records that the source has something that can't be a version. Returns whether the reason is new.
+    pub(super) fn refuse_unread(&self, reason: String) -> bool {
+        let unread = Version::of_digests(Vec::new());
+        let details = self.details();
+        let last = details.refused.as_ref();
+        let is_known = last.is_some_and(|it| it.version == unread && it.reason == reason);
+        drop(details);
+        if !is_known {
+            self.refuse(unread, reason, RefusalKind::Invalid);
+        }
+        !is_known
     }
 
     /// Shows these files in the status as being compiled, until the guard is dropped.

@@ -163,6 +163,16 @@ impl Previous {
     }
 }
 
+/// For people: the digests of the files, if they could be read, and the reason.
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.version.digests.as_slice() {
+            [] => f.write_str(&self.reason),
+            digests => write!(f, "{}: {}", short(digests), self.reason),
+        }
+    }
+}
+
 impl Refused {
     pub(super) fn is_rolled_back(&self) -> bool {
         self.kind == RefusalKind::RolledBack

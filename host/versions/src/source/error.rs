@@ -107,3 +107,29 @@ pub enum SourceError {
         cause: io::Error,
     },
 }
+
+impl SourceError {
+    /// Whether the source can't be reached or read. Otherwise, what it has is no version of the policy.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        match self {
+            // A pipe or a device is neither missing nor closed to this program.
+            Self::Unreadable { cause, .. } => cause.kind() != io::ErrorKind::InvalidInput,
+            Self::TooLarge { .. }
+            | Self::Pin { .. }
+            | Self::Unknown { .. }
+            | Self::Name { .. }
+            | Self::Unsupported { .. } => false,
+            #[cfg(feature = "s3")]
+            Self::Bucket { cause, .. } => !matches!(**cause, BucketError::TooLarge { .. }),
+            #[cfg(not(feature = "s3"))]
+            Self::Bucket { cause, .. } => match **cause {},
+            #[cfg(feature = "oci")]
+            Self::Registry { cause, .. } => !matches!(**cause, RegistryError::TooLarge { .. }),
+            #[cfg(not(feature = "oci"))]
+            Self::Registry { cause, .. } => match **cause {},
+            Self::Missing { .. } | Self::Empty { .. } | Self::Slow { .. } | Self::Asking { .. } => {
+                true
+            }
+        }
+    }
+}

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use super::Store;
 use super::refusals::REMEMBERED;
 use backstop_core::clock;
+use backstop_files::regular_file::WITHOUT_WAITING;
 
 /// The marks of this process. Once it shuts down, none are added.
 static MARKS: Mutex<Marks> = Mutex::new(Marks {
@@ -108,6 +109,7 @@ fn locked(path: &Path, make: bool) -> io::Result<Option<File>> {
         .create(make)
         .truncate(false)
         .mode(0o600)
+        .custom_flags(WITHOUT_WAITING)
         .open(path);
     let file = match opened {
         Ok(file) => file,

@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use backstop_core::failure::Timestamp;
 use backstop_engine::{PolicyDigest, trust};
 use backstop_files::atomic_write;
+use backstop_files::regular_file::{self, WRITTEN};
 
-use crate::signature::signature_path;
+use crate::signature::{LONGEST, signature_path};
 use crate::source::FetchedFile;
 
 pub(crate) use marks::Mark;
@@ -190,7 +191,7 @@ impl Store {
     pub(crate) fn recall(&self, key: &str) -> Option<PersistedState> {
         let path = self.known().join(file_name(key));
         let ignored = |reason: &dyn std::fmt::Display| tracing::warn!(path = %path.display(), %reason, "the stored state of a policy is ignored");
-        let text = match std::fs::read(&path) {
+        let text = match regular_file::read(&path, WRITTEN) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
@@ -224,8 +225,8 @@ impl Store {
     pub(crate) fn keep(&self, files: &[Arc<FetchedFile>]) {
         for file in files {
             let path = self.file(file.digest);
-            let is_there =
-                std::fs::read(&path).is_ok_and(|it| PolicyDigest::of(&it) == file.digest);
+            let kept = regular_file::read(&path, file.bytes.len());
+            let is_there = kept.is_ok_and(|it| PolicyDigest::of(&it) == file.digest);
             if is_there {
                 atomic_write::touch(&path);
             } else if let Err(error) = write(&path, &file.bytes) {
@@ -246,8 +247,9 @@ impl Store {
         }
         let files = version.iter().map(|kept| {
             let path = self.file(kept.digest);
-            let bytes = std::fs::read(&path).ok()?;
-            let signature = std::fs::read_to_string(signature_path(&path)).ok();
+            // This host has written it, within the limit of that time.
+            let bytes = regular_file::read(&path, usize::MAX).ok()?;
+            let signature = regular_file::read_text(&signature_path(&path), LONGEST).ok();
             atomic_write::touch(&path);
             let found = FetchedFile::new(bytes, signature, kept.tag.clone());
             (found.digest == kept.digest).then(|| Arc::new(found))

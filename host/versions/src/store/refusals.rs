@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Store, write};
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
+use backstop_files::regular_file::{self, WRITTEN};
 
 /// How long a refusal is remembered.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(86_400);
@@ -26,7 +27,8 @@ impl Store {
     /// The refusal under this key within the last day, and its file.
     pub(crate) fn refusal(&self, key: &str) -> Option<(Refusal, PathBuf)> {
         let path = self.refused().join(key);
-        let refusal: Refusal = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
+        let text = regular_file::read(&path, WRITTEN).ok()?;
+        let refusal: Refusal = serde_json::from_slice(&text).ok()?;
         let now = clock::now();
         // A time in the future was written while the clock was wrong.
         let is_recent = refusal.at <= now && now.since(refusal.at) < REMEMBERED;

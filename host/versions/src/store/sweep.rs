@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::refusals::REMEMBERED;
 use super::{PersistedState, Store, StoredFile};
 use backstop_core::clock;
+use backstop_files::regular_file::{self, WRITTEN};
 
 /// The state of a policy that no host has used for this long is removed.
 pub(super) const FORGOTTEN: Duration = Duration::from_secs(180 * 86_400);
@@ -23,7 +24,7 @@ impl Store {
     pub(crate) fn sweep(&self) {
         let mut named = BTreeSet::new();
         for entry in entries(&self.known()) {
-            let text = std::fs::read(&entry.path).unwrap_or_default();
+            let text = regular_file::read(&entry.path, WRITTEN).unwrap_or_default();
             match serde_json::from_slice::<PersistedState>(&text) {
                 Ok(_) if entry.age > FORGOTTEN => remove(&entry.path),
                 Ok(known) => {
