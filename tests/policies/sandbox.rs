@@ -132,6 +132,68 @@ fn an_expensive_instruction_costs_much_fuel() {
     assert_still_works(&sandbox);
 }
 
+/// Otherwise a policy within its fuel could keep a processor for seconds. Compared with ordinary instructions on the same thread, since machines differ.
+#[test]
+fn no_instruction_takes_much_longer_than_its_fuel() {
+    let sandbox = Sandbox::new(Limits {
+        time: Duration::from_secs(120),
+        ..Limits::default()
+    })
+    .unwrap();
+    let takes = |body: &str| {
+        let bodies = format!("{body} ").repeat(50);
+        let text = Rule {
+            delay: Some("(call $spend)"),
+            ..Rule::default()
+        }
+        .text();
+        let end = text.rfind(')').unwrap();
+        let spend = format!(
+            "(table $t 100 1000 funcref) (elem declare func $spend) (elem $e func $spend $spend) (data $d \"abc\")
+            (global $g (mut i32) (i32.const 0)) (global $f (mut f64) (f64.const 1.5))
+            (func $spend (result i32) (loop $l {bodies} (br $l)) (unreachable))"
+        );
+        let text = format!("{}{spend})", &text[..end]);
+        let started = processor_time();
+        let evaluation = evaluate_text(&sandbox, &text);
+        let took = processor_time() - started;
+        assert_eq!(
+            evaluation.answer,
+            Err(EvaluationError::OutOfFuel(50_000_000, Phase::Delay)),
+            "{body}"
+        );
+        // Without compiling it.
+        (took.min(evaluation.took), body.to_owned())
+    };
+    let (ordinary, _) = takes("(global.set $g (i32.add (global.get $g) (i32.const 1)))");
+    let slow: Vec<_> = [
+        "(drop (ref.func $spend))",
+        "(table.set $t (i32.const 7) (ref.func $spend))",
+        "(drop (table.grow $t (ref.null func) (i32.const 0)))",
+        "(table.fill $t (i32.const 0) (ref.func $spend) (i32.const 90))",
+        "(table.init $t $e (i32.const 0) (i32.const 0) (i32.const 2)) (drop (table.get $t (i32.const 1)))",
+        "(drop (memory.grow (i32.const 20000)))",
+        "(memory.fill (i32.const 9000) (i32.const 1) (i32.const 0))",
+        "(global.set $f (f64.sqrt (global.get $f)))",
+        "(global.set $f (f64.div (global.get $f) (f64.const 1.1)))",
+        "(global.set $f (f64.nearest (global.get $f)))",
+        "(global.set $g (i32.rem_s (global.get $g) (i32.const 7)))",
+    ]
+    .map(takes)
+    .into();
+    for (took, body) in slow {
+        assert!(
+            took < 8 * ordinary + Duration::from_millis(20),
+            "{took:?} for {body}, {ordinary:?} for additions"
+        );
+    }
+}
+
+fn processor_time() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    nix::time::clock_gettime(clock).unwrap().into()
+}
+
 #[test]
 fn the_clock_stops_a_policy_that_has_fuel_for_hours() {
     let limits = Limits {

@@ -1,23 +1,43 @@
 //! The threads on which decisions are made. A decision that waits for a thread takes little memory; a thread has a stack.
+//!
+//! A queue has as many threads as there are processors, and takes at most half of the sandbox's places: more would not make its decisions faster, and a slow policy would delay those of other queues.
 
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use tokio::sync::oneshot;
 
 use crate::policy::DECISIONS;
 
+/// The most decisions of one queue at once: half of the sandbox's places.
+const MOST: u32 = DECISIONS / 2;
+
 type Task = Box<dyn FnOnce() + Send>;
 
-/// The threads of one queue: at most as many as the sandbox makes decisions at once. Each makes one decision after another, and ends when none waits.
-#[derive(Default)]
-pub(crate) struct DecisionThreads(Mutex<State>);
+/// The threads of one queue. Each makes one decision after another, and ends when none waits.
+pub(crate) struct DecisionThreads {
+    state: Mutex<State>,
+    /// The most threads at once.
+    most: u32,
+}
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Task>,
     threads: u32,
+}
+
+impl Default for DecisionThreads {
+    fn default() -> Self {
+        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self {
+            state: Mutex::default(),
+            most: u32::try_from(processors).unwrap_or(MOST).clamp(1, MOST),
+        }
+    }
 }
 
 impl DecisionThreads {
@@ -37,7 +57,7 @@ impl DecisionThreads {
     fn add(self: &Arc<Self>, task: Task) {
         let mut state = self.lock();
         state.waiting.push_back(task);
-        if state.threads < DECISIONS {
+        if state.threads < self.most {
             state.threads += 1;
             let this = Arc::clone(self);
             tokio::task::spawn_blocking(move || this.make_decisions());
@@ -62,13 +82,14 @@ impl DecisionThreads {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
     use futures_util::future::join_all;
@@ -90,6 +111,25 @@ mod tests {
         let threads: HashSet<_> = decisions.iter().flatten().map(|it| it.1).collect();
         // A thread that finds no decision ends, and another one may begin.
         assert!(threads.len() <= 4 * DECISIONS as usize, "{}", threads.len());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_queue_leaves_places_for_the_decisions_of_others() {
+        let threads = Arc::new(DecisionThreads::default());
+        let (running, most) = (AtomicU32::new(0), AtomicU32::new(0));
+        let counts = Arc::new((running, most));
+        let decisions = (0..100).map(|_| {
+            let counts = Arc::clone(&counts);
+            threads.run(move || {
+                let now = counts.0.fetch_add(1, Ordering::SeqCst) + 1;
+                counts.1.fetch_max(now, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(2));
+                counts.0.fetch_sub(1, Ordering::SeqCst);
+            })
+        });
+        join_all(decisions).await;
+        let most = counts.1.load(Ordering::SeqCst);
+        assert!((1..=MOST).contains(&most) && most <= threads.most, "{most}");
     }
 
     #[tokio::test]
