@@ -164,7 +164,7 @@ pub fn compile_ahead(
     let job = Job {
         file,
         most: limit,
-        limits: CompileLimits::default(),
+        limits: CompileLimits::default().within_container(),
         target: Some(architecture.triple()),
     };
     let code = Compiler::of_this_program().code(&job, &|| true)?;

@@ -13,6 +13,7 @@ use crate::compiler::{Compiler, Job, Wanted};
 use crate::component_error::ComponentError;
 use crate::encoding::{self, INTERFACES};
 use crate::host::Host;
+use crate::interfaces;
 use crate::sandbox::Sandbox;
 use crate::wasi;
 
@@ -168,6 +169,7 @@ fn compile(
     file: &[u8],
 ) -> Result<wasmtime::component::Component, ComponentError> {
     let bytes = encoding::component(file, sandbox.limits.component)?;
+    interfaces::check(&bytes)?;
     wasmtime::component::Component::from_binary(&sandbox.engine, &bytes)
         .map_err(ComponentError::compile)
 }
@@ -183,9 +185,9 @@ fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>
         .map_err(link)?;
     let mut refused = Vec::new();
     for (import, item) in component.component_type().imports(component.engine()) {
-        if is_wasi(import) {
+        if interfaces::is_wasi(import) {
             wasi::define(&mut linker, import, &item.ty).map_err(link)?;
-        } else if !is_ours(import) {
+        } else if !interfaces::is_ours(import) {
             refused.push(import.to_owned());
         }
     }
@@ -197,20 +199,6 @@ fn linker_for(component: &wasmtime::component::Component) -> Result<Linker<Host>
         .define_unknown_imports_as_traps(component)
         .map_err(link)?;
     Ok(linker)
-}
-
-fn is_wasi(import: &str) -> bool {
-    let version = import.split_once('@').map(|(_, version)| version);
-    wasi::PACKAGES
-        .iter()
-        .any(|package| import.starts_with(package))
-        && version.is_some_and(|version| version.starts_with("0.2."))
-}
-
-fn is_ours(import: &str) -> bool {
-    ["types", "log", "payload", "default-classifier"]
-        .iter()
-        .any(|interface| import == format!("backstop:policy/{interface}@0.1.0"))
 }
 
 /// The functions of an interface of the contract, if the component exports it.
@@ -232,14 +220,7 @@ fn interface<T>(
 
 fn found(pre: &InstancePre<Host>) -> String {
     let component = pre.component();
-    let exports: Vec<_> = component
-        .component_type()
-        .exports(component.engine())
-        .map(|(name, _)| format!("`{name}`"))
-        .collect();
-    if exports.is_empty() {
-        "nothing".to_owned()
-    } else {
-        exports.join(", ")
-    }
+    let ty = component.component_type();
+    let exports = ty.exports(component.engine());
+    interfaces::listed(exports.map(|(name, _)| name.to_owned()))
 }

@@ -45,10 +45,12 @@ mod compiler;
 mod component;
 mod component_error;
 mod config;
+mod container;
 mod document;
 mod encoding;
 mod host;
 mod instance;
+mod interfaces;
 mod limits;
 #[cfg(test)]
 mod mutation_tests;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
+use crate::container;
+
 /// The limits of one policy component in one decision, except for [`Limits::component`], which limits its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -47,6 +49,20 @@ impl Default for CompileLimits {
             time: Duration::from_secs(300),
             cpu: Duration::from_secs(120),
             memory: 2 << 30,
+        }
+    }
+}
+
+impl CompileLimits {
+    /// These limits in the container that this program runs in: with at most three quarters of its memory, so that the child reaches its limit before the container does, whose end would be that of the host.
+    #[must_use]
+    pub(crate) fn within_container(self) -> Self {
+        let of_container = container::memory().map_or(usize::MAX, |memory| {
+            usize::try_from(memory / 4 * 3).unwrap_or(usize::MAX)
+        });
+        Self {
+            memory: self.memory.min(of_container),
+            ..self
         }
     }
 }

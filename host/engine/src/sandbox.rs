@@ -71,7 +71,8 @@ impl Sandbox {
         Self::with_engine(engine, limits)
     }
 
-    fn with_engine(engine: Engine, limits: Limits) -> Result<Self, SandboxError> {
+    fn with_engine(engine: Engine, mut limits: Limits) -> Result<Self, SandboxError> {
+        limits.compile = limits.compile.within_container();
         tick(&engine).map_err(SandboxError::of)?;
         Ok(Self {
             engine,

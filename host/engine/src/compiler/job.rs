@@ -5,6 +5,7 @@ use wasmtime::Engine;
 use crate::component_error::ComponentError;
 use crate::config::config;
 use crate::encoding;
+use crate::interfaces;
 use crate::limits::CompileLimits;
 
 /// Whether the file that is being compiled is still needed. Called many times a second while a child process compiles it.
@@ -29,6 +30,7 @@ pub(super) fn compile(
     target: Option<&str>,
 ) -> Result<Vec<u8>, ComponentError> {
     let bytes = encoding::component(file, most)?;
+    interfaces::check(&bytes)?;
     let mut config = config(None);
     if let Some(target) = target {
         config.target(target).map_err(ComponentError::compile)?;

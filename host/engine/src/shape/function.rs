@@ -35,7 +35,7 @@ pub(super) fn count(
     shape.raise(Measure::FunctionLocals, locals, start)?;
     shape.add(Measure::Locals, locals, start)?;
 
-    let (mut branches, mut live, mut heavy) = (0_u64, 0_u64, 0_u64);
+    let (mut branches, mut live, mut heavy, mut calls) = (0_u64, 0_u64, 0_u64, 0_u64);
     // The open blocks, 1 for each loop and 0 for any other, and the number of loops.
     let (mut blocks, mut loops) = (Vec::new(), 0_u64);
     let mut operators = body.get_operators_reader()?;
@@ -48,6 +48,8 @@ pub(super) fn count(
         live = live.saturating_add(values.saturating_mul(more));
         shape.raise(Measure::FunctionLive, live, start)?;
         heavy += u64::from(is_heavy(body, offset));
+        calls += u64::from(is_call(&operator));
+        shape.raise(Measure::FunctionCalls, calls, start)?;
         match operator {
             Operator::Block { .. } | Operator::If { .. } => blocks.push(0),
             Operator::Loop { .. } => {
@@ -64,10 +66,21 @@ pub(super) fn count(
     }
     operators.finish()?;
     shape.add(Measure::Heavy, heavy, start)?;
+    shape.add(Measure::Calls, calls, start)?;
     shape.add(Measure::Branches, branches, start)?;
     shape.add(Measure::Live, live, start)?;
     *allocations = validator.into_allocations();
     Ok(())
+}
+
+fn is_call(operator: &Operator<'_>) -> bool {
+    matches!(
+        operator,
+        Operator::Call { .. }
+            | Operator::CallIndirect { .. }
+            | Operator::ReturnCall { .. }
+            | Operator::ReturnCallIndirect { .. }
+    )
 }
 
 /// The branches of a call through a table: the engine checks whether the function is initialised, and its type.

@@ -55,6 +55,8 @@ pub enum Measure {
     Locals,
     /// Instructions of floating-point arithmetic, on vectors, and on ranges of memory and tables, and references to functions: each compiles to many machine instructions.
     Heavy,
+    /// Calls of functions: each saves and restores what the function has in registers.
+    Calls,
     /// Places in all functions where the control flow splits or joins.
     Branches,
     /// See [`Measure::FunctionLive`], for all functions together.
@@ -67,6 +69,8 @@ pub enum Measure {
     FunctionDepth,
     /// How deep the loops of one function are nested.
     FunctionLoops,
+    /// Calls in one function.
+    FunctionCalls,
     /// Places in one function where its control flow splits or joins.
     FunctionBranches,
     /// Live values of one function: its locals and the operands on its stack, added up over those places. Compiling time grows with it more than with the size of the code.
@@ -75,7 +79,7 @@ pub enum Measure {
 
 impl Measure {
     /// All measures, in the order of the documentation.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::Modules,
         Self::Components,
         Self::Nesting,
@@ -100,12 +104,14 @@ impl Measure {
         Self::Code,
         Self::Locals,
         Self::Heavy,
+        Self::Calls,
         Self::Branches,
         Self::Live,
         Self::FunctionCode,
         Self::FunctionLocals,
         Self::FunctionDepth,
         Self::FunctionLoops,
+        Self::FunctionCalls,
         Self::FunctionBranches,
         Self::FunctionLive,
     ];
@@ -146,12 +152,14 @@ impl Measure {
             Self::Code => ("bytes of code", 10 << 20),
             Self::Locals => ("locals", 200_000),
             Self::Heavy => ("floating-point, vector and memory instructions", 50_000),
+            Self::Calls => ("calls", 150_000),
             Self::Branches => ("branches", 800_000),
             Self::Live => ("live values at branches", 12_000_000),
             Self::FunctionCode => ("bytes of code in one function", 640 << 10),
             Self::FunctionLocals => ("locals in one function", 1_000),
             Self::FunctionDepth => ("levels of nested blocks in one function", 1_500),
             Self::FunctionLoops => ("levels of nested loops in one function", 30),
+            Self::FunctionCalls => ("calls in one function", 6_000),
             Self::FunctionBranches => ("branches in one function", 24_000),
             Self::FunctionLive => ("live values at branches in one function", 600_000),
         }

@@ -69,6 +69,19 @@ fn the_policies_of_this_repository_are_far_below_every_limit() {
 }
 
 #[test]
+fn calls_are_counted_in_each_function_and_in_all() {
+    let calls = |count| function(0, std::iter::repeat_n(Instruction::Call(0), count));
+    let shape = Shape::of(&functions([calls(3), calls(2)])).unwrap();
+    assert_eq!(shape.get(Measure::Calls), 5);
+    assert_eq!(shape.get(Measure::FunctionCalls), 3);
+    // 655 KB of them took 4 s and 869 MiB.
+    let one = too_many(&functions([calls(300_000)]));
+    assert_eq!(one, Measure::FunctionCalls);
+    let many = too_many(&functions((0..50).map(|_| calls(10_000))));
+    assert_eq!(many, Measure::Calls);
+}
+
+#[test]
 fn counts_are_exact() {
     let shape = Shape::of(&binary(
         "(component
