@@ -1,5 +1,6 @@
 //! The child processes in which a host compiles policies: found, suspended and ended by a test.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use backstop_core::clock;
@@ -48,12 +49,31 @@ impl Held {
         kill_process(self.0, Signal::CONT).unwrap();
     }
 
+    /// A file about it in `/proc`.
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    /// The numbers of its open descriptors, in order.
+    pub fn descriptors(&self) -> Vec<String> {
+        let open = std::fs::read_dir(self.path().join("fd")).unwrap();
+        let names = open.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}", self.0.as_raw_nonzero()))
+    }
+
     /// Waits until it has exited.
     pub fn gone(&self) {
-        let path = format!("/proc/{}", self.0.as_raw_nonzero());
+        let path = self.path();
         let started = clock::instant();
         while std::fs::exists(&path).unwrap() {
-            assert!(started.elapsed() < PATIENCE, "{path} is there after 60 s");
+            let shown = path.display();
+            assert!(started.elapsed() < PATIENCE, "{shown} is there after 60 s");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

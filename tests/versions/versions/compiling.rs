@@ -279,6 +279,38 @@ fn a_newer_file_ends_the_child_that_compiles_the_previous_one() {
     assert_eq!(policy.status().refused, None);
 }
 
+/// A hostile file that gets control of the compiler finds nothing to use.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_child_gives_up_descriptors_capabilities_and_calls_of_the_system() {
+    use rustix::fs::{Mode, OFlags};
+    let _alone = alone();
+    let world = World::compiling(MINUTES);
+    world.write("policy.wat", &waits(1));
+    let policy = world.start("./policy.wat");
+    // Without CLOEXEC, as a shell may leave it open for its children.
+    let secret = rustix::fs::open(world.at("policy.wat"), OFlags::RDONLY, Mode::empty()).unwrap();
+    let watcher = Watcher::start(vec![Arc::clone(&policy)], |_, _| {}).unwrap();
+    world.write("policy.wat", &heavy(2));
+    let held = Held::of(std::process::id());
+    let status = held.read("status");
+    let open = held.descriptors();
+    drop(watcher);
+    held.gone();
+    drop(secret);
+    assert_eq!(open, ["0", "1", "2"]);
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name} {status}")).trim()
+    };
+    assert_eq!(value("NoNewPrivs:"), "1");
+    // A filter.
+    assert_eq!(value("Seccomp:"), "2");
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+        assert_eq!(value(set), "0000000000000000", "{set}");
+    }
+}
+
 #[test]
 fn the_end_of_a_watcher_ends_the_child() {
     let _alone = alone();

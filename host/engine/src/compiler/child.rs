@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 use super::answer::{self, ARGUMENT, Answer, Request};
 use super::job::compile;
 use super::process::MEMORY_OF_A_THREAD;
+use super::rights;
 
 /// Whether this program understands the arguments of a child that compiles.
 static IS_OWN_COMPILER: AtomicBool = AtomicBool::new(false);
@@ -93,6 +94,7 @@ fn confine(request: &Request) -> io::Result<()> {
     if parent != Some(request.parent) {
         return Err(io::Error::other("the parent of this process has exited"));
     }
+    rights::drop_all();
     for (resource, most) in [
         (Resource::Core, 0),
         (Resource::Fsize, 0),
