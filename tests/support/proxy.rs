@@ -9,6 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, Uri};
+use backstop_core::clock;
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value, json};
@@ -43,6 +44,8 @@ pub enum Fault {
     Unanswered,
     /// Carried out, and answered with the entries in reverse order.
     Reversed,
+    /// Carried out, and answered by a service whose clock is ahead of this machine's by so many seconds.
+    Shifted(i64),
     /// Never answered, and not carried out.
     Hanging,
     /// The connection is closed without an answer; not carried out.
@@ -171,6 +174,7 @@ async fn forward(
         }
         Fault::Unanswered => to.carry_out_half(&headers, &body, None).await,
         Fault::Reversed => to.carry_out_reversed(&headers, body).await,
+        Fault::Shifted(seconds) => to.carry_out_shifted(&headers, body, seconds).await,
     }
 }
 
@@ -310,6 +314,36 @@ impl Upstream {
             answer["RequestResponses"] = (0..count).map(result).collect();
         })
         .await
+    }
+
+    /// The times of the answer and of its messages are later, or earlier.
+    async fn carry_out_shifted(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+        seconds: i64,
+    ) -> Response<Body> {
+        let answer = self.carry_out(headers, body).await;
+        let mut answer = rewrite(answer, |answer| {
+            let messages = answer.get_mut("Messages").and_then(Value::as_array_mut);
+            for message in messages.into_iter().flatten() {
+                for name in ["SentTimestamp", "ApproximateFirstReceiveTimestamp"] {
+                    if let Some(time) = message["Attributes"].get_mut(name) {
+                        let ms: i64 = time.as_str().unwrap().parse().unwrap();
+                        *time = (ms + seconds * 1_000).to_string().into();
+                    }
+                }
+            }
+        })
+        .await;
+        let now = clock::system();
+        let shifted = match u64::try_from(seconds) {
+            Ok(ahead) => now + Duration::from_secs(ahead),
+            Err(_) => now - Duration::from_secs(seconds.unsigned_abs()),
+        };
+        let date = httpdate::fmt_http_date(shifted).parse().unwrap();
+        answer.headers_mut().insert("date", date);
+        answer
     }
 
     async fn carry_out_reversed(&self, headers: &HeaderMap, body: Bytes) -> Response<Body> {

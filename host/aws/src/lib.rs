@@ -1,11 +1,13 @@
-//! Access to AWS: a size limit for every response, and explanations for requests that got no response.
+//! Access to AWS: a size limit for every response, the time at the service, and explanations for requests that got no response.
 
 mod endpoint;
 mod response_limit;
+mod service_time;
 mod url;
 
 pub use endpoint::{
     BAD_ENDPOINT, Endpoint, NO_CREDENTIALS, NO_REGION, NoResponse, is_configuration_error,
 };
 pub use response_limit::ResponseLimit;
+pub use service_time::{Answered, ServiceTime};
 pub use url::{http_url, parse_endpoint};

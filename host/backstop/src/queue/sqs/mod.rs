@@ -1,8 +1,10 @@
 //! SQS through the AWS SDK. The SDK's retries are disabled: one call is one request, and the consumer retries.
 
 mod moves;
+mod time;
 mod wire;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{MessageSystemAttributeName as System, QueueAttributeName as Q};
@@ -20,8 +22,10 @@ use super::{
     VisibilityTimeout, short_name,
 };
 use crate::clock;
-use backstop_aws::{Endpoint, ResponseLimit};
+use crate::failure::Timestamp;
+use backstop_aws::{Endpoint, ResponseLimit, ServiceTime};
 pub use moves::MoveTask;
+use time::ServiceClock;
 use wire::{build_all, description, entry_results, failed, incoming, outgoing};
 
 /// How long one request may take; longer than the longest poll of 20 s.
@@ -32,6 +36,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Sqs {
     client: Client,
     endpoint: Endpoint,
+    clock: Arc<ServiceClock>,
 }
 
 impl Sqs {
@@ -48,7 +53,12 @@ impl Sqs {
             // The timeout of an attempt is enough, and costs less.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         config.push_interceptor(ResponseLimit::SQS.into());
+        let clock = Arc::new(ServiceClock::new(clock::instant()));
+        let own = Arc::clone(&clock);
+        let time = ServiceTime::new(move |it| own.observe(it.time, it.sent, it.received));
+        config.push_interceptor(time.into());
         Self {
+            clock,
             client: Client::from_conf(config.build()),
             endpoint,
         }
@@ -59,6 +69,7 @@ impl Sqs {
         SqsQueue {
             client: self.client.clone(),
             endpoint: self.endpoint.clone(),
+            clock: Arc::clone(&self.clock),
             url: url.to_owned(),
         }
     }
@@ -97,6 +108,7 @@ impl Sqs {
 pub struct SqsQueue {
     client: Client,
     endpoint: Endpoint,
+    clock: Arc<ServiceClock>,
     url: String,
 }
 
@@ -104,6 +116,10 @@ pub struct SqsQueue {
 impl Queue for SqsQueue {
     fn url(&self) -> &str {
         &self.url
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now(clock::instant(), clock::now)
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {
@@ -136,6 +152,7 @@ impl Queue for SqsQueue {
         wait: Duration,
         visibility: VisibilityTimeout,
     ) -> Result<Vec<Message>, QueueError> {
+        let sent = clock::instant();
         let response = self
             .client
             .receive_message()
@@ -148,13 +165,19 @@ impl Queue for SqsQueue {
             .send()
             .await
             .map_err(|error| failed("ReceiveMessage", &self.endpoint, &error))?;
-        let received = (clock::now(), Instant::now());
-        Ok(response
+        let received = (self.now(), Instant::now());
+        let messages: Vec<_> = response
             .messages
             .unwrap_or_default()
             .into_iter()
             .filter_map(|message| incoming(message, received))
-            .collect())
+            .collect();
+        // An endpoint whose responses have no `Date` says its time here. Only of the last message: those of one response agree, and are one answer.
+        if let Some(first) = messages.iter().rfind(|it| it.receive_count.get() == 1) {
+            self.clock
+                .observe(first.first_received, sent, clock::instant());
+        }
+        Ok(messages)
     }
 
     async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
