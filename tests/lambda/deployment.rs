@@ -320,7 +320,7 @@ fn the_handler_has_the_runtime_of_its_build_and_every_required_variable() {
     assert!(template.contains(zip));
 }
 
-/// There is no managed policy, and no wildcard except for the versions of the function.
+/// There is no managed policy, and no wildcard except for the versions of the function and for what has no resource.
 #[test]
 fn the_roles_have_the_required_permissions_and_no_others() {
     let expected = [
@@ -331,6 +331,7 @@ fn the_roles_have_the_required_permissions_and_no_others() {
         "role of handler: lambda:GetFunctionRecursionConfig on handler.Arn",
         "role of handler: lambda:InvokeFunction on function.Arn",
         "role of handler: lambda:InvokeFunction on function.Arn:*",
+        "role of handler: lambda:ListEventSourceMappings on *",
         "role of handler: logs:CreateLogStream on logs of handler.Arn",
         "role of handler: logs:PutLogEvents on logs of handler.Arn",
         "role of handler: sqs:ChangeMessageVisibility on retries.Arn",

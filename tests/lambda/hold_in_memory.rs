@@ -8,10 +8,14 @@
 use std::time::Duration;
 
 use backstop::HoldMode;
+use backstop::failure::Error;
 use backstop::internal::hold::ENVELOPE;
-use backstop::queue::Queue;
+use backstop::internal::lambda::BatchError;
+use backstop::queue::{Message, Queue, ReceiptHandle};
+use backstop_tests::retries::event;
 use backstop_tests::retry_world::{Invocation, Plan, World};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 const MINUTE: u64 = 60_000;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -149,4 +153,91 @@ async fn a_message_that_can_t_be_sent_again_is_dead_lettered_before_its_queue_dr
     let reason = letter.attributes["BackstopReason"].to_text();
     assert!(reason.contains("its queue would drop it"), "{reason}");
     assert_eq!(letter.attributes["BackstopMessageId"].to_text(), "r-0");
+}
+
+/// Passes batches to the handler as a mapping without `ReportBatchItemFailures` does, until the retry queue is empty: it deletes all messages of a batch that succeeds. How many batches failed.
+async fn run_without_reports(world: &World) -> usize {
+    let mut failed = 0;
+    let mapping = async {
+        loop {
+            let messages = world.receive().await;
+            if messages.is_empty() {
+                continue;
+            }
+            let batch = event("local:retries", &messages);
+            let deadline = Instant::now() + Duration::from_secs(60);
+            match world.handler.handle(batch, deadline).await {
+                Ok(_) => {
+                    let handle = |it: &Message| it.receipt_handle.clone();
+                    let all: Vec<ReceiptHandle> = messages.iter().map(handle).collect();
+                    let _ = world.queue.delete(&all).await;
+                }
+                Err(BatchError::Unreported(_)) => failed += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+    };
+    tokio::select! {
+        () = world.queue.emptied() => {}
+        () = mapping => {}
+    }
+    failed
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_knows_whether_the_response_is_read_no_event_is_lost() {
+    let unknown = || Err(Error::new("ListEventSourceMappings", "not authorized"));
+    for (reports_failures, hold, detects_recursion, is_sent_again) in [
+        (unknown(), HoldMode::Auto, false, true),
+        (Ok(None), HoldMode::Resend, true, true),
+        // Lambda would take the hops for a loop.
+        (unknown(), HoldMode::Auto, true, false),
+        (unknown(), HoldMode::Visibility, false, false),
+    ] {
+        let world = Plan {
+            reports_failures,
+            hold,
+            detects_recursion,
+            settings: vec![("base", "10m")],
+            ..Plan::default()
+        }
+        .build();
+        let start = world.queue.now();
+        for number in 0..20 {
+            let id = format!("r-{number}");
+            world
+                .fail(&id, &json!({ "order": number }), "Upstream")
+                .await;
+        }
+        let failed = run_without_reports(&world).await;
+        let invocations = world.invocations();
+        assert_eq!(invocations.len(), 20, "{hold:?}, {detects_recursion}");
+        for invocation in invocations {
+            let waited = invocation.at.since(start).as_secs();
+            assert!((600..605).contains(&waited), "{waited}");
+        }
+        assert_eq!(failed == 0, is_sent_again, "{hold:?}: {failed}");
+        assert!(world.dead_letters.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapping_that_ignores_the_response_gets_no_work_done_and_loses_nothing() {
+    let world = Plan {
+        reports_failures: Ok(Some(false)),
+        ..Plan::default()
+    }
+    .build();
+    world.fail("r-0", &json!(1), "Upstream").await;
+    let messages = world.receive().await;
+    let batch = event("local:retries", &messages);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let refused = world.handler.handle(batch, deadline).await.unwrap_err();
+    assert!(matches!(refused, BatchError::ResponseIgnored(_)));
+    let text = refused.to_string();
+    assert!(
+        text.contains("local:retries does not have ReportBatchItemFailures"),
+        "{text}"
+    );
+    assert_eq!((world.queue.len(), world.tries()), (1, 0));
 }

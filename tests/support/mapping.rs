@@ -51,7 +51,7 @@ impl Mapping {
         }
     }
 
-    /// Passes a batch to the handler and deletes the messages that the response does not name. How many it names; none if there was no batch.
+    /// Passes a batch to the handler and deletes the messages that the response does not name. How many it names, or all if the handler failed; none if there was no batch.
     pub async fn hand_over(&self, api: &RuntimeApi) -> Option<usize> {
         let visibility = VisibilityTimeout::rounded_up(Duration::from_secs(60));
         let messages = self
@@ -63,7 +63,10 @@ impl Mapping {
             return None;
         }
         let event = serde_json::to_string(&event(&self.arn, &messages)).unwrap();
-        let response = api.invoke(event).await.unwrap();
+        let Ok(response) = api.invoke(event).await else {
+            // The whole batch is delivered again.
+            return Some(messages.len());
+        };
         let response: BatchResponse = serde_json::from_value(response).unwrap();
         let kept = response.batch_item_failures;
         let is_kept = |message: &&Message| kept.iter().any(|it| it.item_identifier == message.id);

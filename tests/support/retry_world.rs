@@ -54,6 +54,7 @@ pub struct Simulated {
     outcome: Box<Outcome>,
     refusal: Box<Refusal>,
     detects_recursion: bool,
+    reports_failures: Result<Option<bool>, Error>,
     invocations: Mutex<Vec<Invocation>>,
     tries: Mutex<usize>,
 }
@@ -91,6 +92,10 @@ impl Functions for Simulated {
             self.queue.send(&[Outgoing::new(body)]).await.unwrap();
         }
         Ok(())
+    }
+
+    async fn reports_failures(&self, _: &str, _: &str) -> Result<Option<bool>, Error> {
+        self.reports_failures.clone()
     }
 
     async fn detects_recursion(&self, _: &str) -> Result<bool, Error> {
@@ -139,6 +144,8 @@ pub struct Plan {
     pub functions: Vec<String>,
     /// Whether recursion detection is on.
     pub detects_recursion: bool,
+    /// Whether the mapping has `ReportBatchItemFailures`, as far as the handler may know.
+    pub reports_failures: Result<Option<bool>, Error>,
     /// What a function does.
     pub outcome: Box<Outcome>,
     /// Lambda's response to the n-th invocation, from 1.
@@ -168,6 +175,7 @@ impl Default for Plan {
             dead_letter_queues: DeadLetterQueues::default(),
             functions: vec![],
             detects_recursion: false,
+            reports_failures: Ok(Some(true)),
             outcome: Box::new(|_| Ok(())),
             refusal: Box::new(|_| Ok(())),
         }
@@ -196,6 +204,7 @@ impl Plan {
             outcome: self.outcome,
             refusal: self.refusal,
             detects_recursion: self.detects_recursion,
+            reports_failures: self.reports_failures,
             invocations: Mutex::default(),
             tries: Mutex::default(),
         });
@@ -221,6 +230,7 @@ impl Plan {
             dead_letter_queues: self.dead_letter_queues,
             functions: Allowed::of(&self.functions),
             hold: self.hold,
+            handler: Some("retries".to_owned()),
             margin: Duration::from_secs(5),
         };
         let invoked: Arc<dyn Functions> = Arc::clone(&functions) as _;

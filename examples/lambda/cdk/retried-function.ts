@@ -115,6 +115,8 @@ export class RetriedFunction extends Construct {
     const retries = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:SendMessage"];
     handler.addToRolePolicy(allow(retries, [this.retryQueue.queueArn]));
     handler.addToRolePolicy(allow(["sqs:SendMessage", "sqs:GetQueueAttributes"], [this.deadLetterQueue.queueArn]));
+    // Whether the mapping has ReportBatchItemFailures. Lambda knows no resource for it.
+    handler.addToRolePolicy(allow(["lambda:ListEventSourceMappings"], ["*"]));
     // A record names the version or alias that failed, and that one is invoked again.
     handler.addToRolePolicy(allow(["lambda:InvokeFunction"], [target, `${target}:*`]));
     // Apart from the role: it names the handler, which needs the role first.

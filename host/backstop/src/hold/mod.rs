@@ -88,6 +88,8 @@ pub(crate) struct Holds {
     in_flight: Arc<InFlight>,
     sends: BatchedSends,
     has_warned: AtomicBool,
+    /// Whether [`HoldMode::Auto`] sends every message again, since nothing else keeps it in its queue.
+    prefers_resend: AtomicBool,
     by_visibility: Counter,
     by_resend: Counter,
     hops: Counter,
@@ -116,10 +118,16 @@ impl Holds {
             in_flight: InFlight::of(queue, description),
             sends: BatchedSends::start(queue, linger.into(), requests),
             has_warned: AtomicBool::new(false),
+            prefers_resend: AtomicBool::new(false),
             by_visibility: metrics.holds(Hold::Visibility),
             by_resend: metrics.holds(Hold::Resend),
             hops: metrics.hops(),
         }
+    }
+
+    /// Sets whether [`HoldMode::Auto`] sends every message again.
+    pub(crate) fn set_prefers_resend(&self, prefers: bool) {
+        self.prefers_resend.store(prefers, Ordering::Relaxed);
     }
 
     /// How long a message can be held now, `visibility` by visibility.
@@ -140,6 +148,7 @@ impl Holds {
         let wanted = match self.mode {
             HoldMode::Visibility => return Resend::Never,
             HoldMode::Resend => Resend::Always,
+            HoldMode::Auto if self.prefers_resend.load(Ordering::Relaxed) => Resend::Always,
             HoldMode::Auto if self.in_flight.is_high() => Resend::Always,
             HoldMode::Auto => Resend::IfNeeded,
         };

@@ -9,7 +9,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::operation::RequestId;
 use aws_sdk_lambda::primitives::Blob;
-use aws_sdk_lambda::types::{InvocationType, RecursiveLoop};
+use aws_sdk_lambda::types::{FunctionResponseType, InvocationType, RecursiveLoop};
 use backstop_backoff::{Class, classify};
 use backstop_core::backoff::Backoff;
 
@@ -51,6 +51,9 @@ const OWN: [&str; 6] = [
 pub trait Functions: Debug + Send + Sync {
     /// Queues an invocation of `function`, an ARN with its version or alias. `Ok` means that Lambda has accepted the event (202).
     async fn invoke(&self, function: &str, event: String) -> Result<(), Error>;
+
+    /// Whether the event source mapping of a queue to the function `handler` has `ReportBatchItemFailures`; `None` if there is no such mapping. Where there are several, for versions and aliases, all must have it.
+    async fn reports_failures(&self, handler: &str, queue: &str) -> Result<Option<bool>, Error>;
 
     /// Whether Lambda's recursion detection is on for a function. It terminates a chain after about 16 invocations.
     async fn detects_recursion(&self, function: &str) -> Result<bool, Error>;
@@ -119,6 +122,28 @@ impl Functions for LambdaApi {
         self.queue_event(function, event).await.map(drop)
     }
 
+    async fn reports_failures(&self, handler: &str, queue: &str) -> Result<Option<bool>, Error> {
+        let answer = self.client.list_event_source_mappings();
+        let answer = answer.event_source_arn(queue).send().await;
+        let answer = answer.map_err(|error| {
+            let text = match self.endpoint.no_response(&error) {
+                Some(unanswered) => unanswered.text,
+                None => chain(&error),
+            };
+            Error::new("ListEventSourceMappings", text)
+        })?;
+        let own = answer.event_source_mappings().iter().filter(|mapping| {
+            let function = mapping.function_arn().unwrap_or_default();
+            function_name(function) == function_name(handler)
+        });
+        let mut all = own.map(|mapping| {
+            mapping
+                .function_response_types()
+                .contains(&FunctionResponseType::ReportBatchItemFailures)
+        });
+        Ok(all.next().map(|first| first && all.all(|it| it)))
+    }
+
     async fn detects_recursion(&self, function: &str) -> Result<bool, Error> {
         let answer = self
             .client
@@ -135,6 +160,12 @@ impl Functions for LambdaApi {
             })?;
         Ok(answer.recursive_loop() != Some(&RecursiveLoop::Allow))
     }
+}
+
+/// The name of a function without account, version and alias.
+fn function_name(function: &str) -> &str {
+    let name = unqualified(function);
+    name.rsplit(':').next().unwrap_or(name)
 }
 
 /// What to do about an invocation that Lambda rejected.

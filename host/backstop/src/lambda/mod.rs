@@ -12,6 +12,7 @@ mod message;
 mod record;
 mod recursion;
 mod refresh;
+mod response;
 mod retry_queue;
 mod settle;
 pub(crate) mod start;
@@ -31,7 +32,8 @@ use crate::decider::Decider;
 use crate::hold::{self, HoldMode};
 use crate::queue::{Connections, Requests};
 use apply::Handled;
-use recursion::Recursion;
+use recursion::{Chain, Recursion};
+use response::{Mappings, Response};
 use retry_queue::{RetryQueue, RetryQueues};
 
 pub use allowed::Allowed;
@@ -57,6 +59,8 @@ pub struct Options {
     pub functions: Allowed,
     /// How messages are held until their event is due.
     pub hold: HoldMode,
+    /// The handler's own function, whose event source mapping is looked up.
+    pub handler: Option<String>,
     /// The part of an invocation's time that is reserved: no message is started in it.
     pub margin: Duration,
 }
@@ -69,6 +73,16 @@ pub enum BatchError {
         "{0} is a FIFO queue: Lambda delivers no on-failure records to one, and a delayed message would block its group; use a standard queue"
     )]
     Fifo(String),
+    /// The mapping would delete every message that has to wait.
+    #[error(
+        "the event source mapping of {0} does not have ReportBatchItemFailures, so it would delete every message that waits, and its event would be lost: nothing is handled until FunctionResponseTypes of the mapping is set to ReportBatchItemFailures"
+    )]
+    ResponseIgnored(String),
+    /// The mapping may delete the messages that are left.
+    #[error(
+        "{0} messages have to stay in the queue, and it is not known whether the event source mapping has ReportBatchItemFailures: the whole batch fails, so that none is deleted. Allow lambda:ListEventSourceMappings to the handler"
+    )]
+    Unreported(usize),
     /// A failed message has no id, so the response cannot name it.
     #[error("{0} failed messages have no id: the whole batch is delivered again")]
     Unnamed(usize),
@@ -82,6 +96,7 @@ pub struct RetryHandler {
     options: Options,
     requests: Arc<Requests>,
     chains: Recursion,
+    mappings: Mappings,
 }
 
 impl fmt::Debug for RetryHandler {
@@ -106,6 +121,7 @@ impl RetryHandler {
             queues: RetryQueues::new(connections, &options, Arc::clone(&requests)),
             decider,
             chains: Recursion::new(Arc::clone(&functions)),
+            mappings: Mappings::of(Arc::clone(&functions), options.handler.clone()),
             functions,
             options,
             requests,
@@ -131,19 +147,41 @@ impl RetryHandler {
         if let Some(arn) = by_queue.keys().find(|arn| arn.ends_with(".fifo")) {
             return Err(BatchError::Fifo(arn.clone()));
         }
+        let mut responses = BTreeMap::new();
+        for arn in by_queue.keys() {
+            let response = self.mappings.response(arn).await;
+            if response == Response::Ignored {
+                return Err(BatchError::ResponseIgnored(arn.clone()));
+            }
+            responses.insert(arn.clone(), response);
+        }
         let mut response = BatchResponse::default();
-        let mut unnamed = 0;
+        let (mut unnamed, mut unreported) = (0, 0);
         for (arn, messages) in by_queue {
-            for id in self.handle_all(&arn, messages, deadline).await {
+            let is_read = responses.get(&arn) == Some(&Response::Read);
+            let left = self.handle_all(&arn, messages, is_read, deadline).await;
+            if !is_read {
+                unreported += left.len();
+            }
+            for id in left {
                 match id {
                     Some(id) => response.add_failure(id),
                     None => unnamed += 1,
                 }
             }
         }
-        match unnamed {
-            0 => Ok(response),
-            some => Err(BatchError::Unnamed(some)),
+        match (unnamed, unreported) {
+            (0, 0) => Ok(response),
+            (0, some) => Err(BatchError::Unreported(some)),
+            (some, _) => Err(BatchError::Unnamed(some)),
+        }
+    }
+
+    /// Whether messages may be sent again instead of being held by visibility: where nothing reports that they wait, and Lambda does not take their hops for a loop.
+    async fn prefers_resend(&self, is_read: bool) -> bool {
+        match &self.options.handler {
+            Some(handler) if !is_read => self.chains.of(handler).await == Chain::Continues,
+            Some(_) | None => false,
         }
     }
 
@@ -152,6 +190,7 @@ impl RetryHandler {
         self: &Arc<Self>,
         arn: &str,
         given: Vec<BatchMessage>,
+        is_read: bool,
         deadline: Instant,
     ) -> Vec<Option<String>> {
         // A function with a short timeout has a short margin, so that it has time to work.
@@ -172,6 +211,8 @@ impl RetryHandler {
             );
             return ids;
         };
+        let prefers_resend = self.prefers_resend(is_read).await;
+        queue.holds.set_prefers_resend(prefers_resend);
         let handled: Vec<Handled> = std::iter::repeat_with(Handled::default)
             .take(total)
             .collect();

@@ -116,6 +116,7 @@ pub async fn start(
         retry_queue: lambda.retry_queue.clone(),
         dead_letter_queues: lambda.dead_letter_queues.clone(),
         hold: lambda.hold,
+        handler: lambda.handler.clone(),
         margin: lambda.margin,
     };
     let handler = Arc::new(RetryHandler::new(connections, decider, functions, options));
