@@ -174,6 +174,7 @@ fn consumer(messages: usize) -> Consumer {
             left: AtomicUsize::new(messages),
         }),
         description: description(),
+        envelope_keys: None,
         dead_letters: None,
         class_dead_letters: Default::default(),
         unavailable: None,

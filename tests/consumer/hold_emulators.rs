@@ -6,8 +6,10 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aws_sdk_sqs::types::{
@@ -39,8 +41,23 @@ async fn failing(attempts: u32) -> Worker {
     .await
 }
 
+/// The file with the key of all hosts.
+fn key_file() -> &'static str {
+    static FILE: OnceLock<(tempfile::TempDir, String)> = OnceLock::new();
+    let (_, path) = FILE.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("envelope-key");
+        std::fs::write(&path, "0123456789abcdef".repeat(4)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let path = path.to_str().unwrap().to_owned();
+        (folder, path)
+    });
+    path
+}
+
 async fn start(queues: &Queues, worker: &Worker, hold: &str) -> Running {
-    serve(queues, worker, &[&LINEAR[..], &["--hold", hold]].concat()).await
+    let flags = ["--hold", hold, "--envelope-key-file", key_file()];
+    serve(queues, worker, &[&LINEAR[..], &flags].concat()).await
 }
 
 async fn emptied(queues: &Queues) {
@@ -204,7 +221,16 @@ async fn the_envelope_goes_over_the_wire_and_the_queue_delays_the_message() {
     let running = serve(
         &queues,
         &worker,
-        &["--policy", "linear", "--set", "base=5s", "--hold", "resend"],
+        &[
+            "--policy",
+            "linear",
+            "--set",
+            "base=5s",
+            "--hold",
+            "resend",
+            "--envelope-key-file",
+            key_file(),
+        ],
     )
     .await;
     eventually("the message is attempted", || async {

@@ -15,6 +15,7 @@ use backstop::failure::{Error, Timestamp};
 use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{self, Consumer, Options, Ready};
 use backstop::internal::decider::Decider;
+use backstop::internal::hold::EnvelopeKeys;
 use backstop::internal::queue::BATCH_ENTRIES;
 use backstop::internal::record::Observer;
 use backstop::internal::waiting::Waiting;
@@ -45,6 +46,8 @@ pub(crate) struct World {
     pub(crate) code: fn(&Message) -> String,
     pub(crate) bounds: Bounds,
     pub(crate) options: Options,
+    /// The keys of its hosts, which are of one fleet.
+    pub(crate) keys: Option<EnvelopeKeys>,
     /// The ids of messages are their bodies, so that runs with the same messages can be compared.
     pub(crate) ids_are_bodies: bool,
     pub(crate) started: Instant,
@@ -206,6 +209,7 @@ impl World {
                 hold,
                 ..Options::default()
             },
+            keys: Some(EnvelopeKeys::of_this_process([1; 32])),
             ids_are_bodies: false,
             started: Instant::now(),
             attempts: Arc::default(),
@@ -265,6 +269,7 @@ impl World {
         let wire = Wire::to(&self.queue, self.ids_are_bodies);
         let ready = Ready {
             queue: Arc::clone(&wire) as Arc<dyn Queue>,
+            envelope_keys: self.keys.clone(),
             ..checked.await.unwrap().0
         };
         let consumer = Consumer::new("orders", ready, handler, decider, self.options.clone());

@@ -5,6 +5,8 @@
     reason = "a test that can't go on fails"
 )]
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,10 +35,14 @@ impl World {
     }
 
     async fn with(table: Records) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("envelope-key");
+        std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
         Self {
             queues: Queues::standard(&table.endpoint, &[]).await,
             table,
-            folder: tempfile::tempdir().unwrap(),
+            folder,
         }
     }
 
@@ -130,9 +136,8 @@ async fn a_resent_message_keeps_the_id_that_is_its_key() {
     let sent = sent.message_body("an order").send().await.unwrap();
     let id = sent.message_id.unwrap();
     let handler = format!("{{ http = \"{}\" }}", worker.url);
-    let running = world
-        .start(&handler, ", prefix = \"orders\"", "hold = \"resend\"")
-        .await;
+    let resend = "hold = \"resend\"\nenvelope-key-file = \"envelope-key\"";
+    let running = world.start(&handler, ", prefix = \"orders\"", resend).await;
     eventually("it was tried again", || async {
         worker.attempts().len() >= 3
     })
@@ -142,9 +147,7 @@ async fn a_resent_message_keeps_the_id_that_is_its_key() {
     // Whatever its id is now, its record has the key of the first.
     let works = Worker::answering(|_| 200).await;
     let handler = format!("{{ http = \"{}\" }}", works.url);
-    let running = world
-        .start(&handler, ", prefix = \"orders\"", "hold = \"resend\"")
-        .await;
+    let running = world.start(&handler, ", prefix = \"orders\"", resend).await;
     world.is_empty().await;
     running.stop().await;
     let keys = Idempotency::builder(MemoryStore::new(Format::Python), "orders").build();

@@ -10,6 +10,7 @@ mod handlers;
 mod heartbeat;
 mod hold_emulators;
 mod hold_faults;
+mod hold_strangers;
 mod hold_world;
 mod holding;
 mod idempotency;

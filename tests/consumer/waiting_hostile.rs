@@ -66,7 +66,8 @@ async fn a_forged_envelope_with_the_id_of_another_message_hides_that_one_from_no
     forged.attributes.insert(ENVELOPE.to_owned(), attribute);
     world.send([forged]).await;
     until_waiting(&[&host.waiting], 2).await;
-    assert_eq!(host.waiting.message(&victim).len(), 2);
+    // It has the id that the queue gave it.
+    assert_eq!(host.waiting.message(&victim).len(), 1);
     let of_victim = Wake {
         filter: Filter {
             id: vec![victim],
@@ -74,7 +75,7 @@ async fn a_forged_envelope_with_the_id_of_another_message_hides_that_one_from_no
         },
         ..Wake::default()
     };
-    assert_eq!(host.waiting.wake(&of_victim).await.woken, 2);
+    assert_eq!(host.waiting.wake(&of_victim).await.woken, 1);
     sleep(Duration::from_secs(3)).await;
     assert_eq!(times(&world)[&1].len(), 2);
     host.stopped().await;
@@ -103,13 +104,13 @@ async fn a_forged_envelope_with_the_id_of_another_message_takes_no_failure_and_n
         sleep(Duration::from_secs(5)).await;
     };
     forge("2", victim.due.0).await;
-    assert_eq!(host.waiting.message(&victim.id).len(), 2);
+    assert_eq!(host.waiting.message(&victim.id).len(), 1);
     swap(&policy, &folder, &version(1, 1, 3_600_000));
     let result = host.waiting.reconsider(&Reconsider::default()).await;
     assert_eq!((result.resent, result.elsewhere), (1, 1), "{result:?}");
     // One that is attempted forgets nothing of the victim.
     forge("3", 0).await;
-    assert_eq!(host.waiting.message(&victim.id).len(), 2);
+    assert_eq!(host.waiting.message(&victim.id).len(), 1);
     sleep(Duration::from_secs(3_600)).await;
     let times = &times(&world)[&1];
     assert!((times[1] - times[0] - 3_600.0).abs() < 3.0, "{times:?}");

@@ -230,6 +230,7 @@ impl Plan {
             dead_letter_queues: self.dead_letter_queues,
             functions: Allowed::of(&self.functions),
             hold: self.hold,
+            envelope_keys: None,
             handler: Some("retries".to_owned()),
             margin: Duration::from_secs(5),
         };

@@ -93,6 +93,11 @@ impl Decider {
         }
     }
 
+    /// The age from which a message is not retried, if the operator has set one.
+    pub(crate) fn max_age(&self) -> Option<Milliseconds> {
+        self.bounds.max_age
+    }
+
     /// Adds the queue's retention to the bounds, unless the operator has set one.
     #[must_use]
     pub(crate) fn within_retention(mut self, retention: Milliseconds) -> Self {

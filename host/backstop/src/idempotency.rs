@@ -180,10 +180,7 @@ impl Handler for Once {
                 }
             }
         } else {
-            // A message that was sent again has a new id.
-            let envelope = message.envelope.as_ref();
-            let id = envelope.map_or(&message.id, |envelope| &envelope.id);
-            self.idempotency.once(id, work).await
+            self.idempotency.once(&message.id, work).await
         };
         match done {
             Ok(done) => {

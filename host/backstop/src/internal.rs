@@ -46,7 +46,7 @@ pub mod handler {
 }
 
 pub mod hold {
-    pub use crate::hold::{ENVELOPE, Journey};
+    pub use crate::hold::{ENVELOPE, EnvelopeKeys, EnvelopeKeysError, Journey};
 }
 
 pub mod lambda {

@@ -52,7 +52,7 @@ On SIGTERM, SIGINT and SIGHUP, messages in progress finish (see --grace) and the
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Consume the queues in this configuration (host/docs/configuration.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "signed_for", "plain_http", "token_servers", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "signed_for", "plain_http", "token_servers", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "envelope_key_file", "messages"])]
     pub(super) config: Option<PathBuf>,
 
     /// Consume this queue, configured by flags: its URL, or local:NAME for a queue in memory
@@ -146,6 +146,10 @@ pub(super) struct Args {
     /// How failed messages wait for their next attempt: invisible in their queue, sent to it again, or whichever is possible [default: auto]
     #[arg(long, value_name = "visibility|resend|auto")]
     hold: Option<HoldMode>,
+
+    /// A file with the secret keys by which the hosts of a fleet know the envelopes of messages that were sent again, one in each line: the first one signs (host/docs/holding.md)
+    #[arg(long, value_name = "FILE")]
+    envelope_key_file: Option<PathBuf>,
 
     /// How long messages in progress may take to finish after the first SIGTERM or SIGINT [default: 25s]
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
@@ -311,6 +315,7 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
         .with(args.max_in_flight, Backstop::max_in_flight)
         .with(args.max_polls, Backstop::max_polls)
         .with(args.hold, Backstop::hold)
+        .with(args.envelope_key_file.as_ref(), Backstop::envelope_key_file)
 }
 
 fn report(summaries: &[(String, Summary)], json: bool) -> Result<()> {

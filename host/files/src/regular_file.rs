@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -19,6 +19,16 @@ pub const WITHOUT_WAITING: i32 = (OFlags::NONBLOCK.bits() | OFlags::NOCTTY.bits(
 /// Reads a regular file of at most `most` bytes; a larger one is an [`io::ErrorKind::FileTooLarge`]. Never waits for another program.
 pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     capped(open(path)?, most)
+}
+
+/// Like [`read_text`], for a secret: a file that every user of the machine may read is an [`io::ErrorKind::PermissionDenied`]. Its group may read it, as where a container's secrets belong to a group.
+pub fn read_secret(path: &Path, most: usize) -> io::Result<String> {
+    let file = open(path)?;
+    if file.metadata()?.mode() & 0o004 != 0 {
+        let reason = "every user of this machine may read it: expected a secret that only its owner and its group may read (chmod o-r)";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    text(capped(file, most)?)
 }
 
 /// Opens a regular file for reading. Never waits for another program.
@@ -77,6 +87,8 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_file_is_read_completely_or_not_at_all() {
@@ -92,6 +104,22 @@ mod tests {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         std::fs::write(&path, b"\xff").unwrap();
         assert!(read_text(&path, 4).is_err());
+    }
+
+    #[test]
+    fn a_secret_that_every_user_may_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "four").unwrap();
+        for (mode, is_read) in [(0o600, true), (0o440, true), (0o644, false), (0o604, false)] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let read = read_secret(&path, 4);
+            assert_eq!(read.is_ok(), is_read, "{mode:o}");
+            if let Err(error) = read {
+                assert!(error.to_string().contains("chmod o-r"), "{error}");
+            }
+        }
+        assert!(read_secret(&path, 3).is_err());
     }
 
     #[test]

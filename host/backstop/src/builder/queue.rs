@@ -165,6 +165,14 @@ impl Backstop {
         self.value("hold", |queue| queue.hold = Some(mode))
     }
 
+    /// A file with the secret keys by which the hosts of a fleet know the envelopes of messages that were sent again, one in each line (`host/docs/holding.md`). Without it, each host knows those that it made itself since its start.
+    pub fn envelope_key_file(self, path: impl AsRef<Path>) -> Self {
+        let path = self.in_working_directory(path.as_ref());
+        self.value("envelope-key-file", |queue| {
+            queue.envelope_key_file = Some(path.clone());
+        })
+    }
+
     /// How long a received message stays invisible; a heartbeat renews it. The default is the queue's.
     pub fn visibility_timeout(self, timeout: Duration) -> Self {
         self.value("visibility-timeout", |queue| {

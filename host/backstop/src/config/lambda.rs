@@ -22,7 +22,7 @@ use raw::{Bytes, SettingsTable, Span};
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that is read here, apart from those that Lambda sets.
-const VARIABLES: [&str; 20] = [
+const VARIABLES: [&str; 21] = [
     "BACKSTOP_RETRY_QUEUE_URL",
     "BACKSTOP_DEAD_LETTER_QUEUE_URL",
     "BACKSTOP_POLICY",
@@ -33,6 +33,7 @@ const VARIABLES: [&str; 20] = [
     "BACKSTOP_MAX_AGE",
     "BACKSTOP_ALLOW_DISCARD",
     "BACKSTOP_HOLD",
+    "BACKSTOP_ENVELOPE_KEY_FILE",
     "BACKSTOP_MARGIN",
     "BACKSTOP_FUNCTIONS",
     "BACKSTOP_CACHE",
@@ -78,6 +79,8 @@ pub struct LambdaConfig {
     pub decider: DeciderConfig,
     /// How messages are held until their event is due.
     pub hold: HoldMode,
+    /// The file with the keys by which the handler knows the envelopes of messages that were sent again. Without one, each execution environment knows its own only.
+    pub envelope_key_file: Option<PathBuf>,
     /// How much of an invocation's time is reserved for its end.
     pub margin: Duration,
     /// The handler's own function, for `backstop doctor`.
@@ -159,6 +162,7 @@ impl raw::Lambda {
                 .unwrap_or_default(),
             decider,
             hold: self.hold.unwrap_or_default(),
+            envelope_key_file: self.envelope_key_file.map(|path| folder.join(path)),
             margin,
             handler,
             functions,
@@ -231,6 +235,9 @@ impl raw::Lambda {
         if let Some(hold) = text("BACKSTOP_HOLD", "hold") {
             let mode = hold.parse::<HoldMode>();
             self.hold = Some(mode.map_err(|error| value("BACKSTOP_HOLD", error.to_string()))?);
+        }
+        if let Some(path) = text("BACKSTOP_ENVELOPE_KEY_FILE", "envelope-key-file") {
+            self.envelope_key_file = Some(path.into());
         }
         for (name, key, duration) in [
             ("BACKSTOP_MAX_AGE", "max-age", &mut self.max_age),

@@ -1,5 +1,6 @@
 //! How a consumer receives messages and ends.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::hold::HoldMode;
@@ -16,6 +17,8 @@ pub struct Options {
     pub max_bytes_in_flight: usize,
     /// How failed messages are held until their next attempt.
     pub hold: HoldMode,
+    /// The file with the keys by which the hosts of a fleet know the envelopes of messages that were sent again. Without one, each host knows its own only.
+    pub envelope_key_file: Option<PathBuf>,
     /// How long a message stays invisible; a heartbeat renews it at each third of that. The queue's own by default.
     pub visibility_timeout: Option<VisibilityTimeout>,
     /// The longest duration of one attempt.
@@ -33,6 +36,7 @@ impl Default for Options {
             max_polls: 10,
             max_bytes_in_flight: 256 << 20,
             hold: HoldMode::Auto,
+            envelope_key_file: None,
             visibility_timeout: None,
             attempt_timeout: Duration::from_secs(15 * 60),
             linger: Duration::from_millis(100),

@@ -14,6 +14,7 @@ use super::{
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
 use crate::function_name::is_function;
+use crate::hold::HoldMode;
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 
 impl raw::Queue {
@@ -68,13 +69,21 @@ impl raw::Queue {
             .visibility_timeout
             .map(|span| visibility(&at("visibility-timeout"), span.0))
             .transpose()?;
+        let envelope_key_file = self.envelope_key_file.map(|path| folder.join(path));
+        let idempotency = self.idempotency.map(|it| it.convert(&at)).transpose()?;
+        let hold = self.hold.unwrap_or_default();
+        let needs_ids = idempotency.as_ref().is_some_and(|it| it.key.is_none());
         let options = Options {
             max_in_flight,
             max_polls,
             max_bytes_in_flight: self
                 .max_bytes_in_flight
                 .map_or(defaults.max_bytes_in_flight, |bytes| bytes.0),
-            hold: self.hold.unwrap_or_default(),
+            hold: match needs_ids && envelope_key_file.is_none() {
+                true => hold_with_lasting_ids(&at("idempotency"), hold)?,
+                false => hold,
+            },
+            envelope_key_file,
             visibility_timeout,
             attempt_timeout: self
                 .attempt_timeout
@@ -109,9 +118,8 @@ impl raw::Queue {
                 "expected at most a third of visibility-timeout: an outcome that waits longer may arrive when the message is visible again",
             ));
         }
-        let idempotency = self.idempotency.map(|it| it.convert(&at));
         Ok(QueueConfig {
-            idempotency: idempotency.transpose()?,
+            idempotency,
             handler: self.handler.unwrap_or_default().convert(&at, folder)?,
             url,
             dead_letter_queues,
@@ -177,6 +185,17 @@ pub(super) fn function(place: &str, name: String) -> Result<String, ConfigError>
             "`{name}` is not a function: expected a name or an ARN, with a version or an alias or without, such as orders or orders:live"
         ),
     ))
+}
+
+/// How the messages of a queue are held whose ids are idempotency keys, and whose envelopes have no code: a message that is sent again has a new id at another host.
+fn hold_with_lasting_ids(place: &str, hold: HoldMode) -> Result<HoldMode, ConfigError> {
+    match hold {
+        HoldMode::Visibility | HoldMode::Auto => Ok(HoldMode::Visibility),
+        HoldMode::Resend => Err(value(
+            place,
+            "without `key`, the key is the message's id, which other hosts can't know when the message is sent again (hold = \"resend\"): expected `key`, or `envelope-key-file`, or another `hold`",
+        )),
+    }
 }
 
 /// Checks a number of attempts: from 1.

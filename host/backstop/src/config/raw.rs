@@ -80,6 +80,7 @@ pub(crate) struct Lambda {
     pub(crate) max_age: Option<Span>,
     pub(crate) allow_discard: Option<bool>,
     pub(crate) hold: Option<HoldMode>,
+    pub(crate) envelope_key_file: Option<PathBuf>,
     pub(crate) margin: Option<Span>,
     pub(crate) handler: Option<String>,
     #[serde(default)]
@@ -136,6 +137,7 @@ pub(crate) struct Queue {
     pub(crate) max_polls: Option<usize>,
     pub(crate) max_bytes_in_flight: Option<Bytes>,
     pub(crate) hold: Option<HoldMode>,
+    pub(crate) envelope_key_file: Option<PathBuf>,
     pub(crate) visibility_timeout: Option<Span>,
     pub(crate) attempt_timeout: Option<Span>,
     pub(crate) linger: Option<Span>,

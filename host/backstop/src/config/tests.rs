@@ -66,6 +66,7 @@ fn every_key_is_read() {
         max-in-flight = 7
         max-polls = 3
         hold = "resend"
+        envelope-key-file = "keys"
         max-bytes-in-flight = "32MiB"
         visibility-timeout = "45s"
         attempt-timeout = "1m"
@@ -116,6 +117,7 @@ fn every_key_is_read() {
         max_in_flight: 7,
         max_polls: 3,
         hold: HoldMode::Resend,
+        envelope_key_file: Some("/etc/backstop/keys".into()),
         max_bytes_in_flight: 32 << 20,
         visibility_timeout: Some(VisibilityTimeout::rounded_up(Duration::from_secs(45))),
         attempt_timeout: Duration::from_secs(60),
@@ -380,4 +382,28 @@ fn servers_that_may_get_credentials_are_read() {
         format!("{ORDERS}[policies]\ntoken-servers = [\"auth.internal\", \"10.0.0.7:8443\"]\n");
     let registries = parse(&text).unwrap().policies.registries;
     assert_eq!(registries.token_servers, ["auth.internal", "10.0.0.7:8443"]);
+}
+
+#[cfg(feature = "idempotency")]
+#[test]
+fn ids_that_are_idempotency_keys_need_keys_of_envelopes_or_messages_that_are_not_sent_again() {
+    let hold = |more: &str| {
+        let config = parse(&format!("{ORDERS}{more}\n"));
+        config.map(|config| config.queues.first().unwrap().options.hold)
+    };
+    let by_id = "idempotency = { table = \"t\" }\n";
+    let by_key = "idempotency = { table = \"t\", key = \"/id\" }\n";
+    let resend = "hold = \"resend\"\n";
+    let keys = "envelope-key-file = \"keys\"\n";
+    assert_eq!(hold(by_id).unwrap(), HoldMode::Visibility);
+    assert_eq!(hold(by_key).unwrap(), HoldMode::Auto);
+    assert_eq!(hold(&format!("{by_id}{keys}")).unwrap(), HoldMode::Auto);
+    assert_eq!(
+        hold(&format!("{by_id}{resend}{keys}")).unwrap(),
+        HoldMode::Resend
+    );
+    let error = hold(&format!("{by_id}{resend}")).unwrap_err().to_string();
+    for part in ["queues.orders.idempotency", "`key`", "`envelope-key-file`"] {
+        assert!(error.contains(part), "{error}");
+    }
 }

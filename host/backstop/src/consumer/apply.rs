@@ -129,7 +129,7 @@ impl Applier {
         is_removed
     }
 
-    /// Sends a message again that comes before its envelope says that it is due, because SQS delays a message for 15 minutes at most. This costs no attempt. Returns whether it has left the queue.
+    /// Sends a message again that comes before its envelope says that it is due, because SQS delays a message for 15 minutes at most. On a queue whose messages are not sent again, one whose envelope no key verifies is held by visibility. This costs no attempt. Returns whether it has left the queue.
     pub(super) async fn hop(
         &self,
         shared: &Arc<Shared>,
@@ -138,6 +138,13 @@ impl Applier {
         heartbeat: &Heartbeat,
     ) -> bool {
         shared.history.skipped(message);
+        if !envelope.is_verified && !shared.holds.sends_again() {
+            let left = envelope.due.since(shared.queue.now());
+            let left = Milliseconds::from_duration(left).min(message.max_delay());
+            heartbeat.release(message).await;
+            self.hide(shared, message, left, None).await;
+            return false;
+        }
         self.resend(shared, message, &envelope.hopped(), None, heartbeat)
             .await
     }

@@ -29,7 +29,7 @@ struct Remembered {
     content: u64,
 }
 
-/// What is remembered of each message, by a hash of its id; of the copies that are sent again, by a hash of id and content. The id in an envelope counts together with the content of the message only: a sender can forge an envelope with the id of another message, and must not change what is remembered of that one.
+/// What is remembered of each message, by a hash of its id; of the copies that are sent again, by a hash of id and content. The id of a message is the one that its queue gave it, or that of an envelope which a key verifies together with the content of the message: no stranger can choose it.
 #[derive(Debug)]
 pub(super) struct History {
     fifo: bool,

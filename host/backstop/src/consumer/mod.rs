@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::decider::Decider;
 use crate::handler::Handler;
-use crate::hold::Holds;
+use crate::hold::{HoldSettings, Holds};
 use crate::queue::{Callers, Linger, Queue, VisibilityTimeout};
 use crate::telemetry;
 use crate::waiting::Waiting;
@@ -156,7 +156,11 @@ impl Consumer {
             .max(VisibilityTimeout::from_seconds(1));
         let linger = options.linger.min(longest_linger(visibility));
         let holds = Holds::start(
-            options.hold,
+            HoldSettings {
+                mode: options.hold,
+                keys: ready.envelope_keys.clone(),
+                max_age: decider.max_age(),
+            },
             &name,
             &ready.queue,
             &ready.description,

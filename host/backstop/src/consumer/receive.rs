@@ -17,7 +17,6 @@ use super::heartbeat::Heartbeats;
 use super::lane::Messages;
 use super::polling::Polling;
 use super::workers::{Lane, Workers};
-use crate::hold;
 use crate::queue::{BATCH_ENTRIES, Message, QueueError};
 use crate::telemetry;
 
@@ -196,7 +195,7 @@ impl Pollers {
     fn start_lanes(&self, shared: &Arc<Shared>, mut messages: Vec<Message>, mut room: Room) {
         let now = shared.queue.now();
         for message in &mut messages {
-            hold::open(message, now);
+            shared.holds.open(message, now);
         }
         let bytes = messages.iter().map(Message::size).sum();
         self.largest.fetch_max(bytes, Relaxed);

@@ -245,7 +245,7 @@ impl Waiting {
             HoldMode::Visibility => (
                 Verdict::Warning,
                 format!(
-                    "hold = \"visibility\" does not suffice ({reasons}). Set hold = \"auto\", or lower the policy's delays or max-age"
+                    "hold = \"visibility\" does not suffice ({reasons}). Set hold = \"auto\" (which needs envelope-key-file if idempotency has no key), or lower the policy's delays or max-age"
                 ),
             ),
             HoldMode::Resend => (

@@ -5,8 +5,10 @@ use std::time::Duration;
 use crate::decider::Decided;
 use crate::decision::LONGEST_DELAY;
 use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp};
-use crate::queue::{Attribute, Envelope, MAX_ATTRIBUTES, Message, Outgoing};
+use crate::queue::{Attribute, Description, Envelope, MAX_ATTRIBUTES, Message, Outgoing};
 use crate::waiting::{CARRIED_BYTES, carried};
+
+use super::keys::EnvelopeKeys;
 
 /// The attribute's name.
 pub const ENVELOPE: &str = "BackstopEnvelope";
@@ -14,8 +16,11 @@ pub const ENVELOPE: &str = "BackstopEnvelope";
 /// The most bytes of the attribute, its name and data type included.
 pub(crate) const MOST_BYTES: usize = 1_024;
 
+/// The part of a queue's retention that is reserved for a message to be received again, or a tenth of the retention if that is less.
+const RETENTION_MARGIN: Duration = Duration::from_secs(15 * 60);
+
 /// The longest text of the policy's digests and of the sender.
-const TEXT_BYTES: usize = 256;
+const TEXT_BYTES: usize = 240;
 
 /// The most attempts and hops that an envelope may claim. A sender can forge it.
 const MOST: u32 = 1_000_000;
@@ -27,46 +32,149 @@ pub(crate) fn after(
     delay: Milliseconds,
     decided: &Decided,
 ) -> Envelope {
-    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
-    let short = |text: &str| text.len() <= TEXT_BYTES && text.chars().all(is_plain);
     Envelope {
         id: message.id.clone(),
         sent: message.sent,
         first_received: message.first_received,
-        sender: message.sender.clone().filter(|sender| short(sender)),
+        sender: message.sender.clone().filter(|sender| is_short(sender)),
         attempts: failure.attempt.get(),
         delay,
         due: failure.failed_at.plus(delay.as_duration()),
         hops: 0,
         policy: Some(decided.policy.as_str())
-            .filter(|it| short(it))
+            .filter(|it| is_short(it))
             .unwrap_or_default()
             .into(),
         code: carried(&failure.error.code).into_owned(),
         class: carried(&decided.decision.class.to_string()).into_owned(),
         failed: None,
+        is_verified: true,
     }
 }
 
-/// Opens the envelope of a received message, if it has one: the message is then as it was when it was first sent, with the receives that were attempts.
-pub(crate) fn open(message: &mut Message, now: Timestamp) {
-    let Some(Attribute::Text { value, .. }) = message.attributes.get(ENVELOPE) else {
-        return;
-    };
-    let Some(envelope) = parse(value, now) else {
-        tracing::warn!(
-            id = message.id,
-            "a message has an invalid attribute {ENVELOPE}: it is handled as a new message"
-        );
-        return;
-    };
-    message.attributes.remove(ENVELOPE);
-    message.id.clone_from(&envelope.id);
-    message.sent = envelope.sent;
-    message.first_received = envelope.first_received;
-    message.sender.clone_from(&envelope.sender);
-    message.receive_count = message.receive_count.saturating_add(envelope.attempts);
-    message.envelope = Some(Box::new(envelope));
+/// Whether a text is as this host writes it into an envelope.
+fn is_short(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+    text.len() <= TEXT_BYTES && text.chars().all(is_plain)
+}
+
+/// The envelopes of one queue.
+#[derive(Debug)]
+pub(crate) struct Envelopes {
+    /// The queue's ARN: an envelope of another queue is none of this one's.
+    queue: String,
+    /// A message of a FIFO queue is never sent again, so that every envelope on one is a stranger's.
+    is_fifo: bool,
+    keys: EnvelopeKeys,
+    /// How long the queue can hold a message.
+    longest: Duration,
+    max_age: Option<Milliseconds>,
+}
+
+impl Envelopes {
+    pub(super) fn of(
+        queue: &Description,
+        keys: EnvelopeKeys,
+        max_age: Option<Milliseconds>,
+    ) -> Self {
+        let retention = queue.retention.as_duration();
+        Self {
+            queue: queue.arn.clone(),
+            is_fifo: queue.fifo,
+            keys,
+            longest: retention - RETENTION_MARGIN.min(retention / 10),
+            max_age,
+        }
+    }
+
+    /// Opens the envelope of a received message, if it has one.
+    ///
+    /// Under an envelope that a key verifies, the message is as it was when it was first sent, with the receives that were attempts. Any sender can write one that no key verifies: it says how often this message was attempted and when it is due, within the bounds of the queue, and nothing by which the message could be taken for another one. Returns whether it was such an envelope.
+    pub(super) fn open(&self, message: &mut Message, now: Timestamp) -> bool {
+        let Some(Attribute::Text { value, .. }) = message.attributes.get(ENVELOPE) else {
+            return false;
+        };
+        if self.is_fifo {
+            return false;
+        }
+        let Some(envelope) = parse(value, now) else {
+            tracing::warn!(
+                id = message.id,
+                "a message has an invalid attribute {ENVELOPE}: it is handled as a new message"
+            );
+            return false;
+        };
+        let is_verified = self.keys.verify(&self.queue, message, value);
+        let envelope = match is_verified {
+            true => Envelope {
+                is_verified,
+                ..envelope
+            },
+            false => self.of_its_own_message(envelope, message, now),
+        };
+        message.attributes.remove(ENVELOPE);
+        message.id.clone_from(&envelope.id);
+        message.sent = envelope.sent;
+        message.first_received = envelope.first_received;
+        message.sender.clone_from(&envelope.sender);
+        message.receive_count = message.receive_count.saturating_add(envelope.attempts);
+        message.envelope = Some(Box::new(envelope));
+        !is_verified
+    }
+
+    /// What an envelope that no key verifies says about its own message.
+    fn of_its_own_message(&self, found: Envelope, message: &Message, now: Timestamp) -> Envelope {
+        let sent = found.sent.min(message.sent);
+        Envelope {
+            id: message.id.clone(),
+            sender: message.sender.clone(),
+            sent,
+            first_received: found.first_received.min(message.first_received),
+            due: self.bounded(found.due, sent, message, now),
+            policy: Some(found.policy)
+                .filter(|it| is_short(it))
+                .unwrap_or_default(),
+            ..found
+        }
+    }
+
+    /// A due time that the queue and `max-age` allow.
+    fn bounded(
+        &self,
+        due: Timestamp,
+        sent: Timestamp,
+        message: &Message,
+        now: Timestamp,
+    ) -> Timestamp {
+        let of_queue = message.kept_since.plus(self.longest);
+        let of_age = self.max_age.map(|age| sent.plus(age.as_duration()));
+        let latest = of_age.map_or(of_queue, |it| it.min(of_queue)).max(now);
+        if due > latest {
+            tracing::warn!(
+                id = message.id,
+                "the attribute {ENVELOPE} of a message, which this host can't verify, claims a due time beyond the queue's retention or max-age: it is due earlier, by {}",
+                Milliseconds::from_duration(due.since(latest))
+            );
+        }
+        due.min(latest)
+    }
+
+    /// The message to send with an envelope. It becomes visible after `delay`, in whole seconds.
+    pub(super) fn seal(&self, envelope: &Envelope, message: &Message, delay: Duration) -> Outgoing {
+        let text = serde_json::to_string(envelope).unwrap_or_default();
+        let text = self.keys.sign(&self.queue, message, &text);
+        let mut attributes = message.attributes.clone();
+        attributes.insert(ENVELOPE.to_owned(), Attribute::string(text));
+        Outgoing {
+            body: message.body.clone(),
+            attributes,
+            group: message.group.clone(),
+            deduplication_id: None,
+            trace_header: message.trace_header.clone(),
+            // Also if it is zero: the queue's own delay would make the message late.
+            delay: Some(delay),
+        }
+    }
 }
 
 /// A sender can forge an envelope: one with impossible values is none.
@@ -85,22 +193,6 @@ fn parse(text: &str, now: Timestamp) -> Option<Envelope> {
     is_possible.then_some(envelope)
 }
 
-/// The message to send with an envelope. It becomes visible after `delay`, in whole seconds.
-pub(crate) fn seal(envelope: &Envelope, message: &Message, delay: Duration) -> Outgoing {
-    let mut attributes = message.attributes.clone();
-    let text = serde_json::to_string(envelope).unwrap_or_default();
-    attributes.insert(ENVELOPE.to_owned(), Attribute::string(text));
-    Outgoing {
-        body: message.body.clone(),
-        attributes,
-        group: message.group.clone(),
-        deduplication_id: None,
-        trace_header: message.trace_header.clone(),
-        // Also if it is zero: the queue's own delay would make the message late.
-        delay: Some(delay),
-    }
-}
-
 /// Whether a message has room for an envelope: one attribute, within the queue's limit on sizes.
 pub(crate) fn has_room(message: &Message, max_message_bytes: usize) -> bool {
     let others = message.attributes.len() - usize::from(message.attributes.contains_key(ENVELOPE));
@@ -110,170 +202,5 @@ pub(crate) fn has_room(message: &Message, max_message_bytes: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::decision::{Action, DecidedBy, Decision, ErrorClass, Hold};
-    use crate::queue::ReceiptHandle;
-    use backstop_core::examples::ordinary_failure;
-    use std::num::NonZeroU32;
-
-    fn message() -> Message {
-        Message {
-            id: "m-1".to_owned(),
-            receipt_handle: ReceiptHandle("r".into()),
-            body: "body".into(),
-            attributes: [("a".to_owned(), Attribute::number(1))].into(),
-            receive_count: NonZeroU32::new(3).unwrap(),
-            sent: Timestamp(1_000),
-            kept_since: Timestamp(1_000),
-            first_received: Timestamp(2_000),
-            received: tokio::time::Instant::now(),
-            sender: Some("AIDA:sender".to_owned()),
-            group: Some("tenant".to_owned()),
-            deduplication_id: None,
-            trace_header: Some("Root=1".to_owned()),
-            dead_letter_source: None,
-            envelope: None,
-        }
-    }
-
-    fn failure(attempt: u32, failed_at: Timestamp) -> Failure {
-        Failure {
-            attempt: NonZeroU32::new(attempt).unwrap(),
-            failed_at,
-            ..ordinary_failure()
-        }
-    }
-
-    fn decided(policy: &str) -> Decided {
-        Decided {
-            decision: Decision {
-                class: ErrorClass::Transient,
-                action: Action::Retry {
-                    delay: Milliseconds(1),
-                },
-                decided_by: DecidedBy::Policy,
-                hold: Hold::Resend,
-            },
-            policy: policy.to_owned(),
-            payload: None,
-        }
-    }
-
-    /// What SQS delivers of a message that was sent.
-    fn delivered(sent: Outgoing, id: &str, now: Timestamp) -> Message {
-        Message {
-            id: id.to_owned(),
-            attributes: sent.attributes,
-            body: sent.body,
-            group: sent.group,
-            trace_header: sent.trace_header,
-            sent: now,
-            kept_since: now,
-            first_received: now,
-            sender: Some("AROA:backstop".to_owned()),
-            receive_count: NonZeroU32::MIN,
-            ..message()
-        }
-    }
-
-    #[test]
-    fn a_message_that_was_sent_again_is_the_one_that_it_was() {
-        let (original, now) = (message(), Timestamp(10_000));
-        let delay = Milliseconds(60_000);
-        let envelope = after(&original, &failure(3, now), delay, &decided("sha256:ab"));
-        let sent = seal(&envelope, &original, delay.as_duration());
-        assert_eq!(sent.attributes.len(), 2);
-
-        let arrived = Timestamp(70_000);
-        let mut opened = delivered(sent, "m-2", arrived);
-        open(&mut opened, arrived);
-        assert_eq!(opened.kept_since, arrived);
-        let expected = Message {
-            receive_count: NonZeroU32::new(4).unwrap(),
-            kept_since: arrived,
-            received: opened.received,
-            envelope: Some(Box::new(envelope.clone())),
-            ..original
-        };
-        assert_eq!(opened, expected);
-        assert_eq!(envelope.early_by(Timestamp(69_000)), None);
-        let early = envelope.early_by(Timestamp(10_000));
-        assert_eq!(early, Some(Duration::from_secs(60)));
-    }
-
-    #[test]
-    fn an_envelope_with_impossible_values_is_none() {
-        let now = Timestamp(10_000);
-        let good = after(&message(), &failure(1, now), Milliseconds(1), &decided(""));
-        let text = |envelope: &Envelope| serde_json::to_string(envelope).unwrap();
-        let forged = [
-            text(&Envelope {
-                attempts: u32::MAX,
-                ..good.clone()
-            }),
-            text(&Envelope {
-                hops: u32::MAX,
-                ..good.clone()
-            }),
-            text(&Envelope {
-                id: String::new(),
-                ..good.clone()
-            }),
-            text(&Envelope {
-                id: "x".repeat(2_000),
-                ..good.clone()
-            }),
-            text(&Envelope {
-                due: Timestamp(u64::MAX),
-                ..good.clone()
-            }),
-            text(&Envelope {
-                sent: Timestamp(u64::MAX),
-                ..good.clone()
-            }),
-            "[\"m\", 1]".to_owned(),
-            "{}".to_owned(),
-            String::new(),
-        ];
-        for text in forged {
-            let mut message = message();
-            message
-                .attributes
-                .insert(ENVELOPE.to_owned(), Attribute::string(text));
-            let mut opened = message.clone();
-            open(&mut opened, now);
-            assert_eq!(opened, message);
-        }
-        assert_eq!(parse(&text(&good), now), Some(good));
-    }
-
-    #[test]
-    fn an_envelope_is_never_larger_than_the_room_that_is_kept_for_it() {
-        let largest = Envelope {
-            id: "\"".repeat(ID_BYTES / 2),
-            sent: Timestamp(u64::MAX),
-            first_received: Timestamp(u64::MAX),
-            sender: Some("s".repeat(TEXT_BYTES)),
-            attempts: u32::MAX,
-            delay: Milliseconds(u32::MAX),
-            due: Timestamp(u64::MAX),
-            hops: u32::MAX,
-            policy: "p".repeat(TEXT_BYTES),
-            code: "c".repeat(CARRIED_BYTES),
-            class: "c".repeat(CARRIED_BYTES),
-            failed: Some(Timestamp(u64::MAX)),
-        };
-        let message = message();
-        let grown = seal(&largest, &message, Duration::ZERO).size() - message.size();
-        assert!(grown <= MOST_BYTES, "{grown}");
-        assert!(has_room(&message, message.size() + MOST_BYTES));
-        assert!(!has_room(&message, message.size() + MOST_BYTES - 1));
-        let mut full = message;
-        for number in 0..9 {
-            full.attributes
-                .insert(number.to_string(), Attribute::number(number));
-        }
-        assert!(!has_room(&full, 1 << 20));
-    }
-}
+#[path = "envelope_tests.rs"]
+mod tests;

@@ -5,6 +5,7 @@
 mod envelope;
 mod in_flight;
 mod journey;
+mod keys;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -25,9 +26,12 @@ use crate::telemetry;
 use in_flight::InFlight;
 
 pub use envelope::ENVELOPE;
-pub(crate) use envelope::{after, open};
+use envelope::Envelopes;
+pub(crate) use envelope::after;
 pub(crate) use in_flight::{HIGH, LIMIT};
 pub use journey::Journey;
+pub(crate) use keys::Readers;
+pub use keys::{EnvelopeKeys, EnvelopeKeysError};
 
 /// How the failed messages of a queue are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
@@ -77,9 +81,22 @@ pub(crate) fn longest_hop(queue: &Description) -> Duration {
     LONGEST_SEND_DELAY.min(queue.retention.as_duration() / 2)
 }
 
+/// How messages are held, as configured.
+#[derive(Debug, Clone)]
+pub(crate) struct HoldSettings {
+    pub(crate) mode: HoldMode,
+    /// The keys of the fleet. Without them, a host knows its own envelopes only.
+    pub(crate) keys: Option<EnvelopeKeys>,
+    /// The age from which a message is not retried.
+    pub(crate) max_age: Option<Milliseconds>,
+}
+
 /// Holds the messages of one queue.
 pub(crate) struct Holds {
     mode: HoldMode,
+    envelopes: Envelopes,
+    /// Whether every envelope of the fleet can be verified.
+    has_keys: bool,
     name: String,
     max_message_bytes: usize,
     longest_hop: Duration,
@@ -88,6 +105,7 @@ pub(crate) struct Holds {
     in_flight: Arc<InFlight>,
     sends: BatchedSends,
     has_warned: AtomicBool,
+    has_met_strangers: AtomicBool,
     /// Whether [`HoldMode::Auto`] sends every message again, since nothing else keeps it in its queue.
     prefers_resend: AtomicBool,
     by_visibility: Counter,
@@ -98,7 +116,7 @@ pub(crate) struct Holds {
 impl Holds {
     /// Holds the messages of this queue. A send waits for at most `linger` to share a request with others.
     pub(crate) fn start(
-        mode: HoldMode,
+        settings: HoldSettings,
         name: &str,
         queue: &Arc<dyn Queue>,
         description: &Description,
@@ -106,8 +124,17 @@ impl Holds {
         requests: &Arc<Requests>,
     ) -> Self {
         let metrics = telemetry::Queue::named(name);
+        let HoldSettings {
+            mode,
+            keys,
+            max_age,
+        } = settings;
+        let has_keys = keys.is_some();
+        let keys = keys.unwrap_or_else(|| EnvelopeKeys::of_this_process(rand::random()));
         Self {
             mode: mode.of(description),
+            envelopes: Envelopes::of(description, keys, max_age),
+            has_keys,
             name: short_name(queue.url()).to_owned(),
             max_message_bytes: description.max_message_bytes,
             longest_hop: longest_hop(description),
@@ -118,11 +145,30 @@ impl Holds {
             in_flight: InFlight::of(queue, description),
             sends: BatchedSends::start(queue, linger.into(), requests),
             has_warned: AtomicBool::new(false),
+            has_met_strangers: AtomicBool::new(false),
             prefers_resend: AtomicBool::new(false),
             by_visibility: metrics.holds(Hold::Visibility),
             by_resend: metrics.holds(Hold::Resend),
             hops: metrics.hops(),
         }
+    }
+
+    /// Opens the envelope of a received message, if it has one. What an envelope that this host can't verify says concerns its own message only.
+    pub(crate) fn open(&self, message: &mut Message, now: Timestamp) {
+        let is_of_stranger = self.envelopes.open(message, now);
+        if is_of_stranger && self.has_keys && !self.has_met_strangers.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                queue = self.name,
+                id = message.id,
+                "no key of envelope-key-file verifies the attribute {ENVELOPE} of a message, so it keeps the id that SQS gave it: a host without the key sent it again, it was redriven, or a stranger wrote the attribute. This is logged once"
+            );
+        }
+    }
+
+    /// Whether messages of this queue are sent again at all.
+    pub(crate) fn sends_again(&self) -> bool {
+        self.mode != HoldMode::Visibility
     }
 
     /// Sets whether [`HoldMode::Auto`] sends every message again.
@@ -209,7 +255,7 @@ impl Holds {
     ) -> Result<Duration, SubmitError> {
         let left = envelope.due.since(now).min(self.longest_hop);
         self.sends
-            .send(envelope::seal(envelope, message, left), until)
+            .send(self.envelopes.seal(envelope, message, left), until)
             .await?;
         self.by_resend.increment(1);
         if envelope.hops > 0 {

@@ -29,7 +29,7 @@ use tracing::Instrument;
 
 use crate::config::DeadLetterQueues;
 use crate::decider::Decider;
-use crate::hold::{self, HoldMode};
+use crate::hold::{EnvelopeKeys, HoldMode, HoldSettings};
 use crate::queue::{Connections, Requests};
 use apply::Handled;
 use recursion::{Chain, Recursion};
@@ -59,6 +59,8 @@ pub struct Options {
     pub functions: Allowed,
     /// How messages are held until their event is due.
     pub hold: HoldMode,
+    /// The keys by which the handler knows the envelopes of messages that were sent again.
+    pub envelope_keys: Option<EnvelopeKeys>,
     /// The handler's own function, whose event source mapping is looked up.
     pub handler: Option<String>,
     /// The part of an invocation's time that is reserved: no message is started in it.
@@ -118,7 +120,16 @@ impl RetryHandler {
     ) -> Self {
         let requests = Arc::<Requests>::default();
         Self {
-            queues: RetryQueues::new(connections, &options, Arc::clone(&requests)),
+            queues: RetryQueues::new(
+                connections,
+                HoldSettings {
+                    mode: options.hold,
+                    keys: options.envelope_keys.clone(),
+                    max_age: decider.max_age(),
+                },
+                &options,
+                Arc::clone(&requests),
+            ),
             decider,
             chains: Recursion::new(Arc::clone(&functions)),
             mappings: Mappings::of(Arc::clone(&functions), options.handler.clone()),
@@ -277,7 +288,7 @@ impl RetryHandler {
                 let now = queue.queue.now();
                 match message::message(given, now) {
                     Some(mut message) => {
-                        hold::open(&mut message, now);
+                        queue.holds.open(&mut message, now);
                         handler.settle(&queue, &message, &handled, end).await;
                     }
                     None => tracing::warn!(

@@ -14,7 +14,7 @@ use super::lookup::Lookup;
 use crate::config::DeadLetterQueues;
 use crate::dead_letter::DeadLetterQueue;
 use crate::failure::{Milliseconds, Timestamp};
-use crate::hold::{HoldMode, Holds};
+use crate::hold::{HoldSettings, Holds};
 use crate::queue::{
     BATCH_BYTES, Batched, Connections, Description, Message, Queue, QueueError, Requests,
     VisibilityTimeout, short_name,
@@ -110,7 +110,7 @@ pub(crate) fn longest_hold(retention: Milliseconds) -> Duration {
 /// The retry queues by the ARN of their mapping.
 pub(super) struct RetryQueues {
     connections: Arc<Connections>,
-    hold: HoldMode,
+    hold: HoldSettings,
     retry_queue: Option<String>,
     dead_letter_queues: DeadLetterQueues,
     requests: Arc<Requests>,
@@ -120,12 +120,13 @@ pub(super) struct RetryQueues {
 impl RetryQueues {
     pub(super) fn new(
         connections: Arc<Connections>,
+        hold: HoldSettings,
         options: &Options,
         requests: Arc<Requests>,
     ) -> Self {
         Self {
             connections,
-            hold: options.hold,
+            hold,
             retry_queue: options.retry_queue.clone(),
             dead_letter_queues: options.dead_letter_queues.clone(),
             requests,
@@ -173,7 +174,7 @@ impl RetryQueues {
         Ok(RetryQueue {
             requests: Batched::start(&queue, LINGER.into(), &self.requests),
             holds: Holds::start(
-                self.hold,
+                self.hold.clone(),
                 short_name(arn),
                 &queue,
                 &description,

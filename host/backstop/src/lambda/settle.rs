@@ -53,6 +53,11 @@ impl RetryHandler {
                 source: &queue.description.arn,
                 decided: None,
             };
+            if !envelope.is_verified && !queue.holds.sends_again() {
+                return delivered
+                    .postpone(VisibilityTimeout::rounded_up(left.min(STEP)))
+                    .await;
+            }
             return delivered.resend(&envelope.hopped(), cause).await;
         }
         let event = match record(message) {

@@ -10,6 +10,7 @@ use super::{Allowed, Functions, LambdaApi, Options, RetryHandler};
 use crate::assembly::{Assembly, AssemblyError};
 use crate::clock;
 use crate::config::{Config, LambdaConfig, UNHINDERED_ATTEMPTS};
+use crate::hold::{EnvelopeKeys, EnvelopeKeysError, Readers};
 use crate::policy::Compiled;
 use crate::queue::Connections;
 use crate::record::Recorder;
@@ -28,6 +29,9 @@ pub enum StartError {
     /// The scenarios that the policy has to pass can't be used.
     #[error("lambda.scenarios")]
     Scenarios(#[from] ScenarioError),
+    /// The keys of envelopes can't be used.
+    #[error("lambda.envelope-key-file: {0}")]
+    EnvelopeKeys(#[from] EnvelopeKeysError),
     /// The configuration allows more attempts than Lambda does.
     #[error(
         "max-attempts is {most}, but recursion detection is on for {function}: Lambda ends a chain after about 16 invocations. Set RecursiveLoop to Allow on it (aws lambda put-function-recursion-config --function-name {function} --recursive-loop Allow), or max-attempts to at most {UNHINDERED_ATTEMPTS}"
@@ -111,12 +115,16 @@ pub async fn start(
     check_recursion(lambda, functions.as_ref()).await?;
     let allowed = Allowed::of(&lambda.functions);
     allowed.log();
+    let keys = lambda.envelope_key_file.as_deref();
+    let envelope_keys = keys.map(|path| EnvelopeKeys::read(path, Readers::All));
+    let envelope_keys = envelope_keys.transpose()?;
     let options = Options {
         functions: allowed,
         retry_queue: lambda.retry_queue.clone(),
         dead_letter_queues: lambda.dead_letter_queues.clone(),
         hold: lambda.hold,
         handler: lambda.handler.clone(),
+        envelope_keys,
         margin: lambda.margin,
     };
     let handler = Arc::new(RetryHandler::new(connections, decider, functions, options));

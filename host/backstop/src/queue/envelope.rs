@@ -43,6 +43,9 @@ pub struct Envelope {
     /// When its last attempt failed, if that is not the delay before its due time because it was woken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Timestamp>,
+    /// Whether this host made it, or has a key that verifies it. Any sender can write another one.
+    #[serde(skip)]
+    pub is_verified: bool,
 }
 
 impl Envelope {

@@ -348,7 +348,7 @@ impl Waiting {
         }
     }
 
-    /// A sender can forge an envelope with the id of another message: the key of a copy depends on its body too.
+    /// The key of a message, and that of its copies: they are remembered apart.
     fn key(&self, id: &str, is_copy: bool, body: &str) -> Key {
         let mut hasher = self.hashes.build_hasher();
         (id, is_copy).hash(&mut hasher);

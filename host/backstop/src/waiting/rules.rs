@@ -91,6 +91,7 @@ mod tests {
             code: "HTTP 503".to_owned(),
             class: "transient".to_owned(),
             failed: None,
+            is_verified: true,
         }
     }
 

@@ -122,6 +122,7 @@ fn keep_attempts(letter: &Letter, outgoing: &mut Outgoing, now: Timestamp) -> Re
         code: String::new(),
         class: String::new(),
         failed: None,
+        is_verified: false,
     };
     let text = serde_json::to_string(&envelope).map_err(|error| error.to_string())?;
     if attributes.len() >= MAX_ATTRIBUTES {

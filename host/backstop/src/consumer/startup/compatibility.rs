@@ -244,6 +244,7 @@ mod tests {
             dead_letters: Some((connections.local.named("dead") as Arc<_>, there.clone())),
             class_dead_letters: Default::default(),
             unavailable: None,
+            envelope_keys: None,
         };
         let options = |visibility, attempt_timeout| Options {
             visibility_timeout: Some(VisibilityTimeout::rounded_up(Duration::from_secs(

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::failure::Error;
+use crate::hold::EnvelopeKeysError;
 use crate::queue::{CREATE_IT, QueueError};
 use crate::text::chain;
 
@@ -77,6 +78,14 @@ pub enum Fault {
     FifoResend {
         /// The queue's URL.
         url: String,
+    },
+    /// The keys of envelopes can't be used.
+    #[error("envelope-key-file of the queue {url}: {cause}")]
+    EnvelopeKeys {
+        /// The queue's URL.
+        url: String,
+        /// Why.
+        cause: EnvelopeKeysError,
     },
     /// SQS moves messages to the dead-letter queue before max-attempts is reached.
     #[error(

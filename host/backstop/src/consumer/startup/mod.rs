@@ -5,6 +5,7 @@ mod fault;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::decider::Decider;
 use crate::decision::Bounds;
 use crate::failure::Error;
 use crate::handler::Handler;
-use crate::hold::HoldMode;
+use crate::hold::{EnvelopeKeys, HoldMode, Readers};
 use crate::queue::{Connections, Description, Queue, QueueError, short_name};
 
 pub(crate) use fault::fault;
@@ -44,6 +45,8 @@ pub struct Ready {
     pub class_dead_letters: BTreeMap<String, (Arc<dyn Queue>, Description)>,
     /// Why the worker is unavailable, if it is: nothing is received before it is available.
     pub unavailable: Option<Error>,
+    /// The keys of the fleet, by which it knows the messages that were sent again.
+    pub envelope_keys: Option<EnvelopeKeys>,
 }
 
 /// Finds the queue and its dead-letter queue and checks that they match each other, the handler, the policy and the options. Reports all faults at once.
@@ -95,6 +98,7 @@ impl Checked {
                 url: url.to_owned(),
             });
         }
+        checked.envelope_keys(url, options.envelope_key_file.as_deref());
         checked.hold = options.hold;
         let ready = checked.ready.as_ref();
         let found = ready.map(|ready| compatibility::queues(ready, options, short_name(url)));
@@ -103,6 +107,19 @@ impl Checked {
             .warnings
             .extend(compatibility::grace(options, short_name(url)));
         checked
+    }
+
+    /// Reads the keys of envelopes, if there is a file of them.
+    fn envelope_keys(&mut self, url: &str, file: Option<&Path>) {
+        let keys = file.map(|path| EnvelopeKeys::read(path, Readers::Few));
+        match (keys.transpose(), &mut self.ready) {
+            (Ok(keys), Some(ready)) => ready.envelope_keys = keys,
+            (Ok(_), None) => {}
+            (Err(cause), _) => self.faults.push(Fault::EnvelopeKeys {
+                url: url.to_owned(),
+                cause,
+            }),
+        }
     }
 
     /// Evaluates the policy for made-up failures.
@@ -179,6 +196,7 @@ impl Checked {
             dead_letters: Some(dead_letters),
             class_dead_letters: by_class,
             unavailable: None,
+            envelope_keys: None,
         });
     }
 
