@@ -1,6 +1,6 @@
 //! Recognises the copies that one send made: its answer was lost, so it was repeated.
 //!
-//! Each time that a message is sent again, its envelope is another one. So the copies of one send, and they alone, have the same envelope and the same content. SQS says when each of them was sent, which tells a copy from the same message that is received again. A forged envelope is recognised only with the content of the message that it copies.
+//! Each time that a message is sent again, its envelope is another one. So the copies of one send, and they alone, have the same envelope and the same content. SQS says when each of them was sent, which tells a copy from the same message that is received again. Only what this fleet has sent counts: an envelope that is not verified is nobody's copy.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ impl Copies {
     }
 
     fn key(&self, message: &Message) -> Option<Key> {
-        let envelope = message.envelope.as_ref()?;
+        let envelope = message.envelope.as_ref().filter(|it| it.is_verified)?;
         let mut hasher = self.hashes.build_hasher();
         serde_json::to_string(envelope).ok()?.hash(&mut hasher);
         message.body.hash(&mut hasher);
@@ -77,6 +77,7 @@ mod tests {
 
     fn envelope() -> Envelope {
         Envelope {
+            is_verified: true,
             id: "m-1".to_owned(),
             sent: Timestamp(1_000),
             first_received: Timestamp(2_000),
@@ -171,6 +172,11 @@ mod tests {
             .attributes
             .insert("a".to_owned(), Attribute::number(2));
         assert!(!copies.is_second(&forged));
+        let strangers = Envelope {
+            is_verified: false,
+            ..envelope()
+        };
+        assert!(!copies.is_second(&message(7_000, Some(strangers))));
         assert!(!copies.is_second(&message(5_000, None)));
         assert!(!copies.is_second(&message(7_000, None)));
     }
