@@ -317,4 +317,23 @@ async fn a_worker_that_is_stopped_together_with_its_host_costs_no_attempt() {
         (Some(20), Some(0))
     );
     assert_eq!(read_records(&records).len(), 0);
+    // Nor after a restart, although SQS has counted the receive.
+    let _worker = place.start("0", "500");
+    place.listens().await;
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    eventually("all have failed", || async { place.received().len() >= 40 }).await;
+    running.stop().await;
+    let first = read_records(&records).into_iter().take(20);
+    let attempts: Vec<_> = first
+        .map(|record| record["failure"]["attempt"].clone())
+        .collect();
+    assert_eq!(attempts, [1; 20]);
+    assert!(
+        place
+            .received()
+            .iter()
+            .skip(20)
+            .take(20)
+            .all(|receives| *receives == 2)
+    );
 }

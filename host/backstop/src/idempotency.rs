@@ -140,6 +140,13 @@ impl<'de> Deserialize<'de> for Done {
     }
 }
 
+/// What the table or its client answers about one record: it cannot be read, or is not a valid one.
+const ABOUT_ONE_RECORD: [&str; 3] = [
+    "InvalidRecord",
+    "ItemCollectionSizeLimitExceededException",
+    "ValidationException",
+];
+
 /// Does the work of a message unless the table says that it is done.
 struct Once {
     handler: Arc<dyn Handler>,
@@ -189,9 +196,9 @@ impl Handler for Once {
                 }
                 Ok(())
             }
-            // Without an answer of the table, the worker has not seen the message.
+            // Without an answer of the table, the worker has not seen the message. What the table answers about one record is that message's alone.
             Err(OnceError::Store(store)) => Err(Error {
-                unavailable: true,
+                unavailable: !ABOUT_ONE_RECORD.contains(&store.error.code.as_str()),
                 ..OnceError::<Error>::Store(store).into()
             }),
             // Somebody did the work whose result is not stored. A queue needs none.

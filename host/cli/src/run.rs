@@ -206,7 +206,8 @@ fn parse_command(line: &str) -> Result<Command, String> {
 
 pub(super) async fn run(args: Args) -> Result<()> {
     log::log_panics();
-    let json = args.json;
+    // In advance: at the end, descriptors may be short.
+    let counts = args.json.then(counts_writer).transpose()?;
     let messages = args.messages.clone();
     let config = config_of(args)?;
     let signalled = stop_on_signal(STOPPING_CONSUMER)?;
@@ -232,7 +233,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     if let Some(guard) = guard {
         guard.release().await;
     }
-    report(&summaries, json)
+    report(&summaries, counts)
 }
 
 async fn start(
@@ -318,9 +319,9 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
         .with(args.envelope_key_file.as_ref(), Backstop::envelope_key_file)
 }
 
-fn report(summaries: &[(String, Summary)], json: bool) -> Result<()> {
-    if json {
-        return print(summaries);
+fn report(summaries: &[(String, Summary)], counts: Option<BackgroundWriter>) -> Result<()> {
+    if let Some(writer) = counts {
+        return print(summaries, &writer);
     }
     for (name, summary) in summaries {
         // The same names as in the JSON below.
@@ -349,12 +350,15 @@ fn report(summaries: &[(String, Summary)], json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Prints a line of JSON for each queue. A closed or stopped reader does not keep the process from ending.
-fn print(summaries: &[(String, Summary)]) -> Result<()> {
-    let writer = BackgroundWriter::to(stdout(), |_| {
+fn counts_writer() -> Result<BackgroundWriter> {
+    BackgroundWriter::to(stdout(), |_| {
         tracing::warn!("the final counts are lost: standard output can't be written");
     })
-    .context("can't print the counts")?;
+    .context("can't print the counts")
+}
+
+/// Prints a line of JSON for each queue. A closed or stopped reader does not keep the process from ending.
+fn print(summaries: &[(String, Summary)], writer: &BackgroundWriter) -> Result<()> {
     for (name, summary) in summaries {
         let mut object = serde_json::to_value(summary)?;
         if let Some(object) = object.as_object_mut() {

@@ -46,10 +46,14 @@ pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
 
 /// Whether the worker ended without an answer, as one does that is stopped: its connection broke, or a signal that stops programs ended the command.
 fn is_broken_off(error: &Error) -> bool {
-    const CODES: [&str; 6] = [
+    const CODES: [&str; 9] = [
         "ECONNABORTED",
         "ECONNRESET",
         "EPIPE",
+        // As shells and the JVM report the signals below.
+        "exit 129",
+        "exit 130",
+        "exit 143",
         "signal 1",
         "signal 2",
         "signal 15",

@@ -54,6 +54,8 @@ pub(super) struct Gate {
 struct Closed {
     /// Failed probes, and closings after which no message reached the worker.
     failures: u32,
+    /// At most how many of the messages in flight began before the worker was available again: they may take long, and tell nothing about it.
+    older: Option<usize>,
 }
 
 impl Gate {
@@ -95,7 +97,7 @@ impl Gate {
         let mut limits = self.limit.subscribe();
         loop {
             let limit = *limits.borrow_and_update();
-            let left = limit.saturating_sub(in_flight());
+            let left = limit.saturating_sub(self.fresh(limit, in_flight()));
             if left > 0 {
                 return left;
             }
@@ -105,6 +107,17 @@ impl Gate {
                 _ => drop(timeout(CHECK, changed).await),
             }
         }
+    }
+
+    /// How many of the messages in flight count towards the limit.
+    fn fresh(&self, limit: usize, in_flight: usize) -> usize {
+        if limit == CLOSED {
+            return in_flight;
+        }
+        let mut closed = self.closed();
+        let older = closed.older.unwrap_or(in_flight).min(in_flight);
+        closed.older = Some(older);
+        in_flight - older
     }
 
     /// Runs an attempt while the messages in flight grow: it lets one more pass once it has reached the worker.
@@ -154,6 +167,7 @@ impl Gate {
             tracing::warn!(queue = self.queue, %error, "the worker is unavailable: the queue is not polled until it is available again, and its messages wait in the queue without an attempt");
         }
         closed.failures = closed.failures.saturating_add(1);
+        closed.older = None;
         let failures = closed.failures;
         drop(closed);
         let (gate, handler) = (Arc::clone(self), Arc::clone(handler));
@@ -291,6 +305,22 @@ mod tests {
         }
         gate.reached();
         assert!(gate.is_open());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_that_began_before_do_not_count_and_need_not_end() {
+        let (gate, _, worker) = gate(&CancellationToken::new());
+        worker.is_up.store(true, SeqCst);
+        let handler: Arc<dyn Handler> = worker;
+        gate.close(&down(), &handler);
+        // Three hang since before.
+        assert_eq!(gate.passed(|| 3).await, 1);
+        let another = timeout(Duration::from_secs(60), gate.passed(|| 4)).await;
+        assert!(another.is_err(), "one has passed");
+        gate.reached();
+        assert_eq!(gate.passed(|| 3).await, 2);
+        // One of them ends: it makes no room for another one than itself.
+        assert_eq!(gate.passed(|| 2).await, 2);
     }
 
     #[tokio::test(start_paused = true)]

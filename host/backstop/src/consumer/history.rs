@@ -1,6 +1,6 @@
 //! Remembers facts about a message between its receives, because SQS does not: the last delay, the failed attempts, and the receives without an attempt.
 //!
-//! In memory and bounded. After a restart the previous delay is unknown, and on a FIFO queue the number of earlier attempts too.
+//! In memory and bounded. After a restart the previous delay is unknown, and on a FIFO queue the number of earlier attempts too. The receives without an attempt are [kept](super::returned).
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::NonZeroU32;
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::recent::{Key, Recent};
+use super::returned::{self, Files, Receives};
 use crate::failure::Milliseconds;
 use crate::queue::{Envelope, Message};
 
@@ -37,6 +38,8 @@ pub(super) struct History {
     /// Whether nothing is remembered. As long as that is so, nobody takes the lock.
     is_empty: AtomicBool,
     hashes: RandomState,
+    /// What the next host of the queue has to know, and where it finds it.
+    kept: Option<(Files, Mutex<Receives>)>,
 }
 
 impl History {
@@ -47,6 +50,36 @@ impl History {
             messages: Mutex::new(Recent::of(MESSAGES)),
             is_empty: AtomicBool::new(true),
             hashes: RandomState::new(),
+            kept: None,
+        }
+    }
+
+    /// With what the hosts before it have written in these files, which are taken over. FIFO queues need none of it.
+    pub(super) fn kept_in(self, files: Option<Files>) -> Self {
+        let Some(files) = files.filter(|_| !self.fifo) else {
+            return self;
+        };
+        let receives = files.take();
+        let mut messages = self.lock();
+        for (id, receives) in &receives {
+            let remembered = Remembered {
+                unattempted: *receives,
+                ..Remembered::default()
+            };
+            messages.get_or_insert(self.key(id), remembered);
+        }
+        self.is_empty.store(messages.is_empty(), Ordering::Release);
+        drop(messages);
+        Self {
+            kept: Some((files, Mutex::new(receives))),
+            ..self
+        }
+    }
+
+    /// Writes what the next host of the queue has to know.
+    pub(super) fn keep(&self) {
+        if let Some((files, receives)) = &self.kept {
+            files.write(&receives.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
@@ -122,12 +155,20 @@ impl History {
     /// The message was returned without an attempt.
     pub(super) fn handed_back(&self, message: &Message) {
         self.change(message, |remembered| remembered.unattempted += 1);
+        if let Some((_, receives)) = self.kept.as_ref().filter(|_| message.envelope.is_none()) {
+            let mut receives = receives.lock().unwrap_or_else(PoisonError::into_inner);
+            returned::count(&mut receives, &message.id);
+        }
     }
 
     /// The message has left the queue.
     pub(super) fn forget(&self, message: &Message) {
         if self.is_empty() {
             return;
+        }
+        if let Some((_, receives)) = &self.kept {
+            let mut receives = receives.lock().unwrap_or_else(PoisonError::into_inner);
+            receives.remove(&message.id);
         }
         let mut messages = self.lock();
         let forgotten = match message.envelope {

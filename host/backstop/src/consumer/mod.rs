@@ -15,10 +15,12 @@ mod lane;
 mod polling;
 mod receive;
 mod recent;
+mod returned;
 mod startup;
 mod stats;
 mod workers;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +40,7 @@ use gate::Gate;
 use held::Held;
 use history::History;
 use receive::Pollers;
+use returned::Files;
 
 pub use crate::config::Options;
 pub(crate) use crate::config::longest_linger;
@@ -58,6 +61,7 @@ pub struct Consumer {
     options: Options,
     stats: Arc<Stats>,
     waiting: Arc<Waiting>,
+    folder: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -119,7 +123,13 @@ impl Consumer {
             handler,
             decider,
             options,
+            folder: None,
         }
+    }
+
+    /// With a folder that outlives the process: there the next consumer of the queue finds which receives were no attempts.
+    pub(crate) fn with_folder(self, folder: Option<PathBuf>) -> Self {
+        Self { folder, ..self }
     }
 
     /// Its decider.
@@ -147,7 +157,9 @@ impl Consumer {
             options,
             stats,
             waiting,
+            folder,
         } = self;
+        let files = folder.map(|folder| Files::of(&folder, &ready.description.arn));
         let stop = stop.child_token();
         let abort = CancellationToken::new();
         let visibility = options
@@ -190,7 +202,7 @@ impl Consumer {
             decider,
             applier,
             holds,
-            history: History::of(fifo),
+            history: History::of(fifo).kept_in(files),
             copies: Copies::default(),
             stats: Arc::clone(&stats),
             stop: stop.clone(),
@@ -233,6 +245,7 @@ impl Consumer {
                 );
             }
         }
+        shared.history.keep();
         shared.decider.settle().await;
         stats.summary()
     }

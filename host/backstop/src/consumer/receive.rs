@@ -179,11 +179,20 @@ impl Pollers {
         let room = async {
             let bytes = self.largest.load(Relaxed);
             if shared.gate.is_open() {
-                return self.budget.room(most, bytes).await;
+                let room = self.budget.room(most, bytes).await?;
+                // It may have closed while there was no room.
+                if shared.gate.is_open() {
+                    return Some(room);
+                }
             }
             let _passing = self.passing.lock().await;
-            let left = shared.gate.passed(|| self.budget.in_flight()).await;
-            self.budget.room(most.min(left), bytes).await
+            loop {
+                let left = shared.gate.passed(|| self.budget.in_flight()).await;
+                let room = self.budget.room(most.min(left), bytes).await?;
+                if !shared.gate.is_closed() {
+                    return Some(room);
+                }
+            }
         };
         tokio::select! {
             room = room => room,

@@ -26,8 +26,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Http {
     client: Client,
-    proxy: Option<Proxy>,
-    connect_timeout: Duration,
+    /// Connects, and sends nothing.
+    probe: Client,
     url: Url,
     queue: String,
 }
@@ -74,13 +74,10 @@ impl Http {
             })
             .transpose()?;
         let connect_timeout = CONNECT_TIMEOUT.min(attempt_timeout / 2);
-        let client = client(proxy.as_ref(), connect_timeout)
-            .build()
-            .map_err(HttpError::Client)?;
+        let builder = || client(proxy.as_ref(), connect_timeout);
         Ok(Self {
-            client,
-            proxy,
-            connect_timeout,
+            client: builder().build().map_err(HttpError::Client)?,
+            probe: reach::client(builder(), connect_timeout).map_err(HttpError::Client)?,
             url,
             queue: short_name(queue).to_owned(),
         })
@@ -116,8 +113,7 @@ impl Handler for Http {
     ///
     /// If this host lacks what a new connection takes, it passes: an idle connection may still do.
     async fn is_reachable(&self) -> Result<(), Error> {
-        let client = client(self.proxy.as_ref(), self.connect_timeout);
-        match reach::reach(client, &self.url).await {
+        match reach::reach(&self.probe, &self.url).await {
             Err(error) if io_error(&error).and_then(network::lack).is_none() => {
                 Err(connection_error(&error))
             }

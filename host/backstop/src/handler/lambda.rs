@@ -28,10 +28,15 @@ pub(crate) struct Lambda {
 }
 
 impl Lambda {
-    /// A handler that invokes `function`: a name or an ARN, optionally with a version or an alias.
-    pub(crate) fn new(config: &SdkConfig, function: impl Into<String>) -> Self {
-        // Only the attempt's timeout applies: a function may take 15 minutes.
-        let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
+    /// A handler that invokes `function`, a name or an ARN, optionally with a version or an alias, in attempts of at most this duration.
+    pub(crate) fn new(
+        config: &SdkConfig,
+        function: impl Into<String>,
+        attempt_timeout: Duration,
+    ) -> Self {
+        // An attempt that ends before there is a connection looks like one that the function has seen. After that, only the attempt's timeout applies: a function may take 15 minutes.
+        let connect = invocation::CONNECT.min(attempt_timeout / 2);
+        let timeouts = TimeoutConfig::builder().connect_timeout(connect);
         let (client, endpoint) = invocation::client(config, timeouts.build());
         Self {
             client,
@@ -109,7 +114,10 @@ mod tests {
             .load()
             .await;
         let started = tokio::time::Instant::now();
-        let error = Lambda::new(&sdk, "orders").check().await.unwrap_err();
+        let error = Lambda::new(&sdk, "orders", Duration::from_secs(60))
+            .check()
+            .await
+            .unwrap_err();
         assert_eq!(error.to_string(), "ETIMEDOUT: no answer within 30 s");
         assert!((CHECK_TIMEOUT..CHECK_TIMEOUT * 2).contains(&started.elapsed()));
     }

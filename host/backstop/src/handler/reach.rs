@@ -3,24 +3,25 @@
 use std::error::Error;
 use std::time::Duration;
 
-use reqwest::{ClientBuilder, Url};
+use reqwest::{Client, ClientBuilder, Url};
 use tower::BoxError;
 use tower::util::MapResultLayer;
-
-/// How long connecting may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Aborts a request as soon as its connection is established.
 #[derive(Debug, thiserror::Error)]
 #[error("connected")]
 struct Connected;
 
-/// Connects as the client would for a request to `url`: resolves the name, connects, and sets up TLS for `https`. Sends no request.
-pub(super) async fn reach(client: ClientBuilder, url: &Url) -> Result<(), reqwest::Error> {
-    let client = client
-        .timeout(CONNECT_TIMEOUT)
+/// A client that connects as one from this builder does, and sends nothing. It is made in advance: that takes files, and a check is made when they may be short.
+pub(super) fn client(builder: ClientBuilder, longest: Duration) -> Result<Client, reqwest::Error> {
+    builder
+        .timeout(longest)
         .connector_layer(MapResultLayer::new(stop))
-        .build()?;
+        .build()
+}
+
+/// Connects as the [client] would for a request to `url`: resolves the name, connects, and sets up TLS for `https`. Sends no request.
+pub(super) async fn reach(client: &Client, url: &Url) -> Result<(), reqwest::Error> {
     match client.head(url.clone()).send().await {
         Err(error) if is_connected(&error) => Ok(()),
         result => result.map(drop),
@@ -47,14 +48,12 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
 
-    use reqwest::Client;
-
     use super::*;
 
     async fn reached(scheme: &str, port: u16) -> Result<(), reqwest::Error> {
         let url = format!("{scheme}://127.0.0.1:{port}/work");
-        let client = Client::builder().no_proxy();
-        reach(client, &Url::parse(&url).unwrap()).await
+        let client = client(Client::builder().no_proxy(), Duration::from_secs(3)).unwrap();
+        reach(&client, &Url::parse(&url).unwrap()).await
     }
 
     #[tokio::test]

@@ -134,7 +134,8 @@ impl Functions for LambdaApi {
         })?;
         let own = answer.event_source_mappings().iter().filter(|mapping| {
             let function = mapping.function_arn().unwrap_or_default();
-            function_name(function) == function_name(handler)
+            let feeds_nothing = matches!(mapping.state(), Some("Disabled" | "Deleting"));
+            function_name(function) == function_name(handler) && !feeds_nothing
         });
         let mut all = own.map(|mapping| {
             mapping

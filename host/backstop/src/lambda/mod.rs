@@ -222,6 +222,8 @@ impl RetryHandler {
             );
             return ids;
         };
+        // Between two invocations, Lambda may have frozen this process.
+        queue.queue.was_frozen();
         let prefers_resend = self.prefers_resend(is_read).await;
         queue.holds.set_prefers_resend(prefers_resend);
         let handled: Vec<Handled> = std::iter::repeat_with(Handled::default)

@@ -12,6 +12,9 @@ use super::lookup::Lookup;
 /// How long a result is cached that the operator may correct: that the response is ignored, or that it is not known.
 const CACHE_TIME: Duration = Duration::from_secs(60);
 
+/// How long it is cached that the response is read.
+const READ_CACHE_TIME: Duration = Duration::from_secs(300);
+
 /// The longest time for a look-up. Nothing is handled before.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -43,13 +46,18 @@ impl Mappings {
         }
     }
 
-    /// What the mapping of this queue does with the response. Looked up once if it reads it, else at most once a minute.
+    /// What the mapping of this queue does with the response. Looked up every five minutes if it reads it, since a mapping may be changed under a running handler, else at most once a minute.
     pub(super) async fn response(&self, queue: &str) -> Response {
         let lookup = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.entry(queue.to_owned()).or_default())
         };
-        let lifetime = |response: &Response| (*response != Response::Read).then_some(CACHE_TIME);
+        let lifetime = |response: &Response| {
+            Some(match response {
+                Response::Read => READ_CACHE_TIME,
+                Response::Ignored | Response::Unknown => CACHE_TIME,
+            })
+        };
         lookup.get(lifetime, self.look_up(queue)).await
     }
 

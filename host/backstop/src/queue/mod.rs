@@ -109,6 +109,9 @@ pub trait Queue: std::fmt::Debug + Send + Sync {
         clock::now()
     }
 
+    /// This process may have been frozen, so that its clocks stood still: what it knows of the queue's time may be wrong.
+    fn was_frozen(&self) {}
+
     /// Fetches its attributes.
     async fn describe(&self) -> Result<Description, QueueError>;
 

@@ -34,12 +34,17 @@ pub(crate) fn check(queues: &[QueueConfig]) -> Result<(), TooFewDescriptors> {
 
 fn of_queue(queue: &QueueConfig) -> u64 {
     let options = &queue.options;
-    let messages = wide(options.max_in_flight).saturating_mul(per_message(&queue.handler));
+    #[cfg(feature = "idempotency")]
+    let records = u64::from(queue.idempotency.is_some());
+    #[cfg(not(feature = "idempotency"))]
+    let records = 0;
+    let per_message = per_message(&queue.handler) + records;
+    let messages = wide(options.max_in_flight).saturating_mul(per_message);
     let polls_and_requests = wide(options.max_polls).saturating_add(REQUESTS);
     messages.saturating_add(polls_and_requests)
 }
 
-/// The descriptors of one message in flight: a connection, or the three streams of a program and its process.
+/// The descriptors of one message in flight for its handler: a connection, or the three streams of a program and its process.
 fn per_message(handler: &HandlerConfig) -> u64 {
     match handler {
         HandlerConfig::Http { .. } | HandlerConfig::Lambda(_) => 1,

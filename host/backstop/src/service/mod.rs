@@ -268,7 +268,10 @@ async fn consumer(queue: QueueConfig, usable: Usable, assembly: &Assembly) -> Co
         "ready"
     );
     let decider = decider.shadowed_by(shadow);
-    Consumer::new(queue.name, ready, handler, decider, queue.options)
+    let folder = assembly
+        .store()
+        .map(|store| store.folder().join("returned"));
+    Consumer::new(queue.name, ready, handler, decider, queue.options).with_folder(folder)
 }
 
 /// The handler of a queue.
@@ -276,18 +279,20 @@ async fn handler(
     queue: &QueueConfig,
     connections: &Connections,
 ) -> Result<Arc<dyn Handler>, QueueFault> {
+    let attempt_timeout = queue.options.attempt_timeout;
     let handler: Arc<dyn Handler> = match &queue.handler {
-        HandlerConfig::Http { url, proxy } => {
-            let attempt_timeout = queue.options.attempt_timeout;
-            Arc::new(Http::new(
-                url,
-                proxy.as_deref(),
-                &queue.url,
-                attempt_timeout,
-            )?)
-        }
+        HandlerConfig::Http { url, proxy } => Arc::new(Http::new(
+            url,
+            proxy.as_deref(),
+            &queue.url,
+            attempt_timeout,
+        )?),
         HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
-        HandlerConfig::Lambda(function) => Arc::new(Lambda::new(connections.sdk().await, function)),
+        HandlerConfig::Lambda(function) => Arc::new(Lambda::new(
+            connections.sdk().await,
+            function,
+            attempt_timeout,
+        )),
         HandlerConfig::Function(function) => Arc::clone(&function.0),
     };
     #[cfg(feature = "idempotency")]

@@ -77,7 +77,7 @@ fn calls_are_counted_in_each_function_and_in_all() {
     // 655 KB of them took 4 s and 869 MiB.
     let one = too_many(&functions([calls(300_000)]));
     assert_eq!(one, Measure::FunctionCalls);
-    let many = too_many(&functions((0..50).map(|_| calls(10_000))));
+    let many = too_many(&functions((0..50).map(|_| calls(5_000))));
     assert_eq!(many, Measure::Calls);
 }
 

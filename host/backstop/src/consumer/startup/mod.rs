@@ -229,9 +229,16 @@ impl Checked {
     }
 
     async fn handler(&mut self, handler: &dyn Handler, url: &str) {
-        if let Err(cause) = persist(|| handler.check()).await {
-            self.faults.push(Fault::Handler { cause });
-        } else if let Err(cause) = handler.is_reachable().await {
+        let checked = match persist(|| handler.check()).await {
+            // One that may come back is waited for.
+            Err(cause) if !(cause.unavailable && cause.is_transient()) => {
+                self.faults.push(Fault::Handler { cause });
+                return;
+            }
+            Err(cause) => Err(cause),
+            Ok(()) => handler.is_reachable().await,
+        };
+        if let Err(cause) = checked {
             self.warnings.push(Warning::Handler {
                 queue: short_name(url).to_owned(),
                 cause: cause.to_string(),

@@ -68,6 +68,11 @@ impl ServiceClock {
         }
     }
 
+    /// Forgets what is known: until the next response, the time of day counts, which goes on while a process is frozen.
+    pub(super) fn forget(&self) {
+        *self.state() = State::default();
+    }
+
     /// It was `time` at SQS, to the second, at a moment between these two.
     pub(super) fn observe(&self, time: Timestamp, sent: Instant, received: Instant) {
         let Ok(time) = i64::try_from(time.0) else {
