@@ -42,7 +42,7 @@ async fn failing(attempts: u32) -> Worker {
 }
 
 /// The file with the key of all hosts.
-fn key_file() -> &'static str {
+pub(crate) fn key_file() -> &'static str {
     static FILE: OnceLock<(tempfile::TempDir, String)> = OnceLock::new();
     let (_, path) = FILE.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();

@@ -13,6 +13,7 @@ use backstop_tests::eventually;
 use backstop_tests::policies::waits;
 use serde_json::Value;
 
+use crate::hold_emulators::key_file;
 use crate::waiting_commands::{Machine, run};
 
 async fn swapped(hosts: &[Running], count: usize) {
@@ -44,6 +45,8 @@ async fn the_hosts_that_are_asked_tell_each_other_which_messages_come_at_the_end
         &policy,
         "--hold",
         "resend",
+        "--envelope-key-file",
+        key_file(),
         "--admin",
         "127.0.0.1:0",
     ];
