@@ -7,6 +7,7 @@ use backstop::decision::{Action, Answer, ErrorClass};
 use backstop::failure::{Failure, Milliseconds};
 use backstop::internal::config::Cache;
 use backstop_core::settings::Settings;
+use backstop_core::text::one_line;
 use backstop_engine::{Compiled, EvaluationError, Limits, Payload, Sandbox};
 use backstop_policy::{Policy, Verdict, testing, whole_milliseconds};
 use backstop_versions::Source;
@@ -99,7 +100,8 @@ pub fn assert_same_decisions(component: &Path) {
         assert!(!evaluation.read_clock, "{settings:?}");
         let expected = match Payments::configure(&settings) {
             Ok(payments) => expected(&payments, &failure),
-            Err(refusal) => Err(EvaluationError::Settings(refusal)),
+            // The host shows what a policy says in one line.
+            Err(refusal) => Err(EvaluationError::Settings(one_line(&refusal))),
         };
         assert_eq!(evaluation.answer, expected, "{settings:?}");
     }

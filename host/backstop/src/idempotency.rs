@@ -215,6 +215,10 @@ impl Handler for Once {
         }
     }
 
+    fn has_ended(&self, error: &Error) -> bool {
+        self.handler.has_ended(error)
+    }
+
     async fn check(&self) -> Result<(), Error> {
         self.handler.check().await?;
         match self.store.check().await {

@@ -30,7 +30,7 @@ const STOPPED_TOGETHER: Duration = Duration::from_secs(1);
 pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
     let outcome = handled(shared, message).await;
     match &outcome {
-        Outcome::Failed(error) if is_broken_off(error) => {
+        Outcome::Failed(error) if shared.handler.has_ended(error) => {
             let stopped = timeout(STOPPED_TOGETHER, shared.stop.cancelled()).await;
             match stopped {
                 Ok(()) => Outcome::Interrupted,
@@ -42,23 +42,6 @@ pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
         | Outcome::Unavailable(_)
         | Outcome::Interrupted => outcome,
     }
-}
-
-/// Whether the worker ended without an answer, as one does that is stopped: its connection broke, or a signal that stops programs ended the command.
-fn is_broken_off(error: &Error) -> bool {
-    const CODES: [&str; 9] = [
-        "ECONNABORTED",
-        "ECONNRESET",
-        "EPIPE",
-        // As shells and the JVM report the signals below.
-        "exit 129",
-        "exit 130",
-        "exit 143",
-        "signal 1",
-        "signal 2",
-        "signal 15",
-    ];
-    error.status.is_none() && CODES.contains(&error.code.as_str())
 }
 
 async fn handled(shared: &Shared, message: &Arc<Message>) -> Outcome {

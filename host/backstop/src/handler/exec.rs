@@ -136,6 +136,19 @@ impl Handler for Exec {
         }
     }
 
+    /// A signal that stops programs ended it, or it exited as shells and the JVM do then.
+    fn has_ended(&self, error: &Error) -> bool {
+        let codes = [
+            "signal 1",
+            "signal 2",
+            "signal 15",
+            "exit 129",
+            "exit 130",
+            "exit 143",
+        ];
+        codes.contains(&error.code.as_str())
+    }
+
     /// The program exists and is executable.
     async fn check(&self) -> Result<(), Error> {
         let found = if self.program.contains('/') {

@@ -109,6 +109,12 @@ impl Handler for Http {
         Err(status_error(response).await)
     }
 
+    /// The connection broke.
+    fn has_ended(&self, error: &Error) -> bool {
+        let codes = ["ECONNABORTED", "ECONNRESET", "EPIPE"];
+        error.status.is_none() && codes.contains(&error.code.as_str())
+    }
+
     /// The worker accepts connections, with TLS for `https`.
     ///
     /// If this host lacks what a new connection takes, it passes: an idle connection may still do.

@@ -72,6 +72,12 @@ pub trait Handler: std::fmt::Debug + Send + Sync {
         self.handle(&message).await
     }
 
+    /// Whether an error of an attempt says that the worker ended without an answer, as one does that is stopped. If the host is stopped at the same time, that is no attempt.
+    #[doc(hidden)]
+    fn has_ended(&self, _: &Error) -> bool {
+        false
+    }
+
     /// Checks that the handler can work at all. Called once before the first message.
     async fn check(&self) -> Result<(), Error> {
         Ok(())
