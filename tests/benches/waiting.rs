@@ -177,7 +177,6 @@ fn consumer(messages: usize) -> Consumer {
         envelope_keys: None,
         dead_letters: None,
         class_dead_letters: Default::default(),
-        envelope_keys: None,
         unavailable: None,
     };
     let handler: Arc<dyn Handler> = Arc::new(function(async |_| Err(error())));
