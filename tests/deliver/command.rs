@@ -412,7 +412,7 @@ async fn a_second_signal_stops_at_once_and_the_same_command_goes_on() {
 
 #[tokio::test]
 async fn a_line_that_is_no_text_or_too_long_is_undelivered_and_the_rest_goes_on() {
-    let bad = [b"caf\xe9".to_vec(), vec![b'x'; (16 << 20) + 70_000]];
+    let bad = [b"k\xe9".to_vec(), vec![b'x'; (16 << 20) + 70_000]];
     let mut input = Vec::new();
     for number in 0..30 {
         input.extend_from_slice(

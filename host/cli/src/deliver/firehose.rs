@@ -98,7 +98,7 @@ mod tests {
     fn a_line_is_a_record_of_the_api_or_the_record_itself() {
         let record = br#"{"Data": "eyJjbGljayI6N30K"}"#;
         assert_eq!(Records.parse(record).unwrap(), b"{\"click\":7}\n");
-        for line in [&b"{\"click\":7}"[..], b"caf\xe9\r", b"\xff\x00"] {
+        for line in [&b"{\"click\":7}"[..], b"k\xe9\r", b"\xff\x00"] {
             assert_eq!(Lines.parse(line).unwrap(), [line, b"\n"].concat());
         }
         let error = Records.parse(b"{\"Data\": \"\xe9\"}").unwrap_err();
