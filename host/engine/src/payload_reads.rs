@@ -26,6 +26,11 @@ pub struct PayloadReads {
 }
 
 impl PayloadReads {
+    /// Whether it read anything, even a part that the body does not have.
+    pub fn has_any(&self) -> bool {
+        !self.parts.is_empty() || self.left_out > 0
+    }
+
     /// Records that the policy read this pointer, with this result.
     pub(super) fn add(&mut self, pointer: String, found: Option<&str>) {
         if let Some(text) = found {
@@ -77,6 +82,7 @@ mod tests {
         for number in 0..240_000 {
             payload_reads.add(format!("/{number}"), None);
         }
+        assert!(payload_reads.has_any() && !PayloadReads::default().has_any());
         let kept = payload_reads.parts.len();
         assert!((3_000..9_000).contains(&kept), "{kept}");
         assert_eq!(payload_reads.left_out, 240_000 - kept as u64);

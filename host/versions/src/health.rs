@@ -1,6 +1,6 @@
 //! The health of the active version: the messages on which it broke recently.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::catalog::RollBack;
@@ -11,22 +11,25 @@ const CERTAIN: usize = 2;
 /// Breaks that depend on the content roll back only if there were this many times [`RollBack::broken`] messages since the first of them.
 const SAMPLE: usize = 4;
 
+/// If it broke on this share of the messages, in percent, they need no different content: what it breaks on is in nearly every message.
+const NEARLY_ALL: usize = 90;
+
 /// The most messages that are remembered.
 const RECENT: usize = 1_000;
 
 /// How a version broke on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Break {
-    /// It breaks on the same failure without anything of the message. `certain` if time played no part.
+    /// It breaks on the same failure without anything of the message, and reads nothing of it. `certain` if time played no part.
     Always { certain: bool },
-    /// It answers then. This is a hash of the content that it broke on.
-    OnContent(u64),
+    /// What the message contains may be the cause. These are hashes of its id and of the content that it broke on.
+    OnContent { message: u64, content: u64 },
 }
 
 /// Counts the messages with a broken decision within a sliding time window.
 ///
 /// - A message that the version breaks on whatever it contains counts once, however often it breaks, so that one message that breaks every version does not roll them all back.
-/// - Breaks that depend on the content count once for each content, and roll back only if they are at least half of many messages: otherwise any sender could roll a version back with a few messages made for that.
+/// - Breaks that depend on the content count once for each message and content, and roll back only if they are at least half of many messages: otherwise any sender could roll a version back with a few messages made for that. Those on the same content roll back only if they are nearly all.
 #[derive(Debug)]
 pub(crate) struct Health {
     limit: RollBack,
@@ -46,9 +49,10 @@ struct Broken {
 #[derive(Debug)]
 struct Recent {
     at: Instant,
-    /// The hash of the message's id if it was answered, that of the content if not.
-    key: u64,
-    is_broken: bool,
+    /// The hash of its id.
+    message: u64,
+    /// The hash of the content that it broke on, if it did.
+    broken_on: Option<u64>,
 }
 
 impl Health {
@@ -72,7 +76,7 @@ impl Health {
         }
         let counted = match how {
             Break::Always { certain } => self.always(message_id, certain, now)?,
-            Break::OnContent(content) => self.on_content(content, now)?,
+            Break::OnContent { message, content } => self.on_content(message, content, now)?,
         };
         let within = self.limit.within;
         Some(format!("broken decisions on {counted} within {within:?}"))
@@ -80,8 +84,8 @@ impl Health {
 
     /// Counts an answer, if the version broke on contents before. Returns whether further answers are counted too.
     pub(crate) fn record_answer(&mut self, message: u64, now: Instant) -> bool {
-        self.add(message, false, now);
-        if !self.recent.iter().any(|recent| recent.is_broken) {
+        self.add(message, None, now);
+        if self.recent.iter().all(|recent| recent.broken_on.is_none()) {
             self.recent.clear();
         }
         self.counts_answers()
@@ -119,24 +123,34 @@ impl Health {
         })
     }
 
-    fn on_content(&mut self, content: u64, now: Instant) -> Option<String> {
-        self.add(content, true, now);
-        let (limit, all) = (self.count(), self.recent.len());
-        let broken = self.recent.iter().filter(|it| it.is_broken).count();
-        let is_enough = broken >= limit && all >= limit.saturating_mul(SAMPLE) && 2 * broken >= all;
-        is_enough.then(|| format!("{broken} of {all} messages with different content"))
+    fn on_content(&mut self, message: u64, content: u64, now: Instant) -> Option<String> {
+        self.add(message, Some(content), now);
+        let limit = self.count();
+        let sample = limit.saturating_mul(SAMPLE);
+        let broken = || self.recent.iter().filter_map(|it| it.broken_on);
+        let (all, messages) = (self.recent.len(), broken().count());
+        let contents = broken().collect::<BTreeSet<_>>().len();
+        let answered = all - messages;
+        if contents >= limit && contents + answered >= sample && contents >= answered {
+            let of = contents + answered;
+            return Some(format!(
+                "{contents} of {of} messages with different content"
+            ));
+        }
+        let is_nearly_all = messages >= sample && 100 * messages >= NEARLY_ALL * all;
+        is_nearly_all.then(|| format!("{messages} of {all} messages"))
     }
 
-    fn add(&mut self, key: u64, is_broken: bool, now: Instant) {
+    fn add(&mut self, message: u64, broken_on: Option<u64>, now: Instant) {
         let within = self.limit.within;
         let recent = &mut self.recent;
-        recent.retain(|it| {
-            (it.key, it.is_broken) != (key, is_broken) && is_within(it.at, now, within)
-        });
+        let is_same =
+            |it: &Recent| (it.message, it.broken_on.is_some()) == (message, broken_on.is_some());
+        recent.retain(|it| !is_same(it) && is_within(it.at, now, within));
         recent.push_back(Recent {
             at: now,
-            key,
-            is_broken,
+            message,
+            broken_on,
         });
         while recent.len() > RECENT {
             recent.pop_front();
@@ -220,15 +234,18 @@ mod tests {
         assert!(reason.contains("on 1 message within"), "{reason}");
     }
 
+    const fn on(message: u64, content: u64) -> Break {
+        Break::OnContent { message, content }
+    }
+
     #[test]
     fn breaks_on_content_roll_back_if_they_are_half_of_many_messages() {
         let now = clock::instant();
-        let on = |content| Break::OnContent(content);
-        // Without other messages, few are not enough, and the same content counts once.
+        // Without other messages, few are not enough, and the same message counts once.
         let mut alone = health(5);
-        assert!((0..19).all(|it| alone.record_break("m", on(it), now).is_none()));
-        assert!((0..99).all(|_| alone.record_break("m", on(1), now).is_none()));
-        let reason = alone.record_break("m", on(19), now).unwrap();
+        assert!((0..19).all(|it| alone.record_break("m", on(it, it), now).is_none()));
+        assert!((0..99).all(|it| alone.record_break("m", on(1, it), now).is_none()));
+        let reason = alone.record_break("m", on(19, 19), now).unwrap();
         assert!(
             reason.contains("20 of 20 messages with different content"),
             "{reason}"
@@ -236,17 +253,34 @@ mod tests {
         // With others, they must be half.
         let mut among = health(5);
         assert!(!among.counts_answers());
-        assert_eq!(among.record_break("m", on(0), now), None);
+        assert_eq!(among.record_break("m", on(1_000, 0), now), None);
         assert!((0..100).all(|message| among.record_answer(message, now)));
-        assert!((1..99).all(|it| among.record_break("m", on(it), now).is_none()));
-        assert!(among.record_break("m", on(99), now).is_some());
+        assert!((1..99).all(|it| among.record_break("m", on(1_000 + it, it), now).is_none()));
+        // The same content counts once.
+        assert!((0..99).all(|it| among.record_break("m", on(2_000 + it, 1), now).is_none()));
+        assert!(among.record_break("m", on(1_099, 99), now).is_some());
+    }
+
+    #[test]
+    fn breaks_on_the_same_content_roll_back_if_they_are_nearly_all_messages() {
+        let now = clock::instant();
+        let mut alone = health(5);
+        assert!((0..19).all(|it| alone.record_break("m", on(it, 7), now).is_none()));
+        let reason = alone.record_break("m", on(19, 7), now).unwrap();
+        assert!(reason.contains("on 20 of 20 messages within"), "{reason}");
+        // One of ten may be answered.
+        let mut among = health(5);
+        assert_eq!(among.record_break("m", on(0, 7), now), None);
+        assert!((100..103).all(|message| among.record_answer(message, now)));
+        assert!((1..26).all(|it| among.record_break("m", on(it, 7), now).is_none()));
+        assert!(among.record_break("m", on(26, 7), now).is_some());
     }
 
     #[test]
     fn answers_are_counted_until_the_last_break_on_content_is_over() {
         let mut health = health(5);
         let at = at(clock::instant());
-        assert_eq!(health.record_break("m", Break::OnContent(0), at(0)), None);
+        assert_eq!(health.record_break("m", on(0, 0), at(0)), None);
         assert!(health.record_answer(1, at(60)));
         assert!(!health.record_answer(2, at(61)));
         assert!(!health.counts_answers());
@@ -259,10 +293,7 @@ mod tests {
         for message in 0..100 {
             let id = message.to_string();
             assert_eq!(health.record_break(&id, CERTAINLY, now), None);
-            assert_eq!(
-                health.record_break(&id, Break::OnContent(message), now),
-                None
-            );
+            assert_eq!(health.record_break(&id, on(message, message), now), None);
         }
     }
 }

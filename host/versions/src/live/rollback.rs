@@ -167,6 +167,8 @@ impl LivePolicy {
 }
 
 /// Whether the version breaks on this failure because of what the message contains: then it answers the same failure with an empty message and an error without text. Senders choose the former, and often the latter.
+///
+/// If it reads the empty message before it breaks on it, too, that proves nothing: a sender may have left out the same parts.
 fn how_it_broke(
     version: &Policy,
     failure: &Failure,
@@ -184,18 +186,26 @@ fn how_it_broke(
         ..failure.clone()
     };
     let is_of_time = |error: &EvaluationError| matches!(error, EvaluationError::OutOfTime(..));
-    match version.evaluate(&plain, &Arc::default()).answer {
-        Ok(_) => Break::OnContent(hash(&(
-            &evaluation.payload_reads.parts,
-            evaluation.payload_reads.bytes_read,
-            &failure.attributes,
-            &error.message,
-            &error.details,
-        ))),
-        Err(plainly) => Break::Always {
+    let plain = version.evaluate(&plain, &Arc::default());
+    match plain.answer {
+        Err(plainly) if !plain.payload_reads.has_any() => Break::Always {
             certain: !is_of_time(broken) && !is_of_time(&plainly),
         },
+        Ok(_) | Err(_) => Break::OnContent {
+            message: hash(&failure.message_id),
+            content: content(failure, evaluation),
+        },
     }
+}
+
+/// A hash of what the version saw of the message. The error's details are no part of it: with HTTP, these are the response's headers, which differ each time.
+fn content(failure: &Failure, evaluation: &Evaluation) -> u64 {
+    hash(&(
+        &evaluation.payload_reads.parts,
+        evaluation.payload_reads.bytes_read,
+        &failure.attributes,
+        &failure.error.message,
+    ))
 }
 
 fn hash(of: &impl Hash) -> u64 {
