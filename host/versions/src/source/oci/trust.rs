@@ -51,7 +51,7 @@ pub(super) struct Trust {
     kinds: AtomicU8,
 }
 
-/// A kind of addresses. A registry with a public address leads to no others.
+/// A kind of addresses. A registry with a public address leads to no others, whichever it has besides: its owner chooses them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Public,
@@ -154,13 +154,21 @@ impl Trust {
         if self.token_servers.iter().any(host) || self.proxies.iter().any(|proxy| is(proxy)) {
             return Ok(found);
         }
-        let refused = found.iter().find(|it| !self.is_reachable(it.ip())).copied();
-        let reachable = found.into_iter().filter(|it| self.is_reachable(it.ip()));
+        let is_store = self.is_store_of_amazon(name);
+        let is_reachable = |it: &SocketAddr| {
+            self.is_reachable(it.ip()) || is_store && Kind::of(it.ip()) == Kind::Private
+        };
+        let refused = found.iter().find(|it| !is_reachable(it)).copied();
+        let reachable = found.into_iter().filter(is_reachable);
         let reachable: Vec<_> = reachable.collect();
         match refused {
             Some(refused) if reachable.is_empty() => Err(Refusal {
                 server: name.to_owned(),
-                reason: format!("{}; {}", self.unreachable(refused.ip()), intended(name)),
+                reason: format!(
+                    "{}; {}, which also lets the registry send its credentials there",
+                    self.unreachable(refused.ip()),
+                    intended(name)
+                ),
             }),
             Some(_) | None => Ok(reachable),
         }
@@ -168,7 +176,17 @@ impl Trust {
 
     fn is_reachable(&self, address: IpAddr) -> bool {
         let kind = Kind::of(address);
-        kind == Kind::Public || self.kinds.load(Ordering::Relaxed) & kind.bit() != 0
+        let kinds = self.kinds.load(Ordering::Relaxed);
+        kind == Kind::Public || kinds & Kind::Public.bit() == 0 && kinds & kind.bit() != 0
+    }
+
+    /// Whether this is S3, to which ECR redirects for content: with an interface endpoint, its name has an address of the own network. Amazon runs both, so the owner of a repository can't lead elsewhere.
+    fn is_store_of_amazon(&self, name: &str) -> bool {
+        let registry = self.registry.host_str().unwrap_or_default();
+        self.registry.scheme() == "https"
+            && labels_of_amazon(registry).is_some_and(|it| it.contains(".dkr.ecr"))
+            && labels_of_amazon(&name.to_ascii_lowercase())
+                .is_some_and(|it| it.split('.').any(|label| label == "s3"))
     }
 
     fn unreachable(&self, address: IpAddr) -> String {
@@ -196,6 +214,12 @@ fn intended(host: &str) -> String {
     format!(
         "if that is intended, name it with `--token-server {host}`, or in `token-servers` of the configuration"
     )
+}
+
+/// What is before the domain of AWS in a name that belongs to it.
+fn labels_of_amazon(name: &str) -> Option<&str> {
+    name.strip_suffix(".amazonaws.com")
+        .or_else(|| name.strip_suffix(".amazonaws.com.cn"))
 }
 
 /// The address, if the host of the URL is one.

@@ -151,15 +151,75 @@ fn a_registry_leads_only_to_public_addresses_and_to_kinds_that_it_has_itself() {
     assert_eq!(trust(public, &["10.1.2.3"]).check(&url), Ok(()));
 }
 
+/// How many of these addresses of a name may be connected to.
+fn resolve(trust: &Trust, name: &str, found: &[&str]) -> Result<usize, Refusal> {
+    let found = found.iter().map(|it| it.parse().unwrap()).collect();
+    trust
+        .reachable(name, found)
+        .map(|reachable| reachable.len())
+}
+
+#[test]
+fn a_registry_with_a_public_address_leads_inside_by_none_of_its_others() {
+    let others = ["127.0.0.1:0", "169.254.169.254:0", "10.0.0.1:0"];
+    for public_first in [true, false] {
+        let trust = trust("https://r.example.com", &[]);
+        let public = "203.0.114.7:0";
+        let answers = match public_first {
+            true => [&[public][..], &others],
+            false => [&others[..], &[public]],
+        };
+        for found in answers {
+            assert!(resolve(&trust, "r.example.com", found).is_ok());
+        }
+        for other in others {
+            assert!(resolve(&trust, "evil.net", &[other]).is_err(), "{other}");
+        }
+        let url = Url::parse("https://169.254.169.254/latest/meta-data").unwrap();
+        assert!(trust.check(&url).is_err());
+        assert_eq!(resolve(&trust, "cdn.example.net", &[public]), Ok(1));
+    }
+}
+
+#[test]
+fn ecr_leads_to_s3_behind_an_interface_endpoint_and_nowhere_else_inside() {
+    let ecr = "https://123456789012.dkr.ecr.eu-west-1.amazonaws.com";
+    let china = "https://123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn";
+    let bucket = "prod-eu-west-1-starport-layer-bucket.s3.eu-west-1.amazonaws.com";
+    let (inside, outside) = ("10.0.0.9:0", "203.0.114.7:0");
+    for (registry, name, address, expected) in [
+        (ecr, bucket, inside, true),
+        (ecr, "S3.eu-west-1.AMAZONAWS.com", inside, true),
+        (china, "layers.s3.cn-north-1.amazonaws.com.cn", inside, true),
+        (ecr, bucket, "169.254.169.254:0", false),
+        (ecr, bucket, "127.0.0.1:0", false),
+        (
+            ecr,
+            "ec2-1-2-3-4.eu-west-1.compute.amazonaws.com",
+            inside,
+            false,
+        ),
+        (ecr, "s3.evilamazonaws.com", inside, false),
+        (ecr, "s3.eu-west-1.amazonaws.com.evil.net", inside, false),
+        ("https://r.example.com", bucket, inside, false),
+        (
+            "https://a.execute-api.eu-west-1.amazonaws.com",
+            bucket,
+            inside,
+            false,
+        ),
+    ] {
+        let trust = trust(registry, &[]);
+        let own = trust.registry.host_str().unwrap();
+        assert_eq!(resolve(&trust, own, &[outside]), Ok(1));
+        let found = resolve(&trust, name, &[address]);
+        assert_eq!(found.is_ok(), expected, "{registry} {name}: {found:?}");
+    }
+}
+
 #[test]
 fn the_addresses_of_a_name_are_checked_after_it_is_resolved() {
     let (inside, outside) = ("10.0.0.9:0", "203.0.114.7:0");
-    let resolve = |trust: &Trust, name: &str, found: &[&str]| {
-        let found = found.iter().map(|it| it.parse().unwrap()).collect();
-        trust
-            .reachable(name, found)
-            .map(|reachable| reachable.len())
-    };
     let of_public = trust("https://r.example.com", &["auth.example.net:443"]);
     assert_eq!(resolve(&of_public, "r.example.com", &[outside]), Ok(1));
     assert_eq!(resolve(&of_public, "cdn.example.net", &[outside]), Ok(1));
@@ -167,6 +227,12 @@ fn the_addresses_of_a_name_are_checked_after_it_is_resolved() {
     let refused = resolve(&of_public, "evil.net", &[inside]).unwrap_err();
     assert!(
         refused.reason.starts_with("10.0.0.9 is a private address"),
+        "{refused}"
+    );
+    assert!(
+        refused
+            .reason
+            .ends_with("lets the registry send its credentials there"),
         "{refused}"
     );
     // Those that the operator has named, and proxies.
