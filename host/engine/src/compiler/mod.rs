@@ -1,8 +1,10 @@
 //! From a policy's file to machine code: in this process, or in a child process whose memory, processor time and elapsed time are limited.
 //!
-//! Compiling a hostile file can crash a host, keep it busy for minutes or take gigabytes of memory. A program whose `main` starts with [`compiler_process`] compiles in a child process of itself: `job` is the work, `process` the host's side, `child` the child's, which gives up its `rights`, and `answer` the messages between them.
+//! Compiling a hostile file can crash a host, keep it busy for minutes or take gigabytes of memory. A program whose `main` starts with [`compiler_process`] compiles in a child process of itself: `job` is the work, `process` the host's side, `child` the child's, which gives up its `rights` and (in `calls`) those to call the system, and `answer` the messages between them.
 
 mod answer;
+#[cfg(target_os = "linux")]
+mod calls;
 mod child;
 mod job;
 mod process;

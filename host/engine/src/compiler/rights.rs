@@ -2,12 +2,13 @@
 //!
 //! All of it is best effort, since kernels and containers differ: what one of them does not grant, another part still forbids. `host/docs/versions.md` says what holds where.
 
-#[cfg(target_os = "linux")]
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::io::{close, fcntl_getfd};
+
+#[cfg(target_os = "linux")]
+use super::calls;
 
 /// The last descriptor of a child: standard input, output and error.
 const LAST: RawFd = 2;
@@ -21,7 +22,7 @@ pub(super) fn drop_all() {
         #[cfg(target_os = "linux")]
         ("landlock", forbid_files_and_network()),
         #[cfg(target_os = "linux")]
-        ("seccomp", forbid_calls()),
+        ("seccomp", calls::forbid()),
     ];
     for (what, outcome) in outcomes {
         if let Err(error) = outcome {
@@ -31,12 +32,36 @@ pub(super) fn drop_all() {
 }
 
 /// Closes what the host, or the program that started it, left open for its children.
+fn close_inherited() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if close_range().is_ok() {
+        return Ok(());
+    }
+    close_listed()
+}
+
+/// Closes them at once. Linux can do so since 5.9, and needs no `/proc` for it.
+#[cfg(target_os = "linux")]
 #[expect(
     unsafe_code,
     reason = "descriptors that nobody in this process owns can't be closed in another way"
 )]
-fn close_inherited() -> io::Result<()> {
-    let names: Vec<_> = std::fs::read_dir("/proc/self/fd")?
+fn close_range() -> io::Result<()> {
+    let first = LAST + 1;
+    // SAFETY: this is the first thing that the process does, so nobody in it owns a descriptor above the three standard ones.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Closes those that the system lists: on older kernels, and on macOS.
+#[expect(
+    unsafe_code,
+    reason = "descriptors that nobody in this process owns can't be closed in another way"
+)]
+fn close_listed() -> io::Result<()> {
+    let names: Vec<_> = std::fs::read_dir("/dev/fd")?
         .flatten()
         .map(|entry| entry.file_name())
         .collect();
@@ -44,7 +69,7 @@ fn close_inherited() -> io::Result<()> {
         .iter()
         .filter_map(|name| name.to_str()?.parse::<RawFd>().ok());
     for descriptor in open.filter(|descriptor| *descriptor > LAST) {
-        // SAFETY: this is the first thing that the process does, so nobody in it owns a descriptor above the three standard ones. That of the folder above is closed already.
+        // SAFETY: as above. That of the folder is closed already.
         unsafe {
             if fcntl_getfd(BorrowedFd::borrow_raw(descriptor)).is_ok() {
                 close(descriptor);
@@ -82,99 +107,32 @@ fn forbid_files_and_network() -> io::Result<()> {
         .map_err(io::Error::other)
 }
 
-/// The calls of the system that fail: those that open files, sockets or other processes, start programs or change rights. Compiling needs memory, threads and its three pipes.
-#[cfg(target_os = "linux")]
-const FORBIDDEN: &[libc::c_long] = &[
-    libc::SYS_openat,
-    libc::SYS_openat2,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_unlinkat,
-    libc::SYS_renameat2,
-    libc::SYS_mkdirat,
-    libc::SYS_mknodat,
-    libc::SYS_linkat,
-    libc::SYS_symlinkat,
-    libc::SYS_fchmodat,
-    libc::SYS_fchownat,
-    libc::SYS_truncate,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_kexec_load,
-];
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
 
-/// Those of the same kind that only older processors have.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-const FORBIDDEN_OLD: &[libc::c_long] = &[
-    libc::SYS_open,
-    libc::SYS_creat,
-    libc::SYS_unlink,
-    libc::SYS_rename,
-    libc::SYS_renameat,
-    libc::SYS_mkdir,
-    libc::SYS_rmdir,
-    libc::SYS_mknod,
-    libc::SYS_link,
-    libc::SYS_symlink,
-    libc::SYS_chmod,
-    libc::SYS_chown,
-    libc::SYS_lchown,
-    libc::SYS_fork,
-    libc::SYS_vfork,
-];
-
-#[cfg(all(target_os = "linux", not(target_arch = "x86_64")))]
-const FORBIDDEN_OLD: &[libc::c_long] = &[];
-
-/// Makes these calls fail as if they were not permitted. Sets `no_new_privs` too.
-#[cfg(target_os = "linux")]
-fn forbid_calls() -> io::Result<()> {
-    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-    let architecture = std::env::consts::ARCH
-        .try_into()
-        .map_err(io::Error::other)?;
-    // Without conditions.
-    let calls = FORBIDDEN.iter().chain(FORBIDDEN_OLD);
-    let rules: BTreeMap<libc::c_long, Vec<_>> = calls.map(|call| (*call, Vec::new())).collect();
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
-        architecture,
-    );
-    let program: BpfProgram = filter
-        .and_then(TryInto::try_into)
-        .map_err(io::Error::other)?;
-    seccompiler::apply_filter(&program).map_err(io::Error::other)
+    /// As in a container without `/proc`.
+    #[test]
+    #[expect(
+        unsafe_code,
+        reason = "a thread with descriptors of its own, to close them"
+    )]
+    fn descriptors_are_closed_without_any_folder_that_lists_them() {
+        let (open, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let is_open = || fcntl_getfd(open.as_fd()).is_ok();
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(|| {
+                // SAFETY: the thread gets a copy of the table, and nothing that this test owns is dropped in it.
+                assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+                calls::forbid().unwrap();
+                assert!(std::fs::read_dir("/proc/self/fd").is_err());
+                assert!(is_open());
+                close_inherited().unwrap();
+                assert!(!is_open());
+            });
+            closing.join().unwrap();
+        });
+        assert!(is_open());
+    }
 }
