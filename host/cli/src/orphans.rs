@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use backstop::internal::handler::{HOST, host_mark};
 
 use crate::error::{Context, Result};
+use crate::run::close_memory;
 
 /// This program, even if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
@@ -97,6 +98,8 @@ async fn keep_running() {
 
 /// The guard process.
 pub(super) fn run(args: &Args) -> Result<()> {
+    // It has the host's environment.
+    close_memory();
     // Signals that stop the host are not for the guard, which outlives it.
     for kind in [
         SignalKind::terminate(),

@@ -206,6 +206,7 @@ fn parse_command(line: &str) -> Result<Command, String> {
 
 pub(super) async fn run(args: Args) -> Result<()> {
     log::log_panics();
+    close_memory();
     // In advance: at the end, descriptors may be short.
     let counts = args.json.then(counts_writer).transpose()?;
     let messages = args.messages.clone();
@@ -234,6 +235,16 @@ pub(super) async fn run(args: Args) -> Result<()> {
         guard.release().await;
     }
     report(&summaries, counts)
+}
+
+/// Closes the memory of this process, with its credentials and keys, to other processes of its user, such as a command or a child that compiles. Only Linux can.
+pub(super) fn close_memory() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) =
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+    {
+        tracing::debug!(%error, "the memory of this process stays open to its user");
+    }
 }
 
 async fn start(

@@ -1,6 +1,8 @@
 //! Signals during the startup, and hosts that crash while they load a version.
 
 use std::net::TcpListener;
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -163,4 +165,56 @@ async fn a_version_that_crashed_a_host_is_not_loaded_again_and_a_signal_is_no_cr
     loads().await;
     let (_, log) = terminated(again).await;
     assert!(log.contains("it is tried again"), "{log}");
+}
+
+/// Its credentials are closed to its commands. It still runs what needs its own `/proc`: the guard of commands, and a child that compiles.
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn the_memory_of_a_host_is_closed_to_other_processes_of_its_user() {
+    use tokio::io::AsyncWriteExt;
+    let folder = tempfile::tempdir().unwrap();
+    let readable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), readable).unwrap();
+    let policy = folder.path().join("policy.wat");
+    std::fs::write(&policy, waits(1)).unwrap();
+    let policy = policy.to_str().unwrap();
+    // Root owns its own files in any case, so as nobody, who must be able to read the program.
+    let program = folder.path().join("backstop");
+    let own = backstop::program("backstop");
+    let is_root = rustix::process::geteuid().is_root();
+    let mut command = match is_root {
+        true => {
+            std::fs::hard_link(&own, &program)
+                .or_else(|_| std::fs::copy(&own, &program).map(drop))
+                .unwrap();
+            let mut command = tokio::process::Command::new(&program);
+            command.uid(65_534).gid(65_534).kill_on_drop(true);
+            command
+        }
+        false => backstop::command(&[]),
+    };
+    let queue = ["--queue-url", "local:closed", "--messages", "-"];
+    let mut child = command
+        .arg("run")
+        .args(queue)
+        .args(["--policy", policy, "--exec", "cat", "--cache", "off"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let environment = format!("/proc/{}/environ", child.id().unwrap());
+    eventually("its environment belongs to root", || async {
+        std::fs::metadata(&environment).unwrap().uid() == 0
+    })
+    .await;
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"one\n").await.unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().await.unwrap();
+    let log = backstop::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    assert!(log.contains("succeeded=1"), "{log}");
+    assert!(!log.contains("WARN"), "{log}");
 }
