@@ -137,8 +137,8 @@ fn keep_attempts(letter: &Letter, outgoing: &mut Outgoing, now: Timestamp) -> Re
     Ok(())
 }
 
-/// The payload with which a function is invoked for a letter, or why it can't be. [`invocation`] makes the event of it.
-pub(super) fn event(letter: &Letter, attempts: Attempts) -> Result<String, String> {
+/// The payload with which this function is invoked for a letter, or why it can't be. [`invocation`] makes the event of it.
+pub(super) fn event(letter: &Letter, attempts: Attempts, function: &str) -> Result<String, String> {
     let event = match letter.origin {
         Origin::Sns => notification(&letter.message.body),
         Origin::LambdaDeadLetter => letter.event(),
@@ -150,7 +150,10 @@ pub(super) fn event(letter: &Letter, attempts: Attempts) -> Result<String, Strin
     if serde_json::from_str::<serde::de::IgnoredAny>(&event).is_err() {
         return Err("its body is not JSON, but the event of a function has to be".to_owned());
     }
-    let is_payload = attempts == Attempts::Reset || known_by_id(letter).is_some();
+    let record = record(letter);
+    let is_other = record.is_some_and(|it| !is_function(function, &it.function));
+    let is_payload =
+        attempts == Attempts::Reset || is_other || known_by_id(letter, function).is_some();
     let event = match is_payload {
         true => original_payload(&event).unwrap_or(event),
         false => event,
@@ -158,14 +161,15 @@ pub(super) fn event(letter: &Letter, attempts: Attempts) -> Result<String, Strin
     check_event(event)
 }
 
-/// The event of a function with this payload: in an envelope if the function gets such events, so that its id stays the same. An invocation would give it another one, and what was done once for the id would be done again.
+/// The event of this function with this payload: in an envelope if the function gets such events, so that its id stays the same. An invocation would give it another one, and what was done once for the id would be done again.
 pub(super) fn invocation(
     letter: &Letter,
     payload: String,
     attempts: Attempts,
+    function: &str,
     now: Timestamp,
 ) -> Result<String, String> {
-    let Some(record) = known_by_id(letter) else {
+    let Some(record) = known_by_id(letter, function) else {
         return check_event(payload);
     };
     let payload = RawValue::from_string(payload).map_err(|error| error.to_string())?;
@@ -173,14 +177,30 @@ pub(super) fn invocation(
     check_event(redriven_event(record, payload, starts_again, now))
 }
 
-/// The record in a letter, if its function knows events by an id in an envelope: the Lambda retry handler has put the letter there, or has retried the event before.
-fn known_by_id(letter: &Letter) -> Option<Record> {
-    let record = Record::parse(
-        &letter.message.body,
-        &letter.message.id,
-        letter.message.sent,
-    );
-    let record = record.ok()?;
+/// The record in a letter, if there is one.
+fn record(letter: &Letter) -> Option<Record> {
+    let Letter { message, .. } = letter;
+    Record::parse(&message.body, &message.id, message.sent).ok()
+}
+
+/// Whether a name or an ARN is that of a function, whose ARN this is. Either may have a version or an alias.
+fn is_function(name: &str, arn: &str) -> bool {
+    // The name of a function has six parts before it in an ARN, and two in the short form with an account.
+    let parts = |text: &str| -> Vec<String> {
+        let parts = text.split(':').map(str::to_owned);
+        let count = match text.split(':').nth(1) {
+            _ if text.starts_with("arn:") => 7,
+            Some("function") => 3,
+            Some(_) | None => 1,
+        };
+        parts.take(count).collect()
+    };
+    parts(arn).ends_with(&parts(name))
+}
+
+/// The record in a letter, if this function knows its event by an id in an envelope: the event is its own, and the Lambda retry handler has put the letter there, or has retried the event before.
+fn known_by_id(letter: &Letter, function: &str) -> Option<Record> {
+    let record = record(letter).filter(|it| is_function(function, &it.function))?;
     let has_id = || {
         let fields = Object::parse(record.event.get()).ok();
         let fields = fields.filter(|fields| fields.len() == 2)?;

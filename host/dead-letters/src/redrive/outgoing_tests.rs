@@ -179,7 +179,7 @@ fn a_function_gets_its_event_as_it_was() {
         ),
     ] {
         let letter = received(&body, attributes);
-        match (event(&letter, attempts), expected) {
+        match (event(&letter, attempts, "f"), expected) {
             (Ok(event), Ok(expected)) => assert_eq!(event, expected),
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
             (event, expected) => panic!("{event:?}, not {expected:?}"),
@@ -194,9 +194,10 @@ fn a_function_gets_its_event_as_it_was() {
     ] {
         let letter = received(&body, attributes);
         for attempts in [Attempts::Reset, Attempts::Keep] {
-            let payload = event(&letter, attempts).unwrap();
+            let payload = event(&letter, attempts, "f").unwrap();
             assert!(!payload.contains("_retry_metadata"), "{payload}");
-            let sent = invocation(&letter, payload.clone(), attempts, Timestamp(9_000)).unwrap();
+            let sent =
+                invocation(&letter, payload.clone(), attempts, "f", Timestamp(9_000)).unwrap();
             let sent: serde_json::Value = serde_json::from_str(&sent).unwrap();
             let metadata = &sent["_retry_metadata"];
             assert_eq!(
@@ -211,14 +212,52 @@ fn a_function_gets_its_event_as_it_was() {
         }
     }
     let plain = received(&record("7"), &[]);
-    let sent = invocation(&plain, "8".to_owned(), Attempts::Reset, Timestamp(9_000));
+    let sent = invocation(
+        &plain,
+        "8".to_owned(),
+        Attempts::Reset,
+        "f",
+        Timestamp(9_000),
+    );
     assert_eq!(sent.unwrap(), "8");
     let notification = r#"{"Type":"Notification","TopicArn":"arn:aws:sns:eu-west-1:1:t","Message":"m","SigningCertURL":"c","UnsubscribeURL":"u"}"#;
-    let event = event(&received(notification, &[]), Attempts::Reset).unwrap();
+    let event = event(&received(notification, &[]), Attempts::Reset, "f").unwrap();
     let event: serde_json::Value = serde_json::from_str(&event).unwrap();
     // As SNS invokes a function: other names than in a queue, and nothing left out.
     let expected = serde_json::json!({"Type": "Notification", "TopicArn": "arn:aws:sns:eu-west-1:1:t", "Message": "m", "SigningCertUrl": "c", "UnsubscribeUrl": "u", "Subject": null, "MessageAttributes": {}});
     assert_eq!(event["Records"][0]["Sns"], expected);
+}
+
+#[test]
+fn only_the_function_of_an_event_gets_it_in_an_envelope() {
+    let arn = "arn:aws:lambda:eu-west-1:1:function:f";
+    let payload = r#"{"_retry_metadata":{"attempt":3,"id":"first","initial_timestamp":1},"_original_payload":7}"#;
+    for (qualifier, name, is_its_own) in [
+        ("", "f", true),
+        (":$LATEST", "f", true),
+        (":live", "f:canary", true),
+        ("", "1:function:f", true),
+        ("", "1:function:f:live", true),
+        (":live", arn, true),
+        ("", &format!("{arn}:live"), true),
+        ("", "g", false),
+        (":live", "live", false),
+        ("", "other-f", false),
+        ("", "2:function:f", false),
+        ("", "arn:aws:lambda:us-east-1:1:function:f", false),
+        ("", "function", false),
+    ] {
+        let record = format!(
+            r#"{{"version":"1.0","requestContext":{{"requestId":"r","functionArn":"{arn}{qualifier}","condition":"RetriesExhausted"}},"requestPayload":{payload},"responsePayload":{{"errorType":"E"}}}}"#
+        );
+        let letter = received(&record, &OF_BACKSTOP);
+        for attempts in [Attempts::Reset, Attempts::Keep] {
+            let event = event(&letter, attempts, name).unwrap();
+            assert_eq!(event, "7", "{name}");
+            let sent = invocation(&letter, event, attempts, name, Timestamp(9_000)).unwrap();
+            assert_eq!(sent != "7", is_its_own, "{arn}{qualifier} {name}: {sent}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -233,7 +272,7 @@ async fn a_letter_that_its_target_can_t_take_is_refused_with_the_reason() {
     assert!(refused.unwrap_err().contains("accepts only 1024"));
     let huge = received(&format!("\"{}\"", "x".repeat(1 << 20)), &[]);
     assert!(
-        event(&huge, Attempts::Reset)
+        event(&huge, Attempts::Reset, "f")
             .unwrap_err()
             .contains("Lambda accepts only")
     );

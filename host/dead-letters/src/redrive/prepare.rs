@@ -56,7 +56,9 @@ pub(super) async fn prepare(
     };
     let text = match *target {
         Target::Queue { .. } => Ok(Arc::clone(&letter.message.body)),
-        Target::Function { .. } => outgoing::event(letter, plan.attempts).map(Arc::from),
+        Target::Function { ref name, .. } => {
+            outgoing::event(letter, plan.attempts, name).map(Arc::from)
+        }
     };
     Ok(text.map(|text| Prepared { to, target, text }))
 }
@@ -80,8 +82,8 @@ pub(super) fn become_(
             let message = outgoing::message(letter, text, attempts, &plan.run, description, now);
             message.map(Becomes::Message)
         }
-        Target::Function { .. } => {
-            let event = outgoing::invocation(letter, text.to_string(), attempts, now);
+        Target::Function { name, .. } => {
+            let event = outgoing::invocation(letter, text.to_string(), attempts, name, now);
             event.map(Becomes::Event)
         }
     }
