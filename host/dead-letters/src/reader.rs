@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_secs(1);
 /// How long the last receives wait, if fewer letters came than the queue reports.
 const LAST_POLL: Duration = Duration::from_secs(3);
 
-/// After so many receives with nothing but letters that arrived after the start, no more of those that were there are expected; after `ENOUGH` if as many were seen as the queue reported.
+/// After so many receives with nothing but letters that arrived after the start, it ends without knowing if more of those that were there are left; after `ENOUGH` if as many were seen as the queue reported.
 const LATER_ONLY: u32 = 10;
 const ENOUGH: u32 = 2;
 
@@ -192,8 +192,10 @@ impl Reader {
             let all_seen = self.description.visible.is_some_and(|it| it <= self.seen);
             later_only += u32::from(!is_empty);
             let enough = if all_seen { ENOUGH } else { LATER_ONLY };
-            if (is_empty && (is_last || all_seen)) || later_only >= enough {
+            if is_empty && (is_last || all_seen) {
                 self.end = Some(End::Empty);
+            } else if later_only >= enough {
+                self.end = Some(if all_seen { End::Empty } else { End::Later });
             }
             is_last = is_empty;
         }
@@ -314,7 +316,7 @@ impl Reader {
     /// How many letters others hold: at the start or now, whichever is more. Another reading may have begun at the same time.
     async fn held_by_others(&self) -> usize {
         let before = self.description.in_flight.unwrap_or(0);
-        if self.end != Some(End::Empty) {
+        if !matches!(self.end, Some(End::Empty | End::Later)) {
             return before;
         }
         match self.queue.describe().await {

@@ -181,6 +181,37 @@ async fn two_readings_at_the_same_time_say_what_the_other_one_holds() {
     assert_eq!((first.letters, first.held_by_others), (40, 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reading_that_sees_only_later_letters_does_not_say_that_it_saw_all() {
+    let queue = queue_of(30, LocalSettings::default()).await;
+    let stop = CancellationToken::new();
+    let mut reader = Reader::open(queue.clone(), at_most(10_000)).await.unwrap();
+    // Somebody takes what was there, and many letters arrive: for all that is known, some of those before are behind them.
+    let taken = drain(&queue).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for _ in 0..30 {
+        let more: Vec<_> = (0..10).map(|_| Outgoing::new("later")).collect();
+        queue.send(&more).await.unwrap();
+    }
+    while !reader.next(&stop).await.unwrap().is_empty() {}
+    let seen = reader.release().await;
+    assert_eq!((seen.letters, seen.about), (0, Some(30)), "{seen:?}");
+    assert_eq!((seen.end, taken), (End::Later, 30), "{seen:?}");
+    assert!(!crate::redrive::is_complete(&seen));
+}
+
+/// Receives everything, and keeps it invisible.
+async fn drain(queue: &LocalQueue) -> usize {
+    let mut taken = 0;
+    loop {
+        let received = queue.receive(10, Duration::ZERO, VisibilityTimeout::MAX);
+        match received.await.unwrap().len() {
+            0 => return taken,
+            more => taken += more,
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 

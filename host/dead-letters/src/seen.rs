@@ -7,6 +7,8 @@ use std::time::Duration;
 pub enum End {
     /// No further letter of those that were there could be received.
     Empty,
+    /// Many letters arrive, and although fewer than the queue reported were seen, none of those that were there came any more: there may be more.
+    Later,
     /// It holds the most letters that it may.
     Most,
     /// The letters that were seen first become visible again.

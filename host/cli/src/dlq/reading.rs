@@ -147,6 +147,7 @@ pub(crate) fn summary(seen: &Seen) -> String {
     text.push_str(match seen.end {
         End::Empty if is_behind => "; SQS shows the others when those before them in their groups have left the queue",
         End::Empty => "",
+        End::Later => "; there may be more: so many letters arrive that no more of those before them came",
         End::Most => "; there may be more: --limit allows no more",
         End::Time => "; there may be more, but those seen first become visible again: --visibility-timeout gives more time",
         End::Stopped => "; there may be more: it was stopped",
@@ -172,6 +173,7 @@ pub(crate) fn as_json(seen: &Seen) -> Value {
         "ended": match seen.end {
             End::Empty if seen.lacks_letters_of_others() => "held-by-others",
             End::Empty => "empty",
+            End::Later => "later",
             End::Most => "limit",
             End::Time => "time",
             End::Stopped => "stopped",

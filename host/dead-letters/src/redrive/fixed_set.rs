@@ -104,11 +104,11 @@ async fn wait_for_hidden(
 }
 
 /// Whether the whole queue was read.
-fn is_complete(seen: &Seen) -> bool {
+pub(crate) fn is_complete(seen: &Seen) -> bool {
     let all = seen.about.is_some_and(|about| seen.letters >= about);
     match seen.end {
         End::Empty => !seen.lacks_letters_of_others(),
         End::Most => all,
-        End::Time | End::Stopped | End::Receives => false,
+        End::Later | End::Time | End::Stopped | End::Receives => false,
     }
 }

@@ -44,6 +44,8 @@ use std::path::PathBuf;
 
 use backstop::queue::QueueError;
 
+#[cfg(test)]
+pub(crate) use fixed_set::is_complete;
 pub use journal::{Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ended, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};

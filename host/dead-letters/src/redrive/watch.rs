@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::RedriveError;
-use super::fixed_set::read_options;
+use super::fixed_set::{is_complete, read_options};
 use super::journal::{Entry, Journal};
 use super::ledger::{Counts, Ledger};
 use super::pace::Pace;
@@ -14,7 +14,7 @@ use super::progress::Phase;
 use super::run::{Setup, routes};
 use super::target::Router;
 use super::work::{Parts, Set, Work};
-use crate::reader::{End, read};
+use crate::reader::read;
 
 /// The most letters that are read: SQS allows 120,000 in flight.
 const MOST: usize = 100_000;
@@ -74,7 +74,7 @@ pub(super) async fn look(setup: &Setup, work: &Work) -> Result<(Failures, bool),
     for url in &work.parts.plan.watched {
         queues.push(setup.connections.by_url(url).await);
     }
-    let mut is_complete = true;
+    let mut all_read = true;
     for queue in queues {
         let mut came_back = Vec::new();
         let mut options = read_options(&work.parts.plan, &queue.describe().await?);
@@ -86,14 +86,14 @@ pub(super) async fn look(setup: &Setup, work: &Work) -> Result<(Failures, bool),
             }
         })
         .await?;
-        is_complete &= seen.end == End::Empty;
+        all_read &= is_complete(&seen);
         let letters = work.unknown(came_back);
         if !letters.is_empty() {
             let at = work.parts.queue.now();
             work.record(&[Entry::CameBack { at, letters }]).await?;
         }
     }
-    Ok((Failures::of(work), is_complete))
+    Ok((Failures::of(work), all_read))
 }
 
 /// Looks for letters of an ended run that came back since, and notes them.
