@@ -230,8 +230,10 @@ impl Checked {
 
     async fn handler(&mut self, handler: &dyn Handler, url: &str) {
         let checked = match persist(|| handler.check()).await {
-            // One that may come back is waited for.
-            Err(cause) if !(cause.unavailable && cause.is_transient()) => {
+            // A service that answers and has no room now is waited for. One that does not answer may be the wrong one.
+            Err(cause)
+                if !(cause.unavailable && cause.is_transient() && cause.status.is_some()) =>
+            {
                 self.faults.push(Fault::Handler { cause });
                 return;
             }
