@@ -442,7 +442,7 @@ async fn a_line_that_is_no_text_or_too_long_is_undelivered_and_the_rest_goes_on(
         assert_eq!(summary["reasons"][0]["reason"], "invalid");
         assert_eq!(summary["reasons"][0]["count"], 2);
         let example = &summary["reasons"][0]["example"];
-        assert_eq!(example, "line 7: not UTF-8 at byte 4");
+        assert_eq!(example, "line 7: not UTF-8 at byte 2");
         // The very bytes, which can be delivered again.
         let left = std::fs::read(world.path("undelivered.jsonl")).unwrap();
         let expected = [&bad[0], &b"\n"[..], &bad[1], b"\n"].concat();
