@@ -27,7 +27,16 @@ pub(crate) async fn redrive(world: &World, arguments: &[&str]) -> (i32, Value) {
 pub(crate) fn command(world: &World, arguments: &[&str]) -> tokio::process::Command {
     let state = world.path("runs");
     let more = ["--json", "--state", state.to_str().unwrap()];
-    world.command("redrive", &[&more[..], arguments].concat())
+    // The numbers of the emulators are never late.
+    let wait: &[&str] = if ["--wait", "--native"]
+        .iter()
+        .any(|it| arguments.contains(it))
+    {
+        &[]
+    } else {
+        &["--wait", "2s"]
+    };
+    world.command("redrive", &[&more[..], wait, arguments].concat())
 }
 
 /// `backstop dlq runs` with these arguments: its objects.

@@ -9,14 +9,16 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_core::clock;
+use backstop_tests::aws::Queues;
 use backstop_tests::backstop::text;
 use backstop_tests::emulator::{fauxqs, ministack};
 use backstop_tests::eventually;
+use backstop_tests::proxy::{Fault, Proxy};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::redrive::{command, letter, redrive, resume, runs};
-use crate::world::{World, failed, of_backstop, string};
+use crate::world::{Given, World, failed, of_backstop, string};
 
 #[tokio::test]
 async fn a_run_moves_no_more_than_its_steps() {
@@ -221,5 +223,44 @@ async fn the_numbers_of_a_dry_run_are_those_of_the_run() {
             errors.contains("no-such-function accepts no letters"),
             "{errors}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_wrong_moves_no_other_letters_of_a_fifo_queue() {
+    for shift in [600, -600] {
+        let queues = Queues::fifo(&ministack().endpoint, &[]).await;
+        let proxy = Proxy::start(&queues.endpoint, move |_, _| Fault::Shifted(shift)).await;
+        let world = World {
+            queues: queues.behind(&proxy.endpoint),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let put = async |body: &'static str| {
+            let given = Given {
+                group: Some(body),
+                ..letter(body)
+            };
+            world.put(given).await;
+        };
+        for body in ["a", "b", "c"] {
+            put(body).await;
+        }
+        let rehearsed = redrive(&world, &["--to", &world.queues.url, "--dry-run"]).await;
+        assert_eq!(rehearsed.1["letters"], 3, "{shift}: {}", rehearsed.1);
+        let steps = ["--ramp", "1,all", "--watch", "4s", "--wait", "1s"];
+        let run = command(&world, &[&["--to", &world.queues.url][..], &steps].concat());
+        let run = { run }.spawn().unwrap();
+        eventually("the first one is moved", || async {
+            queues.held().await == 1
+        })
+        .await;
+        // SQS tells its time in whole seconds.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        put("d").await;
+        let output = run.wait_with_output().await.unwrap();
+        let result: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        let counts = ["moved", "later"].map(|it| result[it].as_u64());
+        assert_eq!(counts, [Some(3), Some(1)], "{shift}: {result}");
+        assert_eq!(world.queues.dead().await, 1);
     }
 }

@@ -28,9 +28,7 @@ pub(super) async fn fix_set(
     is_resumed: bool,
 ) -> Result<Option<Set>, RedriveError> {
     if description.fifo {
-        let filters = Box::new(setup.filters.clone());
-        let at = plan.started;
-        return Ok(Some(Set::Before { at, filters }));
+        return Ok(Some(Set::before(plan, &setup.filters)));
     }
     if let Some((members, others)) = setup.folder.letters()? {
         return Ok(Some(Set::Letters { members, others }));

@@ -1,4 +1,4 @@
-//! Letters of the set that others hold at the moment, such as another listing: a step waits for them, within a bound.
+//! Letters of the set that a step can't see at the moment: others hold them, such as another listing, or they are behind letters that arrived later. A step waits for the first and receives the second, both within a bound.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,13 @@ use crate::requests::with_retries;
 /// The time between two looks at the queue's numbers.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of the letters that others hold.
+/// How late the numbers of SQS may be: what a listing has held until a moment ago may be in none of them.
+const LATENESS: Duration = Duration::from_secs(60);
+
+/// A step receives so many times the visible letters before it believes that none of them is of the set: SQS keeps no order, and more may arrive.
+const TIMES: usize = 2;
+
+/// What is known of the letters that a step can't see.
 #[derive(Debug, Default)]
 pub(super) struct Others(Mutex<Known>);
 
@@ -26,14 +32,18 @@ struct Known {
     held: usize,
     /// Since when nothing of the set has come.
     since: Option<Instant>,
+    /// Since when others have held none.
+    free: Option<Instant>,
+    /// How many letters there are still to receive before all that were visible are seen.
+    behind: Option<usize>,
 }
 
-/// What a step does that receives nothing more.
+/// What a step does that receives nothing more of the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nobody has asked the queue.
-    Unknown,
-    /// Others hold letters, which may come back.
+    /// Nobody has asked the queue, or more letters are visible: it receives.
+    Receive,
+    /// Others hold letters, or may hold some: these may come back.
     Wait,
     /// Others hold letters still, and there is no more time.
     Held,
@@ -41,9 +51,44 @@ pub(super) enum Verdict {
     Gone,
 }
 
+impl Known {
+    /// Waits so long for letters that others hold, and so long until it believes that they hold none.
+    fn verdict(&self, wait: Duration, lateness: Duration, now: Instant) -> Verdict {
+        let Some(since) = self.since else {
+            return Verdict::Receive;
+        };
+        if self.behind != Some(0) {
+            return Verdict::Receive;
+        }
+        match self.free {
+            Some(free) if now >= free + lateness => Verdict::Gone,
+            Some(_) => Verdict::Wait,
+            None if now < since + wait => Verdict::Wait,
+            None => Verdict::Held,
+        }
+    }
+
+    /// Takes the queue's numbers.
+    fn count(&mut self, visible: usize, held: usize, now: Instant) {
+        self.since.get_or_insert(now);
+        self.behind.get_or_insert(visible.saturating_mul(TIMES));
+        self.held = held;
+        self.free = match held {
+            0 => self.free.or(Some(now)),
+            _ => None,
+        };
+    }
+}
+
 impl Others {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step begins or goes on: it holds nothing, and has to receive again what it leaves.
+    pub(super) fn begin(&self) {
+        let mut known = self.known();
+        (known.asked, known.behind) = (None, None);
     }
 
     /// A letter of the set has come.
@@ -51,18 +96,26 @@ impl Others {
         *self.known() = Known::default();
     }
 
-    /// What to do if nothing comes.
-    pub(super) fn verdict(&self, wait: Duration, now: Instant) -> Verdict {
-        let known = *self.known();
-        match known.since {
-            None => Verdict::Unknown,
-            Some(_) if known.held == 0 => Verdict::Gone,
-            Some(since) if now < since + wait => Verdict::Wait,
-            Some(_) => Verdict::Held,
-        }
+    /// So many letters have come that are not of the set. None at all: a long poll asks all servers of SQS, so nothing is visible.
+    pub(super) fn passed(&self, letters: usize) {
+        let mut known = self.known();
+        known.behind = known.behind.map(|behind| match letters {
+            0 => 0,
+            letters => behind.saturating_sub(letters),
+        });
     }
 
-    /// Asks the queue how many letters are in flight, once in a while: those that the run does not hold itself are held by others.
+    /// What to do if nothing of the set comes.
+    pub(super) fn verdict(&self, work: &Work, now: Instant) -> Verdict {
+        let wait = work.parts.plan.wait;
+        let lateness = match work.may_miss() {
+            true => wait.min(LATENESS),
+            false => Duration::ZERO,
+        };
+        self.known().verdict(wait, lateness, now)
+    }
+
+    /// Asks the queue for its numbers, once in a while. Letters in flight that the run does not hold itself are held by others.
     pub(super) async fn ask(&self, work: &Work, hold: &Hold) -> Result<(), QueueError> {
         let now = Instant::now();
         {
@@ -74,17 +127,79 @@ impl Others {
             known.asked = Some(now);
         }
         let queue = &work.parts.queue;
-        let in_flight = with_retries(|| queue.describe()).await?.in_flight;
-        let held = in_flight.unwrap_or(0).saturating_sub(hold.len());
-        {
-            let mut known = self.known();
-            known.held = held;
-            known.since.get_or_insert(now);
-        }
-        if held > 0 {
+        let numbers = with_retries(|| queue.describe()).await?;
+        let held = numbers.in_flight.unwrap_or(0).saturating_sub(hold.len());
+        self.known().count(numbers.visible.unwrap_or(0), held, now);
+        if self.verdict(work, now) == Verdict::Wait {
             let phase = Phase::WaitingForOthers(held);
             work.parts.progress.change(|it| it.phase = phase);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(120);
+
+    /// The verdict so many seconds after the start.
+    fn verdict(known: &Known, start: Instant, seconds: u64) -> Verdict {
+        known.verdict(WAIT, LATENESS, start + Duration::from_secs(seconds))
+    }
+
+    fn after(start: Instant, seconds: u64) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn letters_are_gone_only_if_nobody_has_held_any_for_as_long_as_the_numbers_may_be_late() {
+        let (mut known, start) = (Known::default(), Instant::now());
+        assert_eq!(verdict(&known, start, 0), Verdict::Receive);
+        // SQS may not have counted yet what a listing holds.
+        known.count(0, 0, start);
+        assert_eq!(verdict(&known, start, 59), Verdict::Wait);
+        known.count(0, 3, after(start, 59));
+        assert_eq!(verdict(&known, start, 60), Verdict::Wait);
+        known.count(0, 0, after(start, 70));
+        assert_eq!(verdict(&known, start, 129), Verdict::Wait);
+        assert_eq!(verdict(&known, start, 130), Verdict::Gone);
+        // If none is missing, the numbers are believed at once.
+        let none = Duration::ZERO;
+        assert_eq!(known.verdict(WAIT, none, after(start, 70)), Verdict::Gone);
+    }
+
+    #[test]
+    fn letters_that_others_hold_are_waited_for_within_the_bound() {
+        let (mut known, start) = (Known::default(), Instant::now());
+        known.count(0, 3, start);
+        assert_eq!(verdict(&known, start, 119), Verdict::Wait);
+        assert_eq!(verdict(&known, start, 120), Verdict::Held);
+    }
+
+    #[test]
+    fn all_that_is_visible_is_received_before_the_rest_counts_as_gone() {
+        let (others, start) = (Others::default(), Instant::now());
+        others.known().count(100, 0, start);
+        assert_eq!(verdict(&others.known(), start, 300), Verdict::Receive);
+        // Letters that arrive meanwhile make it no longer.
+        others.known().count(1_000, 0, after(start, 10));
+        others.passed(199);
+        assert_eq!(verdict(&others.known(), start, 300), Verdict::Receive);
+        others.passed(1);
+        assert_eq!(verdict(&others.known(), start, 300), Verdict::Gone);
+        // A receive without any letter, and a letter of the set.
+        others.forget();
+        others.known().count(100, 0, start);
+        others.passed(0);
+        assert_eq!(verdict(&others.known(), start, 300), Verdict::Gone);
+        // The next step has to receive again what this one has left.
+        others.begin();
+        assert_eq!(verdict(&others.known(), start, 300), Verdict::Receive);
+        others.known().count(0, 0, after(start, 300));
+        assert_eq!(verdict(&others.known(), start, 300), Verdict::Gone);
+        others.forget();
+        assert_eq!(verdict(&others.known(), start, 300), Verdict::Receive);
     }
 }

@@ -15,7 +15,7 @@ use super::batch::{delete, move_letters};
 use super::hold::Hold;
 use super::journal::Entry;
 use super::ledger::Ledger;
-use super::others::{Others, Verdict};
+use super::others::Verdict;
 use super::work::{Judgement, Work};
 use crate::letter::Letter;
 
@@ -75,7 +75,6 @@ pub(super) struct Pass {
     quota: AtomicU64,
     /// Receives without a letter of the set, one after the other.
     empty: AtomicU32,
-    others: Others,
     /// Until when it goes on although nothing comes.
     until: Instant,
     /// When it ends, even if there is more to do.
@@ -100,6 +99,7 @@ pub(super) async fn run(
     } else {
         work.parts.pace.workers(WORKERS)
     };
+    work.others.begin();
     let pass = Arc::new(Pass {
         hold: Hold::start(Arc::clone(&work.parts.queue), work.visibility()),
         work: Arc::clone(work),
@@ -109,7 +109,6 @@ pub(super) async fn run(
             Letters::Further(quota) => quota,
         }),
         empty: AtomicU32::new(0),
-        others: Others::default(),
         until,
         pause,
         seen: Mutex::default(),
@@ -167,10 +166,10 @@ impl Pass {
         }
         let now = Instant::now();
         if self.is_empty() && now >= self.until {
-            match self.others.verdict(self.work.parts.plan.wait, now) {
+            match self.work.others.verdict(&self.work, now) {
                 Verdict::Gone => return Some(PassEnd::Empty),
                 Verdict::Held => return Some(PassEnd::Held),
-                Verdict::Unknown | Verdict::Wait => {}
+                Verdict::Receive | Verdict::Wait => {}
             }
         }
         let is_paused = self.pause.is_some_and(|pause| now >= pause);
@@ -225,9 +224,8 @@ impl Pass {
 
     /// Asks if others hold what is left. If so, it waits for a moment.
     async fn wait_for_others(&self) -> Result<(), RedriveError> {
-        self.others.ask(&self.work, &self.hold).await?;
-        let wait = self.work.parts.plan.wait;
-        if self.others.verdict(wait, Instant::now()) == Verdict::Wait {
+        self.work.others.ask(&self.work, &self.hold).await?;
+        if self.work.others.verdict(&self.work, Instant::now()) == Verdict::Wait {
             let stop = &self.work.parts.stop;
             let _ = stop.run_until_cancelled(sleep(PAUSE)).await;
         }
@@ -238,7 +236,7 @@ impl Pass {
     async fn round(&self, most: usize) -> Result<usize, RedriveError> {
         let received = self.receive(most).await?;
         let (mut to_move, mut to_delete, mut came_back) = (Vec::new(), Vec::new(), Vec::new());
-        let is_nothing = received.is_empty();
+        let count = received.len();
         let (mut taken, mut is_new) = (0, false);
         for message in received {
             let id = message.id.clone();
@@ -270,10 +268,14 @@ impl Pass {
         }
         if is_new {
             self.empty.store(0, Ordering::Relaxed);
-            self.others.forget();
         } else {
-            let counts = if is_nothing { NOTHING } else { 1 };
+            let counts = if count == 0 { NOTHING } else { 1 };
             self.empty.fetch_add(counts, Ordering::Relaxed);
+        }
+        if to_move.is_empty() && to_delete.is_empty() {
+            self.work.others.passed(count);
+        } else {
+            self.work.others.forget();
         }
         let came_back = self.work.unknown(came_back);
         if !came_back.is_empty() {

@@ -158,7 +158,7 @@ pub struct Plan {
     pub version: u32,
     /// Identifies the run.
     pub run: String,
-    /// When it started.
+    /// When it started, by the time of SQS.
     pub started: Timestamp,
     /// Who started it.
     pub who: String,

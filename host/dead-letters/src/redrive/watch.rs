@@ -105,10 +105,7 @@ pub async fn check(setup: Setup) -> Result<Counts, RedriveError> {
     let description = setup.queue.describe().await?;
     let set = match setup.folder.letters()? {
         Some((members, others)) => Set::Letters { members, others },
-        None => Set::Before {
-            at: plan.started,
-            filters: Box::new(setup.filters.clone()),
-        },
+        None => Set::before(&plan, &setup.filters),
     };
     let parts = Parts {
         router: Router::new(

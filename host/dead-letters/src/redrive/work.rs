@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop::CancellationToken;
@@ -11,6 +12,7 @@ use backstop_core::failure::Timestamp;
 use super::RedriveError;
 use super::journal::{Entry, Journal};
 use super::ledger::{Ledger, State};
+use super::others::Others;
 use super::pace::Pace;
 use super::plan::Plan;
 use super::progress::Progress;
@@ -56,6 +58,19 @@ pub(super) enum Set {
     },
 }
 
+/// How exact the times of SQS are, as far as this machine learns them from the `Date` of its answers.
+const EXACT_TO: Duration = Duration::from_secs(1);
+
+impl Set {
+    /// What was in a FIFO queue when the run started, by the time of SQS.
+    pub(super) fn before(plan: &Plan, filters: &Filters) -> Self {
+        Self::Before {
+            at: plan.started.plus(EXACT_TO),
+            filters: Box::new(filters.clone()),
+        }
+    }
+}
+
 /// What to do with a letter that was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Judgement {
@@ -86,6 +101,7 @@ impl Judgement {
 /// What all steps of a run share.
 pub(super) struct Work {
     pub(super) parts: Parts,
+    pub(super) others: Others,
     journal: Journal,
     known: Mutex<Known>,
 }
@@ -113,6 +129,7 @@ impl Work {
     pub(super) fn new(parts: Parts, journal: Journal, ledger: Ledger) -> Self {
         Self {
             parts,
+            others: Others::default(),
             journal,
             known: Mutex::new(Known {
                 ledger,
@@ -175,6 +192,11 @@ impl Work {
             }
             Set::Before { .. } => None,
         }
+    }
+
+    /// Whether letters are missing: of the set, or those that were sent and not deleted. Of a FIFO queue nobody knows the set.
+    pub(super) fn may_miss(&self) -> bool {
+        self.left().is_some_and(|left| left > 0) || self.ledger(Ledger::unsettled) > 0
     }
 
     /// Decides about a letter that was received.

@@ -208,11 +208,9 @@ async fn start(args: &Args, name: &str) -> Result<()> {
 
 /// Refuses what can have no effect.
 async fn check(args: &Args, queue: &Arc<dyn Queue>) -> Result<()> {
-    if !matches!(args.attempts, Some(AttemptsArg::Keep)) {
-        return Ok(());
-    }
     let description = queue.describe().await.map_err(RedriveError::from);
-    if description.with_context(|| one_line(queue.url()))?.fifo {
+    let description = description.with_context(|| one_line(queue.url()))?;
+    if description.fifo && matches!(args.attempts, Some(AttemptsArg::Keep)) {
         return Err(CommandError::Usage(
             "--attempts keep has no effect on a FIFO queue: its consumers count attempts in memory, and would start again. Leave it out".to_owned(),
         ));

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::queue::{Queue, VisibilityTimeout};
-use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_dead_letters::redrive::{DEFAULT_WAIT, Plan, Ramp, Share, To};
 use backstop_dead_letters::{Attempts, Filters};
@@ -25,7 +24,7 @@ const WATCH: Duration = Duration::from_secs(60);
 /// The share of failing letters at which a run with steps stops.
 const STOP_AT: &str = "5%";
 
-/// The plan of a run for this queue.
+/// The plan of a run for this queue, which has been asked for something before: its answers say what time it is at SQS.
 pub(super) fn new(
     args: &Args,
     filters: &Filters,
@@ -44,7 +43,7 @@ pub(super) fn new(
     }
     let default_stop: Option<Share> = STOP_AT.parse().ok();
     let reading = args.reading.options();
-    let started = clock::now();
+    let started = queue.now();
     let others = opened.queues.iter().filter(|it| it.url() != queue.url());
     let default_to = opened.source.as_ref();
     Ok(Plan {

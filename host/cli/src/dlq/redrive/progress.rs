@@ -89,6 +89,10 @@ fn text(now: &Snapshot, in_a_second: u64) -> String {
             HumanCount(counts.moved),
             whole_seconds(left)
         ),
+        Phase::WaitingForOthers(0) => format!(
+            "{}{of} moved; waiting in case others hold the rest: the queue's numbers may be a minute late",
+            HumanCount(counts.moved)
+        ),
         Phase::WaitingForOthers(held) => format!(
             "{}{of} moved; waiting for letters that others hold: about {}",
             HumanCount(counts.moved),
