@@ -63,7 +63,7 @@ async fn a_request_without_the_token_is_refused_except_for_probes() {
     assert_eq!(world.get("/livez").await.0, 200);
     assert_eq!(world.get("/readyz").await.0, 200);
     assert_eq!(world.get_with_token("/v1/status").await.0, 200);
-    assert_eq!(world.rollbacks(), 0);
+    assert_eq!(world.rollbacks().await, 0);
     let log = world.running.log();
     assert!(!log.contains(TOKEN), "{log}");
     let metrics = reqwest::Client::new().get(format!("{}/metrics", world.url));
@@ -143,13 +143,13 @@ async fn pages_of_other_sites_get_nowhere() {
     let answer = world.raw(preflight.as_bytes()).await;
     assert_eq!(status_of(&answer), 403, "{answer}");
     assert!(!answer.contains("access-control"), "{answer}");
-    assert_eq!(world.rollbacks(), 0);
+    assert_eq!(world.rollbacks().await, 0);
     // And a page of its own would get everywhere.
     let origin = format!("origin: http://{}", world.address);
     let headers = [&own, json, &origin, "sec-fetch-site: same-origin"];
     let answer = world.raw(roll_back(&headers).as_bytes()).await;
     assert_eq!(status_of(&answer), 200, "{answer}");
-    assert_eq!(world.rollbacks(), 1);
+    assert_eq!(world.rollbacks().await, 1);
     for header in [
         "cache-control: no-store",
         "x-content-type-options: nosniff",

@@ -58,7 +58,7 @@ async fn a_host_is_queried_and_rolled_back_by_its_url() {
     let (code, _, error) = with_token(&of(&["rollback", "orders", "unknown"])).await;
     assert_eq!(code, 5, "{error}");
     assert!(error.contains("`unknown`"), "{error}");
-    assert_eq!(world.rollbacks(), 0);
+    assert_eq!(world.rollbacks().await, 0);
     let (code, printed, error) = with_token(&of(&["rollback", "orders"])).await;
     assert_eq!(code, 0, "{error}");
     assert!(printed.contains("rolled back from"), "{printed}");
@@ -166,7 +166,7 @@ async fn a_host_that_hangs_keeps_no_command_from_the_others() {
     world.swap().await;
     let (code, _, error) = world.policy(&["rollback", "--cache", &cache]).await;
     assert_eq!(code, 0, "{error}");
-    assert_eq!(world.rollbacks(), 1);
+    assert_eq!(world.rollbacks().await, 1);
     hangs.signal(Signal::CONT);
     assert!(both().await.0);
     hangs.stop().await;

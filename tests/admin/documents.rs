@@ -54,7 +54,7 @@ async fn the_commands_about_the_admin_interface_run() {
         );
     let answers = shell.run(&requests).await.stdout;
     assert_eq!(answers.matches("\"version\":1").count(), 3, "{answers}");
-    assert_eq!(world.rollbacks(), 1);
+    assert_eq!(world.rollbacks().await, 1);
 
     std::fs::write(world.at("policy.wat"), waits(3)).unwrap();
     eventually("another version is active", || async {
@@ -65,8 +65,7 @@ async fn the_commands_about_the_admin_interface_run() {
     let commands = commands.replace("http://127.0.0.1:9465", &world.url);
     let shown = shell.run(&commands).await.stdout;
     assert!(shown.contains("active      "), "{shown}");
-    assert_eq!(world.rollbacks(), 2);
-    let log = world.running.log();
-    assert!(log.contains("(claims to be `ana`)"), "{log}");
+    assert_eq!(world.rollbacks().await, 2);
+    world.running.logged("(claims to be `ana`)").await;
     world.running.stop().await;
 }

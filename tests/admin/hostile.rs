@@ -88,7 +88,7 @@ async fn a_body_that_comes_slowly_is_refused() {
             0
         ),
     );
-    assert_eq!(world.rollbacks(), 0);
+    assert_eq!(world.rollbacks().await, 0);
     world.running.stop().await;
 }
 
@@ -190,7 +190,7 @@ async fn malformed_requests_are_refused_and_change_nothing() {
     let twice = format!("GET /livez HTTP/1.1\r\nhost: {}\r\n\r\n", world.address).repeat(2);
     let answer = world.raw(twice.as_bytes()).await;
     assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
-    assert_eq!(world.rollbacks(), 0);
+    assert_eq!(world.rollbacks().await, 0);
     let log = world.running.log();
     assert!(
         !log.contains("panic") && !log.contains(['\u{1b}', '\u{202e}', '\0']),
@@ -264,7 +264,10 @@ async fn actions_of_clients_that_leave_run_to_their_end() {
         let mut stream = TcpStream::connect(&world.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
     }
-    backstop_tests::eventually("it is rolled back", || async { world.rollbacks() == 1 }).await;
+    backstop_tests::eventually("it is rolled back", || async {
+        world.rollbacks().await == 1
+    })
+    .await;
     let (status, answer) = world.post("/v1/rollback", &json!({})).await;
     assert!([200, 503].contains(&status), "{answer}");
     world.running.stop().await;

@@ -84,10 +84,18 @@ impl World {
         .await;
     }
 
-    /// How many rollbacks there were.
-    pub(super) fn rollbacks(&self) -> usize {
-        let log = self.running.log();
-        log.matches("the operator rolled back a policy").count()
+    /// How many rollbacks there were, from the metrics: the log is written in the background.
+    pub(super) async fn rollbacks(&self) -> u64 {
+        let metrics = reqwest::Client::new().get(format!("{}/metrics", self.url));
+        let metrics = metrics.bearer_auth(TOKEN).send().await.unwrap();
+        let metrics = metrics.text().await.unwrap();
+        let mut lines = metrics.lines();
+        let counts = lines
+            .by_ref()
+            .filter(|line| line.starts_with("backstop_policy_rollbacks_total{"));
+        counts
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+            .sum()
     }
 
     /// The status and the JSON of a GET, without a token.

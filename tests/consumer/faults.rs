@@ -141,6 +141,7 @@ async fn an_outage_of_sqs_is_logged_once_and_survived() {
     .await;
     down.store(false, Ordering::Relaxed);
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    running.logged("receiving again").await;
     let log = running.log();
     running.stop().await;
     assert_eq!(

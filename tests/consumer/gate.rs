@@ -127,7 +127,7 @@ async fn a_start_waits_for_its_worker_and_receives_nothing() {
     let _worker = place.start("0", "200");
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
     assert_eq!(closed().await, 0.0);
-    assert!(running.log().contains("the worker is available again"));
+    running.logged("the worker is available again").await;
     let (_, counts) = running.stop().await;
     // Nothing was received for nobody.
     assert_eq!(place.received(), [1; 30]);
@@ -284,7 +284,7 @@ async fn a_function_that_is_gone_costs_no_message_an_attempt() {
         running.log().contains("the worker is unavailable")
     })
     .await;
-    assert!(running.log().contains("ResourceNotFoundException"));
+    running.logged("ResourceNotFoundException").await;
     function().await;
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
     let (_, counts) = running.stop().await;

@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
 use crate::aws::{CREDENTIALS, Queues};
+use crate::eventually;
 use crate::worker::Worker;
 
 /// The path of a program that `cargo build --workspace --bins` made.
@@ -108,6 +109,11 @@ impl Running {
     /// What it has logged so far.
     pub fn log(&self) -> String {
         self.stderr.text()
+    }
+
+    /// Waits until this text is in the log, which is written in the background.
+    pub async fn logged(&self, text: &str) {
+        eventually(text, || async { self.log().contains(text) }).await;
     }
 
     /// The URL of its metrics, if it serves them.
