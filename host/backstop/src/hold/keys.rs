@@ -88,6 +88,21 @@ pub(crate) enum Readers {
     All,
 }
 
+impl Readers {
+    /// How to write the file.
+    fn advice(self, path: &Path) -> String {
+        let path = path.display();
+        match self {
+            Self::Few => format!(
+                "write one with `(umask 077; openssl rand -hex 32 > {path})`, and copy it to all hosts of the queue"
+            ),
+            Self::All => format!(
+                "expected one in the function's package, the same as on all hosts of the queue, written with `openssl rand -hex 32 > {path}`"
+            ),
+        }
+    }
+}
+
 impl EnvelopeKeys {
     /// The keys in a file, one in each line: the first one signs. Empty lines, and those that start with `#`, count for nothing.
     pub(crate) fn read(path: &Path, readers: Readers) -> Result<Self, EnvelopeKeysError> {
@@ -97,7 +112,7 @@ impl EnvelopeKeys {
         };
         let text = read.map_err(|cause| EnvelopeKeysError::Unreadable {
             path: path.to_owned(),
-            cause,
+            cause: regular_file::advise_if_missing(cause, || readers.advice(path)),
         })?;
         let mut keys = Vec::new();
         for (line, key) in (1..).zip(text.lines().map(str::trim)) {
