@@ -1,9 +1,7 @@
 use super::*;
-use crate::failure::Timestamp;
-use crate::queue::ReceiptHandle;
+use crate::queue::example::ordinary_message;
 use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 
 const QUEUE: &str = "arn:aws:sqs:eu-west-1:123456789012:orders";
@@ -12,23 +10,11 @@ const TEXT: &str = r#"{"id":"m-1","attempts":1}"#;
 fn message(body: &str, attributes: &[(&str, Attribute)]) -> Message {
     let attributes = attributes.iter().cloned();
     Message {
-        id: "m-1".to_owned(),
-        receipt_handle: ReceiptHandle("r".into()),
         body: body.into(),
         attributes: attributes
             .map(|(name, value)| (name.to_owned(), value))
             .collect::<BTreeMap<_, _>>(),
-        receive_count: NonZeroU32::MIN,
-        sent: Timestamp(1),
-        kept_since: Timestamp(1),
-        first_received: Timestamp(1),
-        received: tokio::time::Instant::now(),
-        sender: None,
-        group: None,
-        deduplication_id: None,
-        trace_header: None,
-        dead_letter_source: None,
-        envelope: None,
+        ..ordinary_message()
     }
 }
 

@@ -1,7 +1,6 @@
-use std::num::NonZeroU32;
-
 use backstop::Message;
-use backstop::queue::{Attribute, Connections, Description, Queue, ReceiptHandle};
+use backstop::internal::queue::ordinary_message;
+use backstop::queue::{Attribute, Connections, Description, Queue};
 use backstop_core::failure::Timestamp;
 
 use super::outgoing::{event, invocation, message};
@@ -10,24 +9,14 @@ use crate::triage::Attempts;
 
 fn received(body: &str, attributes: &[(&str, &str)]) -> Letter {
     Letter::of(Message {
-        id: "m-1".to_owned(),
-        receipt_handle: ReceiptHandle("r".into()),
         body: body.into(),
         attributes: attributes
             .iter()
             .map(|(name, value)| ((*name).to_owned(), Attribute::string(*value)))
             .collect(),
-        receive_count: NonZeroU32::MIN,
-        sent: Timestamp(1_000),
-        kept_since: Timestamp(1_000),
-        first_received: Timestamp(2_000),
-        received: tokio::time::Instant::now(),
-        sender: None,
         group: Some("tenant".to_owned()),
-        deduplication_id: None,
         trace_header: Some("Root=1-a;Parent=b;Sampled=1;Lineage=c:1|d:0".to_owned()),
-        dead_letter_source: None,
-        envelope: None,
+        ..ordinary_message()
     })
 }
 
