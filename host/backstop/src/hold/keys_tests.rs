@@ -39,7 +39,7 @@ fn the_first_key_signs_and_all_verify() {
         key('b')
     ));
     let (both, message) = (both.unwrap(), message("body", &[]));
-    let by = |keys: &EnvelopeKeys| keys.sign(QUEUE, &message, TEXT);
+    let by = |keys: &EnvelopeKeys| keys.sign(QUEUE, (&message).into(), TEXT);
     assert_eq!(by(&both), by(&old));
     for signed in [by(&old), by(&new)] {
         assert!(both.verify(QUEUE, &message, &signed));
@@ -57,7 +57,7 @@ fn a_code_is_valid_for_its_envelope_its_queue_and_its_message_only() {
         value: "bc".to_owned(),
     };
     let signed_message = message("body", &[("a", own("String"))]);
-    let signed = keys.sign(QUEUE, &signed_message, TEXT);
+    let signed = keys.sign(QUEUE, (&signed_message).into(), TEXT);
     assert!(keys.verify(QUEUE, &signed_message, &signed));
     let mut delivered = signed_message.clone();
     delivered

@@ -1,4 +1,5 @@
 use backstop::Message;
+use backstop::internal::hold::{ENVELOPE, EnvelopeKeys};
 use backstop::internal::queue::ordinary_message;
 use backstop::queue::{Attribute, Connections, Description, Queue};
 use backstop_core::failure::Timestamp;
@@ -51,6 +52,7 @@ async fn a_message_keeps_what_is_the_senders_and_what_identifies_it() {
             Attempts::Reset,
             "run",
             target,
+            None,
             Timestamp(5_000),
         )
         .unwrap()
@@ -87,6 +89,25 @@ async fn a_message_keeps_what_is_the_senders_and_what_identifies_it() {
 }
 
 #[tokio::test]
+async fn the_envelope_of_kept_attempts_is_signed_for_its_target_if_there_are_keys() {
+    let (target, other) = (queue("orders").await, queue("other").await);
+    let keys = EnvelopeKeys::of_this_process([7; 32]);
+    let keep = |target: &Description, keys: Option<&EnvelopeKeys>| {
+        let letter = received("body", &OF_BACKSTOP);
+        let (body, now) = (letter.message.body.clone(), Timestamp(5_000));
+        let sent = message(&letter, body, Attempts::Keep, "run", target, keys, now);
+        let sent = sent.unwrap();
+        let envelope = sent.attributes[ENVELOPE].to_text();
+        (sent, envelope)
+    };
+    let (_, unsigned) = keep(&target, None);
+    let (sent, signed) = keep(&target, Some(&keys));
+    assert_eq!(signed, keys.sign(&target.arn, (&sent).into(), &unsigned));
+    assert!(signed.contains(r#""id":"first""#) && signed.contains(r#""mac":""#));
+    assert_ne!(signed, keep(&other, Some(&keys)).1);
+}
+
+#[tokio::test]
 async fn kept_attempts_travel_in_an_envelope_if_there_is_room() {
     let target = queue("orders").await;
     let keep = |letter: &Letter| {
@@ -97,6 +118,7 @@ async fn kept_attempts_travel_in_an_envelope_if_there_is_room() {
             Attempts::Keep,
             "run",
             &target,
+            None,
             Timestamp(5_000),
         )
     };
@@ -257,7 +279,15 @@ async fn a_letter_that_its_target_can_t_take_is_refused_with_the_reason() {
     };
     let letter = received(&"x".repeat(1_025), &[]);
     let body = letter.message.body.clone();
-    let refused = message(&letter, body, Attempts::Reset, "run", &target, Timestamp(1));
+    let refused = message(
+        &letter,
+        body,
+        Attempts::Reset,
+        "run",
+        &target,
+        None,
+        Timestamp(1),
+    );
     assert!(refused.unwrap_err().contains("accepts only 1024"));
     let huge = received(&format!("\"{}\"", "x".repeat(1 << 20)), &[]);
     assert!(
