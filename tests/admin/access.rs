@@ -246,7 +246,8 @@ async fn a_host_without_a_usable_token_does_not_start_at_an_address_of_others() 
         (at("long"), "it has more than 4096 bytes"),
         (at("empty"), "expected a token of 16"),
         (at("binary"), "it is not text"),
-        (at("missing"), "No such file"),
+        (at("missing"), "admin-token-file"),
+        (at("missing"), "(umask 077; openssl rand -hex 32 > "),
     ] {
         // On loopback too: a token that is configured is wanted.
         let arguments = ["--admin", "127.0.0.1:0", "--admin-token-file", &path];

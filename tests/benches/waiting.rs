@@ -20,6 +20,7 @@ use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{Consumer, Options, Ready};
 use backstop::internal::decider::Decider;
 use backstop::internal::hold::Journey;
+use backstop::internal::queue::ordinary_message;
 use backstop::internal::waiting::{Filter, Wake};
 use backstop::queue::{
     BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
@@ -78,18 +79,11 @@ fn message() -> Message {
         id: Uuid::new_v4().to_string(),
         receipt_handle: ReceiptHandle(BASE64.encode(handle).into()),
         body: "{\"order\": 1}".into(),
-        attributes: Default::default(),
-        receive_count: NonZeroU32::MIN,
         sent: now,
         kept_since: now,
         first_received: now,
-        received: tokio::time::Instant::now(),
         sender: Some("AIDAEXAMPLE".to_owned()),
-        group: None,
-        deduplication_id: None,
-        trace_header: None,
-        dead_letter_source: None,
-        envelope: None,
+        ..ordinary_message()
     }
 }
 

@@ -80,6 +80,26 @@ async fn a_send_whose_answers_are_lost_leaves_copies_that_are_deleted_and_not_at
 }
 
 #[tokio::test(start_paused = true)]
+async fn copies_of_a_send_are_deleted_while_the_first_one_is_held_by_visibility() {
+    let mut world = World::new(&[("base", "5m")], HoldMode::Resend);
+    world.send(numbered(10)).await;
+    let host = world.host(2).await;
+    host.wire.lost_answers.store(3, SeqCst);
+    seconds(60).await;
+    assert_eq!(world.queue.len(), 40);
+    host.stopped().await;
+    // The other host holds by visibility, and handles one message after another: the first copies wait when the others come.
+    world.options.hold = HoldMode::Auto;
+    world.options.max_in_flight = 1;
+    let summary = world.run(2).await;
+    assert_eq!((summary.succeeded, summary.duplicates), (10, 30));
+    for (body, attempts) in world.by_body() {
+        let counts: Vec<_> = attempts.iter().map(|(_, count)| *count).collect();
+        assert_eq!(counts, [1, 2, 3], "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn three_hosts_killed_in_turn_lose_nothing_and_keep_the_ids() {
     let world = World::new(&[("base", "20m"), ("cap", "1h")], HoldMode::Resend);
     world.send(numbered(60)).await;

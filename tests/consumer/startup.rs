@@ -142,6 +142,43 @@ async fn the_error_of_a_failed_start_says_what_to_change() {
             ],
         ),
         (
+            [
+                &["--queue-url", "local:orders"],
+                &["--envelope-key-file", "/no/such/keys"],
+                &http[..],
+            ]
+            .concat(),
+            5,
+            vec![
+                "envelope-key-file of the queue local:orders",
+                "can't read /no/such/keys: there is no such file",
+                "(umask 077; openssl rand -hex 32 > /no/such/keys)",
+            ],
+        ),
+        (
+            [
+                &["--queue-url", "local:orders"],
+                &["--scenarios", "/no/such/scenarios.toml"],
+                &http[..],
+            ]
+            .concat(),
+            3,
+            vec![
+                "can't read the scenarios /no/such/scenarios.toml",
+                "scenarios.md",
+            ],
+        ),
+        (
+            [
+                &["--queue-url", "local:orders"],
+                &["--messages", "/no/such/messages"],
+                &http[..],
+            ]
+            .concat(),
+            1,
+            vec!["--messages expects a file with one message in each line"],
+        ),
+        (
             vec!["--queue-url", "local:orders"],
             2,
             vec!["--http", "--exec", "--lambda"],

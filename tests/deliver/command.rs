@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 use tokio::process::Command;
 
 /// A folder with an input, and a queue behind a proxy.
@@ -448,6 +450,32 @@ async fn a_line_that_is_no_text_or_too_long_is_undelivered_and_the_rest_goes_on(
         let expected = [&bad[0], &b"\n"[..], &bad[1], b"\n"].concat();
         assert!(left == expected, "{} bytes", left.len());
     }
+}
+
+#[tokio::test]
+async fn a_long_line_whose_rest_cannot_be_read_leaves_no_fragment() {
+    let world = World::new(|_| Fault::None).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stdin = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut input, _) = listener.accept().await.unwrap();
+    let mut command = world.command(&["-"]);
+    command.stdin(OwnedFd::from(stdin));
+    let child = command.spawn().unwrap();
+    drop(command);
+    input.write_all(b"no entry\n").await.unwrap();
+    input.write_all(&vec![b'x'; 20 << 20]).await.unwrap();
+    eventually("a part of the line is written", || async {
+        std::fs::metadata(world.path("undelivered.jsonl")).is_ok_and(|it| it.len() > 16 << 20)
+    })
+    .await;
+    // The connection is reset, so that the next read fails.
+    input.set_zero_linger().unwrap();
+    drop(input);
+    let output = child.wait_with_output().await.unwrap();
+    let error = text(&output.stderr);
+    assert!(!output.status.success());
+    assert!(error.contains("can't read - to its end"), "{error}");
+    assert_eq!(world.lines("undelivered.jsonl"), ["no entry"]);
 }
 
 #[tokio::test]

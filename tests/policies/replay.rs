@@ -613,7 +613,7 @@ async fn a_mistake_is_explained_with_what_is_expected() {
         (
             &["none.jsonl", "--policy", "linear"],
             2,
-            "none.jsonl: No such file",
+            "none.jsonl: there is no such file; expected decision records",
         ),
         (&[".", "--policy", "linear"], 2, "not a folder"),
         (&["empty.jsonl", "--policy", "linear"], 2, "it is empty"),

@@ -150,7 +150,7 @@ async fn keys_are_never_replaced_and_readable_only_by_their_owner() {
         .fails(
             &["verify", "orders.wasm", "--key", "new.pub"],
             3,
-            "can't read the public key",
+            "can't read the public key new.pub: there is no such file; correct the path, or create a pair of keys with `backstop policy keygen NAME`",
         )
         .await;
     bench

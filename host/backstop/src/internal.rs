@@ -59,6 +59,7 @@ pub mod lambda {
 
 pub mod queue {
     pub use crate::queue::batched::{Count, Requests};
+    pub use crate::queue::example::ordinary_message;
     pub use crate::queue::limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
     pub use crate::queue::short_name;
     pub use crate::queue::sqs::{MoveTask, Sqs, SqsQueue};

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use backstop::internal::config::Config;
 use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
 use backstop::queue::{Connections, LocalQueue, Outgoing, Queue};
+use backstop_files::regular_file;
 
 use crate::error::{CommandError, Context, Result};
 
@@ -37,6 +38,11 @@ pub(super) async fn fill(
             true => Box::new(std::io::stdin()),
             false => Box::new(
                 std::fs::File::open(&path)
+                    .map_err(|error| {
+                        regular_file::advise_if_missing(error, || {
+                            "--messages expects a file with one message in each line, or - for standard input".to_owned()
+                        })
+                    })
                     .with_context(|| format!("can't read the messages in {}", path.display()))?,
             ),
         };

@@ -76,6 +76,14 @@ pub fn capped(reader: impl Read, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Says of a file that is missing what would be right: `advice`. Every other error stays as it is.
+pub fn advise_if_missing(error: io::Error, advice: impl FnOnce() -> String) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    io::Error::new(error.kind(), format!("there is no such file; {}", advice()))
+}
+
 /// Converts UTF-8 bytes to text.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| {
@@ -104,6 +112,22 @@ mod tests {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         std::fs::write(&path, b"\xff").unwrap();
         assert!(read_text(&path, 4).is_err());
+    }
+
+    #[test]
+    fn only_a_missing_file_gets_advice() {
+        let advised = |path: &Path| {
+            let error = read(path, 4).unwrap_err();
+            advise_if_missing(error, || "write one".to_owned())
+        };
+        let missing = advised(Path::new("/no/such/file"));
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert_eq!(missing.to_string(), "there is no such file; write one");
+        let folder = advised(Path::new("/"));
+        assert_eq!(
+            folder.to_string(),
+            "it is a folder; expected a regular file"
+        );
     }
 
     #[test]

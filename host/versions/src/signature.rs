@@ -313,6 +313,9 @@ fn read(named: &str, folder: &Path) -> Result<PublicKey, KeyError> {
     let text = regular_file::read_text(&path, LONGEST).map_err(|cause| {
         let is_path = cause.kind() != io::ErrorKind::NotFound || named.ends_with(".pub");
         if is_path {
+            let cause = regular_file::advise_if_missing(cause, || {
+                "correct the path, or create a pair of keys with `backstop policy keygen NAME`, whose public one is NAME.pub".to_owned()
+            });
             KeyError::Unreadable { path, cause }
         } else {
             KeyError::Malformed {

@@ -80,7 +80,9 @@ impl SecretKey {
         let text = regular_file::read_text_of_any(path, LONGEST).map_err(|cause| {
             SigningError::Unreadable {
                 path: path_of(),
-                cause,
+                cause: regular_file::advise_if_missing(cause, || {
+                    "correct the path, or create a pair of keys with `backstop policy keygen NAME`, whose secret one is NAME.key".to_owned()
+                }),
             }
         })?;
         let encoded = text.lines().nth(1).unwrap_or_default();

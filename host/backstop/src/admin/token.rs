@@ -25,7 +25,7 @@ pub struct Token(String);
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file can't be read.
-    #[error("can't read the token of the admin interface from {}", path.display())]
+    #[error("can't read the token of the admin interface from the admin-token-file {}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -50,7 +50,10 @@ impl Token {
         let text = regular_file::read_text(path, FILE_BYTES);
         let text = text.map_err(|cause| TokenError::Unreadable {
             path: path.to_owned(),
-            cause,
+            cause: regular_file::advise_if_missing(cause, || {
+                let path = path.display();
+                format!("write one with `(umask 077; openssl rand -hex 32 > {path})`")
+            }),
         })?;
         Self::parse(&text, || path.display().to_string())
     }

@@ -17,7 +17,7 @@ pub(crate) mod raw;
 mod shadow;
 mod url;
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -217,16 +217,14 @@ fn value(place: impl Into<String>, expected: impl Into<String>) -> ConfigError {
 }
 
 /// What to do about a missing file.
-const MISSING: &str = "there is no such file; correct the path, or write one as configuration.md of Backstop's documents shows";
+const MISSING: &str =
+    "correct the path, or write one as configuration.md of Backstop's documents shows";
 
 impl raw::Config {
     fn read_text(path: &Path) -> Result<String, ConfigError> {
         regular_file::read_text_of_any(path, WRITTEN).map_err(|cause| ConfigError::Unreadable {
             path: path.to_owned(),
-            cause: match cause.kind() == ErrorKind::NotFound {
-                true => io::Error::new(ErrorKind::NotFound, MISSING),
-                false => cause,
-            },
+            cause: regular_file::advise_if_missing(cause, || MISSING.to_owned()),
         })
     }
 

@@ -212,6 +212,7 @@ impl Applier {
         match self.change_visibility(message, timeout).await {
             Ok(()) => {
                 shared.waiting.hidden(message, since, timeout, decided);
+                shared.copies.held(message, timeout.as_duration());
                 true
             }
             Err(error) => {
@@ -248,7 +249,10 @@ impl Applier {
             }
             Delivery::NoQueue => {
                 heartbeat.release(message).await;
-                self.postpone(message, DEAD_LETTER_RETRY_DELAY).await;
+                if self.postpone(message, DEAD_LETTER_RETRY_DELAY).await {
+                    let invisible = DEAD_LETTER_RETRY_DELAY.as_duration();
+                    shared.copies.held(message, invisible);
+                }
                 false
             }
             Delivery::Refused(letter, queue) => {

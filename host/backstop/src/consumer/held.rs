@@ -67,7 +67,9 @@ pub(super) async fn hold(
         tracing::error!(
             "too many dead letters are held: the message stays in its queue and is attempted again later"
         );
-        shared.applier.postpone(message, NOT_HELD).await;
+        if shared.applier.postpone(message, NOT_HELD).await {
+            shared.copies.held(message, NOT_HELD.as_duration());
+        }
         return;
     };
     let held = HeldLetter {
@@ -81,6 +83,9 @@ pub(super) async fn hold(
         _permits: permits,
         _waiting: Waiting::counted_by(&shared.held.waiting),
     };
+    shared
+        .copies
+        .held(message, message.max_delay().as_duration());
     let shared_too = Arc::clone(shared);
     shared
         .held

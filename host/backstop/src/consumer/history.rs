@@ -293,26 +293,12 @@ fn received(message: &Message, remembered: &Remembered) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Timestamp;
-    use crate::queue::ReceiptHandle;
+    use crate::queue::example::ordinary_message;
 
     fn received(times: u32) -> Message {
         Message {
-            id: "m-1".to_owned(),
-            receipt_handle: ReceiptHandle("r".into()),
-            body: "body".into(),
-            attributes: Default::default(),
             receive_count: NonZeroU32::new(times).unwrap(),
-            sent: Timestamp(1_000),
-            kept_since: Timestamp(1_000),
-            first_received: Timestamp(2_000),
-            received: tokio::time::Instant::now(),
-            sender: None,
-            group: None,
-            deduplication_id: None,
-            trace_header: None,
-            dead_letter_source: None,
-            envelope: None,
+            ..ordinary_message()
         }
     }
 

@@ -113,7 +113,9 @@ async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heart
         return shared.applier.delete(message).await;
     }
     let is_removed = receive_first(shared, message, heartbeat).await;
-    shared.copies.release(message, is_removed);
+    if !is_removed {
+        shared.copies.release(message);
+    }
     is_removed
 }
 

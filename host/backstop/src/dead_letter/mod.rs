@@ -173,29 +173,19 @@ mod tests {
     use super::*;
     use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
     use crate::failure::Milliseconds;
-    use crate::queue::{ReceiptHandle, VisibilityTimeout};
+    use crate::queue::VisibilityTimeout;
+    use crate::queue::example::ordinary_message;
     use proptest::prelude::*;
     use std::num::NonZeroU32;
 
     fn message(body: &str, attributes: usize) -> Message {
         Message {
-            id: "m-1".to_owned(),
-            receipt_handle: ReceiptHandle("r".into()),
             body: body.into(),
             attributes: (0..attributes)
                 .map(|i| (format!("a{i}"), Attribute::string("x")))
                 .collect(),
-            receive_count: NonZeroU32::MIN,
-            sent: Timestamp(1_000),
-            kept_since: Timestamp(1_000),
-            first_received: Timestamp(2_000),
-            received: tokio::time::Instant::now(),
-            sender: None,
-            group: None,
-            deduplication_id: None,
             trace_header: Some("Root=1".to_owned()),
-            dead_letter_source: None,
-            envelope: None,
+            ..ordinary_message()
         }
     }
 

@@ -276,6 +276,7 @@ mod tests {
 
     use super::*;
     use crate::failure::Milliseconds;
+    use crate::queue::example::ordinary_message;
 
     /// The result of an attempt whose request gets these bytes as the response, on a connection that then stays open or is closed.
     async fn attempt(scheme: &str, response: &'static [u8], stays_open: bool) -> Result<(), Error> {
@@ -290,33 +291,13 @@ mod tests {
                 std::future::pending::<()>().await;
             }
         });
-        let result = http(&url, None).unwrap().handle(&message()).await;
+        let result = http(&url, None).unwrap().handle(&ordinary_message()).await;
         worker.abort();
         result
     }
 
     fn http(url: &str, proxy: Option<&str>) -> Result<Http, HttpError> {
         Http::new(url, proxy, "q", Duration::from_secs(60))
-    }
-
-    fn message() -> Message {
-        Message {
-            id: "m-1".to_owned(),
-            receipt_handle: crate::queue::ReceiptHandle("h".into()),
-            body: "one".into(),
-            attributes: std::collections::BTreeMap::new(),
-            receive_count: std::num::NonZeroU32::MIN,
-            sent: crate::failure::Timestamp(0),
-            kept_since: crate::failure::Timestamp(0),
-            first_received: crate::failure::Timestamp(0),
-            received: Instant::now(),
-            sender: None,
-            group: None,
-            deduplication_id: None,
-            trace_header: None,
-            dead_letter_source: None,
-            envelope: None,
-        }
     }
 
     #[tokio::test]
@@ -374,7 +355,7 @@ mod tests {
             ),
         ] {
             let handler = http(url, proxy).unwrap();
-            let error = handler.handle(&message()).await.unwrap_err();
+            let error = handler.handle(&ordinary_message()).await.unwrap_err();
             assert_eq!(
                 (error.code.as_str(), error.unavailable),
                 (code, true),

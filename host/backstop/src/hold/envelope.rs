@@ -162,7 +162,7 @@ impl Envelopes {
     /// The message to send with an envelope. It becomes visible after `delay`, in whole seconds.
     pub(super) fn seal(&self, envelope: &Envelope, message: &Message, delay: Duration) -> Outgoing {
         let text = serde_json::to_string(envelope).unwrap_or_default();
-        let text = self.keys.sign(&self.queue, message, &text);
+        let text = self.keys.sign(&self.queue, message.into(), &text);
         let mut attributes = message.attributes.clone();
         attributes.insert(ENVELOPE.to_owned(), Attribute::string(text));
         Outgoing {

@@ -1,26 +1,18 @@
 use super::*;
 use crate::decision::{Action, DecidedBy, Decision, ErrorClass, Hold};
-use crate::queue::{ReceiptHandle, VisibilityTimeout};
+use crate::queue::VisibilityTimeout;
+use crate::queue::example::ordinary_message;
 use backstop_core::examples::ordinary_failure;
 use std::num::NonZeroU32;
 
 fn message() -> Message {
     Message {
-        id: "m-1".to_owned(),
-        receipt_handle: ReceiptHandle("r".into()),
-        body: "body".into(),
         attributes: [("a".to_owned(), Attribute::number(1))].into(),
         receive_count: NonZeroU32::new(3).unwrap(),
-        sent: Timestamp(1_000),
-        kept_since: Timestamp(1_000),
-        first_received: Timestamp(2_000),
-        received: tokio::time::Instant::now(),
         sender: Some("AIDA:sender".to_owned()),
         group: Some("tenant".to_owned()),
-        deduplication_id: None,
         trace_header: Some("Root=1".to_owned()),
-        dead_letter_source: None,
-        envelope: None,
+        ..ordinary_message()
     }
 }
 

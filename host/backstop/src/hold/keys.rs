@@ -1,5 +1,6 @@
 //! The keys by which a host knows that an envelope is its own, or one of its fleet: a message authentication code over the envelope, the queue, and the body and attributes of the message.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use super::envelope::ENVELOPE;
-use crate::queue::{Attribute, Message};
+use crate::queue::{Attribute, Message, Outgoing};
 
 /// The fewest and the most characters of a key. A short one could be guessed.
 const CHARACTERS: std::ops::RangeInclusive<usize> = 32..=256;
@@ -79,6 +80,31 @@ pub enum EnvelopeKeysError {
     },
 }
 
+/// What a code is for, besides the envelope: all of a message that its sender chooses. The envelope itself is skipped.
+#[derive(Debug, Clone, Copy)]
+pub struct Content<'a> {
+    body: &'a str,
+    attributes: &'a BTreeMap<String, Attribute>,
+}
+
+impl<'a> From<&'a Message> for Content<'a> {
+    fn from(message: &'a Message) -> Self {
+        Self {
+            body: &message.body,
+            attributes: &message.attributes,
+        }
+    }
+}
+
+impl<'a> From<&'a Outgoing> for Content<'a> {
+    fn from(message: &'a Outgoing) -> Self {
+        Self {
+            body: &message.body,
+            attributes: &message.attributes,
+        }
+    }
+}
+
 /// Who else may read a file of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
@@ -86,6 +112,21 @@ pub(crate) enum Readers {
     Few,
     /// Every user: in the package of a Lambda function, files must be readable by all, and there are no others.
     All,
+}
+
+impl Readers {
+    /// How to write the file.
+    fn advice(self, path: &Path) -> String {
+        let path = path.display();
+        match self {
+            Self::Few => format!(
+                "write one with `(umask 077; openssl rand -hex 32 > {path})`, and copy it to all hosts of the queue"
+            ),
+            Self::All => format!(
+                "expected one in the function's package, the same as on all hosts of the queue, written with `openssl rand -hex 32 > {path}`"
+            ),
+        }
+    }
 }
 
 impl EnvelopeKeys {
@@ -97,7 +138,7 @@ impl EnvelopeKeys {
         };
         let text = read.map_err(|cause| EnvelopeKeysError::Unreadable {
             path: path.to_owned(),
-            cause,
+            cause: regular_file::advise_if_missing(cause, || readers.advice(path)),
         })?;
         let mut keys = Vec::new();
         for (line, key) in (1..).zip(text.lines().map(str::trim)) {
@@ -119,17 +160,22 @@ impl EnvelopeKeys {
         }
     }
 
+    /// The keys in a file, as a host reads them: no other user of the machine may read it.
+    pub fn of_file(path: &Path) -> Result<Self, EnvelopeKeysError> {
+        Self::read(path, Readers::Few)
+    }
+
     /// One key, made of this random number, that nobody else has: a host without a file of keys knows the envelopes that it made itself since its start, and no others.
     pub fn of_this_process(random: [u8; 32]) -> Self {
         Self([random.into()].into())
     }
 
-    /// Adds the code to the text of an envelope: an object in JSON with at least one field.
-    pub(super) fn sign(&self, queue: &str, message: &Message, text: &str) -> String {
+    /// Adds the code to the text of an envelope: an object in JSON with at least one field. `queue` is the ARN of the queue to which the message is sent.
+    pub fn sign(&self, queue: &str, content: Content<'_>, text: &str) -> String {
         let (Some(key), Some(fields)) = (self.0.first(), text.strip_suffix('}')) else {
             return text.to_owned();
         };
-        let code = BASE64.encode(code(key, queue, message, fields));
+        let code = BASE64.encode(code(key, queue, content, fields));
         format!("{fields}{BEFORE}{code}{AFTER}")
     }
 
@@ -141,8 +187,11 @@ impl EnvelopeKeys {
         let Ok(given) = BASE64.decode(given) else {
             return false;
         };
-        let is_of =
-            |key: &[u8]| -> bool { code(key, queue, message, fields)[..].ct_eq(&given).into() };
+        let is_of = |key: &[u8]| -> bool {
+            code(key, queue, message.into(), fields)[..]
+                .ct_eq(&given)
+                .into()
+        };
         self.0.iter().any(|key| is_of(key))
     }
 }
@@ -155,7 +204,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The code of an envelope. Each part has its length in front, so that no part can be taken for a piece of another.
-fn code(key: &[u8], queue: &str, message: &Message, fields: &str) -> [u8; 32] {
+fn code(key: &[u8], queue: &str, content: Content<'_>, fields: &str) -> [u8; 32] {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
         // Keys of any length are valid.
         return [0; 32];
@@ -164,10 +213,10 @@ fn code(key: &[u8], queue: &str, message: &Message, fields: &str) -> [u8; 32] {
         mac.update(&(part.len() as u64).to_be_bytes());
         mac.update(part);
     };
-    for part in [PURPOSE, queue, fields, &message.body] {
+    for part in [PURPOSE, queue, fields, content.body] {
         add(part.as_bytes());
     }
-    for (name, value) in &message.attributes {
+    for (name, value) in content.attributes {
         if name == ENVELOPE {
             continue;
         }

@@ -1,9 +1,7 @@
 use super::*;
-use crate::failure::Timestamp;
-use crate::queue::ReceiptHandle;
+use crate::queue::example::ordinary_message;
 use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 
 const QUEUE: &str = "arn:aws:sqs:eu-west-1:123456789012:orders";
@@ -12,23 +10,11 @@ const TEXT: &str = r#"{"id":"m-1","attempts":1}"#;
 fn message(body: &str, attributes: &[(&str, Attribute)]) -> Message {
     let attributes = attributes.iter().cloned();
     Message {
-        id: "m-1".to_owned(),
-        receipt_handle: ReceiptHandle("r".into()),
         body: body.into(),
         attributes: attributes
             .map(|(name, value)| (name.to_owned(), value))
             .collect::<BTreeMap<_, _>>(),
-        receive_count: NonZeroU32::MIN,
-        sent: Timestamp(1),
-        kept_since: Timestamp(1),
-        first_received: Timestamp(1),
-        received: tokio::time::Instant::now(),
-        sender: None,
-        group: None,
-        deduplication_id: None,
-        trace_header: None,
-        dead_letter_source: None,
-        envelope: None,
+        ..ordinary_message()
     }
 }
 
@@ -53,7 +39,7 @@ fn the_first_key_signs_and_all_verify() {
         key('b')
     ));
     let (both, message) = (both.unwrap(), message("body", &[]));
-    let by = |keys: &EnvelopeKeys| keys.sign(QUEUE, &message, TEXT);
+    let by = |keys: &EnvelopeKeys| keys.sign(QUEUE, (&message).into(), TEXT);
     assert_eq!(by(&both), by(&old));
     for signed in [by(&old), by(&new)] {
         assert!(both.verify(QUEUE, &message, &signed));
@@ -71,7 +57,7 @@ fn a_code_is_valid_for_its_envelope_its_queue_and_its_message_only() {
         value: "bc".to_owned(),
     };
     let signed_message = message("body", &[("a", own("String"))]);
-    let signed = keys.sign(QUEUE, &signed_message, TEXT);
+    let signed = keys.sign(QUEUE, (&signed_message).into(), TEXT);
     assert!(keys.verify(QUEUE, &signed_message, &signed));
     let mut delivered = signed_message.clone();
     delivered

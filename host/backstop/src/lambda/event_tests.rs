@@ -1,10 +1,8 @@
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::*;
 use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
-use crate::queue::ReceiptHandle;
+use crate::queue::example::ordinary_message;
 
 const FAILED_AT: u64 = 1_767_225_600_250;
 
@@ -25,21 +23,11 @@ fn record(event: &str, count: u32, seconds_later: u64) -> Record {
 
 fn message() -> Message {
     Message {
-        id: "m-1".to_owned(),
-        receipt_handle: ReceiptHandle("h".into()),
         body: "".into(),
-        attributes: BTreeMap::new(),
-        receive_count: NonZeroU32::MIN,
         sent: Timestamp(FAILED_AT),
         kept_since: Timestamp(FAILED_AT),
         first_received: Timestamp(FAILED_AT),
-        received: tokio::time::Instant::now(),
-        sender: None,
-        group: None,
-        deduplication_id: None,
-        trace_header: None,
-        dead_letter_source: None,
-        envelope: None,
+        ..ordinary_message()
     }
 }
 

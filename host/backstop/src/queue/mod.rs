@@ -33,6 +33,7 @@ mod batcher;
 mod connections;
 mod envelope;
 mod error;
+pub(crate) mod example;
 pub(crate) mod limits;
 mod linger;
 mod local;

@@ -190,9 +190,9 @@ impl State {
         }
     }
 
-    /// The input can't be read any further.
+    /// The input can't be read any further. Of a line that was not read to its end, nothing is written.
     fn fail(&mut self, error: io::Error) {
-        self.undelivered.end_line();
+        self.undelivered.take_line_back();
         self.failure = Some(error);
     }
 

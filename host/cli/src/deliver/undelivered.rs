@@ -16,10 +16,19 @@ pub(super) struct UndeliveredFile {
     /// Whether the delivery has created it, so that it removes it again if it stays empty.
     is_own: bool,
     bytes: u64,
-    /// The lines that wait for the end of the line that is being written, if its bytes come one after another.
-    waiting: Option<Vec<Vec<u8>>>,
+    /// The line whose bytes come one after another, if there is one.
+    long: Option<LongLine>,
     /// The first write that failed.
     failure: Option<io::Error>,
+}
+
+/// A line that is being written piece by piece.
+#[derive(Debug)]
+struct LongLine {
+    /// Where it starts in the file.
+    start: u64,
+    /// The lines that wait for its end.
+    waiting: Vec<Vec<u8>>,
 }
 
 impl UndeliveredFile {
@@ -47,7 +56,7 @@ impl UndeliveredFile {
             file: file.map(BufWriter::new),
             is_own: is_own.unwrap_or_default(),
             bytes: 0,
-            waiting: None,
+            long: None,
             failure: None,
         })
     }
@@ -86,8 +95,8 @@ impl UndeliveredFile {
 
     /// Adds a line. A failure is kept for [`save`](Self::save).
     pub(super) fn add(&mut self, line: &[u8]) {
-        if let Some(waiting) = &mut self.waiting {
-            waiting.push(line.to_owned());
+        if let Some(long) = &mut self.long {
+            long.waiting.push(line.to_owned());
             return;
         }
         self.add_bytes(line);
@@ -96,21 +105,58 @@ impl UndeliveredFile {
 
     /// Adds the next bytes of a line that is too long to be held. Other lines wait for its [end](Self::end_line).
     pub(super) fn add_piece(&mut self, bytes: &[u8]) {
-        self.waiting.get_or_insert_default();
+        let start = self.bytes;
+        self.long.get_or_insert_with(|| LongLine {
+            start,
+            waiting: Vec::new(),
+        });
         self.add_bytes(bytes);
     }
 
     /// Ends a line that was added in pieces, if there is one.
     pub(super) fn end_line(&mut self) {
-        if let Some(waiting) = self.waiting.take() {
+        if let Some(long) = self.long.take() {
             self.add_bytes(b"\n");
-            waiting.iter().for_each(|line| self.add(line));
+            self.add_all(&long.waiting);
         }
+    }
+
+    /// Takes a line back that was added in pieces, if there is one: its rest can't be read, so the input has no such line. A device or a pipe can't give it back; there it ends.
+    pub(super) fn take_line_back(&mut self) {
+        let Some(long) = self.long.take() else {
+            return;
+        };
+        if self.failure.is_none() {
+            match self.cut(long.start) {
+                Ok(true) => {}
+                Ok(false) => self.add_bytes(b"\n"),
+                Err(error) => self.failure = Some(error),
+            }
+        }
+        self.add_all(&long.waiting);
+    }
+
+    /// Removes everything from `start` on. Returns whether that is possible.
+    fn cut(&mut self, start: u64) -> io::Result<bool> {
+        let Some(file) = &mut self.file else {
+            return Ok(true);
+        };
+        file.flush()?;
+        if !file.get_ref().metadata()?.is_file() {
+            return Ok(false);
+        }
+        file.get_ref().set_len(start)?;
+        self.bytes = start;
+        Ok(true)
+    }
+
+    fn add_all(&mut self, lines: &[Vec<u8>]) {
+        lines.iter().for_each(|line| self.add(line));
     }
 
     /// Whether the last line is not complete.
     pub(super) const fn is_in_line(&self) -> bool {
-        self.waiting.is_some()
+        self.long.is_some()
     }
 
     fn add_bytes(&mut self, bytes: &[u8]) {
@@ -244,5 +290,22 @@ mod tests {
         let written = std::fs::read(&path).unwrap();
         assert_eq!(written, b"lo\xffng\none\ntwo\nthree\n");
         assert_eq!(file.bytes(), written.len() as u64);
+    }
+    #[test]
+    fn a_line_whose_rest_cannot_be_read_is_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rest.jsonl");
+        let mut file = open(&path, None).unwrap();
+        file.take_line_back();
+        file.add(b"one");
+        file.add_piece(&[b'x'; 100_000]);
+        file.add(b"two");
+        file.add_piece(b"yz");
+        file.take_line_back();
+        assert!(!file.is_in_line());
+        file.add(b"three");
+        file.save().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"one\ntwo\nthree\n");
+        assert_eq!(file.bytes(), 14);
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Filters, Origin, Pattern, read_ids};
+use backstop_files::regular_file;
 use clap::Parser;
 
 use super::time::parse_time;
@@ -180,7 +181,13 @@ fn read(path: &Path) -> Result<HashSet<String>> {
     let input: Box<dyn BufRead> = match path == Path::new("-") {
         true => Box::new(std::io::stdin().lock()),
         false => Box::new(BufReader::new(
-            std::fs::File::open(path).with_context(doing)?,
+            std::fs::File::open(path)
+                .map_err(|error| {
+                    regular_file::advise_if_missing(error, || {
+                        "--ids expects a file with one id in each line, such as `backstop dlq list --letters --save FILE` writes, or - for standard input".to_owned()
+                    })
+                })
+                .with_context(doing)?,
         )),
     };
     read_ids(input, IDS_BYTES)

@@ -80,6 +80,7 @@ async fn check(folder: &RunFolder) -> Result<()> {
         filters: super::redrive::filters(&plan)?,
         interval: None,
         editor: None,
+        keys: None,
         who: state::user(),
         progress: Arc::<Progress>::default(),
         stop: stop_on_signal(STOPPING)?,

@@ -120,6 +120,7 @@ fn signature(args: &Args, file: &[u8]) -> Result<Option<String>> {
     }
     let read = |path: &PathBuf| {
         regular_file::read_text(path, LONGEST_SIGNATURE)
+            .map_err(sign::unsigned)
             .with_context(|| format!("can't read the signature {}", path.display()))
     };
     args.signature.as_ref().map(read).transpose()

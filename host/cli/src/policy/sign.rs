@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use backstop_core::clock;
-use backstop_files::atomic_write;
+use backstop_files::{atomic_write, regular_file};
 use backstop_versions::{
     Location, SecretKey, SigningError, Source, policy_name, policy_of_file, signature_path,
     signed_with,
@@ -39,6 +39,14 @@ pub(super) struct Args {
     /// The name of the policy that the file is for: a host with `signed-for` accepts no other [default: the file's name without .wasm]
     #[arg(long = "for", value_name = "NAME", value_parser = policy_name)]
     policy_name: Option<String>,
+}
+
+/// Says how a signature that is missing is made.
+pub(super) fn unsigned(error: std::io::Error) -> std::io::Error {
+    regular_file::advise_if_missing(error, || {
+        "correct the path, or sign the policy with `backstop policy sign FILE --key NAME.key`"
+            .to_owned()
+    })
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {

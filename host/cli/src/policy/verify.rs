@@ -52,6 +52,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 fn read(path: &Path) -> Result<String> {
     let bytes = regular_file::read(path, LONGEST_SIGNATURE)
+        .map_err(sign::unsigned)
         .with_context(|| format!("can't read the signature {}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use backstop_files::regular_file;
 use rustix::fs::{FlockOperation, flock};
 
 use super::line::{ArchivedLetter, InvalidLine};
@@ -110,7 +111,9 @@ impl ArchivedLetters<BufReader<File>> {
     pub fn open(path: &Path) -> Result<Self, ArchiveError> {
         let file = File::open(path).map_err(|cause| ArchiveError::Io {
             path: path.to_owned(),
-            cause,
+            cause: regular_file::advise_if_missing(cause, || {
+                "correct the path; `backstop dlq archive --to FILE` writes an archive".to_owned()
+            }),
         })?;
         Ok(Self::new(BufReader::new(file), path))
     }

@@ -45,7 +45,14 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
             }
         };
         let now = parts.queue.now();
-        match become_(&parts.plan, &letter, &target, text, now) {
+        match become_(
+            &parts.plan,
+            parts.keys.as_ref(),
+            &letter,
+            &target,
+            text,
+            now,
+        ) {
             Ok(becomes) => {
                 let ready = Ready { letter, becomes };
                 by_target.entry(to).or_default().push(ready);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backstop::internal::dead_letter::{ATTRIBUTES, DIED};
-use backstop::internal::hold::ENVELOPE;
+use backstop::internal::hold::{ENVELOPE, EnvelopeKeys};
 use backstop::internal::lambda::{Record, redriven_event};
 use backstop::internal::queue::{BATCH_BYTES, MAX_ATTRIBUTES};
 use backstop::queue::{Attribute, Description, Envelope, Outgoing};
@@ -41,6 +41,7 @@ pub(super) fn message(
     attempts: Attempts,
     run: &str,
     target: &Description,
+    keys: Option<&EnvelopeKeys>,
     now: Timestamp,
 ) -> Result<Outgoing, String> {
     let message = &letter.message;
@@ -63,7 +64,7 @@ pub(super) fn message(
             outgoing.attributes.remove(ENVELOPE);
         }
         Attempts::Keep if target.fifo => return Err(NO_KEEPING.to_owned()),
-        Attempts::Keep => keep_attempts(letter, &mut outgoing, now)?,
+        Attempts::Keep => keep_attempts(letter, &mut outgoing, target, keys, now)?,
     }
     let (size, most) = (outgoing.size(), target.max_message_bytes);
     if size <= most {
@@ -89,8 +90,14 @@ fn is_of_death(name: &str, origin: Origin) -> bool {
     is_added || is_ours || name == SOURCE
 }
 
-/// Adds the envelope that makes attempts go on. A message that SQS has moved may have one; nothing is known of the attempts of any other letter that does not say them.
-fn keep_attempts(letter: &Letter, outgoing: &mut Outgoing, now: Timestamp) -> Result<(), String> {
+/// Adds the envelope that makes attempts go on, signed if there are keys. A message that SQS has moved may have one; nothing is known of the attempts of any other letter that does not say them.
+fn keep_attempts(
+    letter: &Letter,
+    outgoing: &mut Outgoing,
+    target: &Description,
+    keys: Option<&EnvelopeKeys>,
+    now: Timestamp,
+) -> Result<(), String> {
     let attributes = &mut outgoing.attributes;
     let Some(attempts) = letter
         .attempt
@@ -133,7 +140,13 @@ fn keep_attempts(letter: &Letter, outgoing: &mut Outgoing, now: Timestamp) -> Re
             "it has {MAX_ATTRIBUTES} attributes, so there is no room for its attempts: use --attempts reset"
         ));
     }
-    attributes.insert(ENVELOPE.to_owned(), Attribute::string(text));
+    let text = match keys {
+        Some(keys) => keys.sign(&target.arn, (&*outgoing).into(), &text),
+        None => text,
+    };
+    outgoing
+        .attributes
+        .insert(ENVELOPE.to_owned(), Attribute::string(text));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
-use std::num::NonZeroU32;
-
 use backstop::Message;
-use backstop::queue::{Attribute, Connections, Description, Queue, ReceiptHandle};
+use backstop::internal::hold::{ENVELOPE, EnvelopeKeys};
+use backstop::internal::queue::ordinary_message;
+use backstop::queue::{Attribute, Connections, Description, Queue};
 use backstop_core::failure::Timestamp;
 
 use super::outgoing::{event, invocation, message};
@@ -10,24 +10,14 @@ use crate::triage::Attempts;
 
 fn received(body: &str, attributes: &[(&str, &str)]) -> Letter {
     Letter::of(Message {
-        id: "m-1".to_owned(),
-        receipt_handle: ReceiptHandle("r".into()),
         body: body.into(),
         attributes: attributes
             .iter()
             .map(|(name, value)| ((*name).to_owned(), Attribute::string(*value)))
             .collect(),
-        receive_count: NonZeroU32::MIN,
-        sent: Timestamp(1_000),
-        kept_since: Timestamp(1_000),
-        first_received: Timestamp(2_000),
-        received: tokio::time::Instant::now(),
-        sender: None,
         group: Some("tenant".to_owned()),
-        deduplication_id: None,
         trace_header: Some("Root=1-a;Parent=b;Sampled=1;Lineage=c:1|d:0".to_owned()),
-        dead_letter_source: None,
-        envelope: None,
+        ..ordinary_message()
     })
 }
 
@@ -62,6 +52,7 @@ async fn a_message_keeps_what_is_the_senders_and_what_identifies_it() {
             Attempts::Reset,
             "run",
             target,
+            None,
             Timestamp(5_000),
         )
         .unwrap()
@@ -98,6 +89,25 @@ async fn a_message_keeps_what_is_the_senders_and_what_identifies_it() {
 }
 
 #[tokio::test]
+async fn the_envelope_of_kept_attempts_is_signed_for_its_target_if_there_are_keys() {
+    let (target, other) = (queue("orders").await, queue("other").await);
+    let keys = EnvelopeKeys::of_this_process([7; 32]);
+    let keep = |target: &Description, keys: Option<&EnvelopeKeys>| {
+        let letter = received("body", &OF_BACKSTOP);
+        let (body, now) = (letter.message.body.clone(), Timestamp(5_000));
+        let sent = message(&letter, body, Attempts::Keep, "run", target, keys, now);
+        let sent = sent.unwrap();
+        let envelope = sent.attributes[ENVELOPE].to_text();
+        (sent, envelope)
+    };
+    let (_, unsigned) = keep(&target, None);
+    let (sent, signed) = keep(&target, Some(&keys));
+    assert_eq!(signed, keys.sign(&target.arn, (&sent).into(), &unsigned));
+    assert!(signed.contains(r#""id":"first""#) && signed.contains(r#""mac":""#));
+    assert_ne!(signed, keep(&other, Some(&keys)).1);
+}
+
+#[tokio::test]
 async fn kept_attempts_travel_in_an_envelope_if_there_is_room() {
     let target = queue("orders").await;
     let keep = |letter: &Letter| {
@@ -108,6 +118,7 @@ async fn kept_attempts_travel_in_an_envelope_if_there_is_room() {
             Attempts::Keep,
             "run",
             &target,
+            None,
             Timestamp(5_000),
         )
     };
@@ -268,7 +279,15 @@ async fn a_letter_that_its_target_can_t_take_is_refused_with_the_reason() {
     };
     let letter = received(&"x".repeat(1_025), &[]);
     let body = letter.message.body.clone();
-    let refused = message(&letter, body, Attempts::Reset, "run", &target, Timestamp(1));
+    let refused = message(
+        &letter,
+        body,
+        Attempts::Reset,
+        "run",
+        &target,
+        None,
+        Timestamp(1),
+    );
     assert!(refused.unwrap_err().contains("accepts only 1024"));
     let huge = received(&format!("\"{}\"", "x".repeat(1 << 20)), &[]);
     assert!(

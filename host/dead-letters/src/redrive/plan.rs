@@ -1,6 +1,7 @@
 //! What a run does. Fixed when it starts, and written into its folder.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -178,6 +179,9 @@ pub struct Plan {
     pub watched: Vec<String>,
     /// Whether attempts go on or start again.
     pub attempts: Attempts,
+    /// The file with the keys that sign the envelopes of letters whose attempts go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub envelope_key_file: Option<PathBuf>,
     /// The most letters in a time, such as `50/s`.
     pub rate: Option<String>,
     /// The steps.

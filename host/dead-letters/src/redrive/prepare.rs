@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use backstop::internal::hold::EnvelopeKeys;
 use backstop::queue::Outgoing;
 use backstop_core::failure::Timestamp;
 
@@ -71,6 +72,7 @@ fn names_itself(plan: &Plan, to: &To) -> bool {
 /// What a letter becomes with this text, or why its target can't take it.
 pub(super) fn become_(
     plan: &Plan,
+    keys: Option<&EnvelopeKeys>,
     letter: &Letter,
     target: &Target,
     text: Arc<str>,
@@ -79,7 +81,8 @@ pub(super) fn become_(
     let attempts = plan.attempts;
     match target {
         Target::Queue { description, .. } => {
-            let message = outgoing::message(letter, text, attempts, &plan.run, description, now);
+            let message =
+                outgoing::message(letter, text, attempts, &plan.run, description, keys, now);
             message.map(Becomes::Message)
         }
         Target::Function { name, .. } => {

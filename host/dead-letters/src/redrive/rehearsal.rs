@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use backstop::CancellationToken;
+use backstop::internal::hold::EnvelopeKeys;
 use backstop::queue::{Connections, Queue};
 
 use super::RedriveError;
@@ -51,6 +52,7 @@ pub async fn rehearse(
     queue: &Arc<dyn Queue>,
     connections: &Arc<Connections>,
     plan: &Plan,
+    keys: Option<&EnvelopeKeys>,
     filters: &Filters,
     stop: &CancellationToken,
     mut each: impl FnMut(),
@@ -64,6 +66,7 @@ pub async fn rehearse(
     );
     let mut stage = Stage {
         plan,
+        keys,
         router,
         queue,
         fifo: description.fifo,
@@ -99,6 +102,7 @@ pub async fn rehearse(
 /// The letters up to now.
 struct Stage<'a> {
     plan: &'a Plan,
+    keys: Option<&'a EnvelopeKeys>,
     router: Router,
     queue: &'a Arc<dyn Queue>,
     fifo: bool,
@@ -154,7 +158,7 @@ impl Stage<'_> {
             Err(why) => return Ok(Err(why)),
         };
         let (to, target, now) = (prepared.to, prepared.target, self.queue.now());
-        if let Err(why) = become_(self.plan, letter, &target, prepared.text, now) {
+        if let Err(why) = become_(self.plan, self.keys, letter, &target, prepared.text, now) {
             return Ok(Err(why));
         }
         // A run learns this from its first invocation.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::CancellationToken;
+use backstop::internal::hold::EnvelopeKeys;
 use backstop::queue::{Connections, Queue};
 
 use super::RedriveError;
@@ -38,6 +39,8 @@ pub struct Setup {
     pub interval: Option<Duration>,
     /// Edits each body.
     pub editor: Option<Arc<dyn Editor>>,
+    /// Sign the envelopes of letters whose attempts go on.
+    pub keys: Option<EnvelopeKeys>,
     /// Who works on the run now.
     pub who: String,
     /// Shows what it does.
@@ -115,6 +118,7 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         queue: Arc::clone(&setup.queue),
         pace: Pace::new(setup.interval),
         editor: setup.editor.clone(),
+        keys: setup.keys.clone(),
         progress: Arc::clone(&setup.progress),
         stop: setup.stop.clone(),
         plan,

@@ -116,6 +116,7 @@ pub async fn check(setup: Setup) -> Result<Counts, RedriveError> {
         queue: Arc::clone(&setup.queue),
         pace: Pace::new(None),
         editor: None,
+        keys: None,
         progress: Arc::clone(&setup.progress),
         stop: setup.stop.clone(),
         plan,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop::CancellationToken;
+use backstop::internal::hold::EnvelopeKeys;
 use backstop::queue::{Description, Queue, VisibilityTimeout};
 use backstop_core::failure::Timestamp;
 
@@ -121,6 +122,8 @@ pub(super) struct Parts {
     pub(super) set: Set,
     pub(super) pace: Pace,
     pub(super) editor: Option<Arc<dyn Editor>>,
+    /// Sign the envelopes of letters whose attempts go on.
+    pub(super) keys: Option<EnvelopeKeys>,
     pub(super) progress: Arc<Progress>,
     pub(super) stop: CancellationToken,
 }

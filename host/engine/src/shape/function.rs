@@ -4,7 +4,7 @@ use wasmparser::{
     FuncToValidate, FuncValidatorAllocations, FunctionBody, Operator, ValidatorResources,
 };
 
-use super::measure::{Measure, Shape, ShapeError};
+use super::measure::{LARGE, Measure, Shape, ShapeError};
 
 /// Counts and validates one function.
 #[expect(
@@ -21,6 +21,9 @@ pub(super) fn count(
     let (start, size) = (range.start, range.end.saturating_sub(range.start));
     shape.raise(Measure::FunctionCode, size, start)?;
     shape.add(Measure::Code, size, start)?;
+    if size > LARGE {
+        shape.add(Measure::LargeCode, size, start)?;
+    }
 
     let mut validator = function.into_validator(std::mem::take(allocations));
     let mut declared = body.get_locals_reader()?;

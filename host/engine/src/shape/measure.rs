@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The size from which on a function counts as a large one, in bytes.
+pub(super) const LARGE: u64 = 64 << 10;
+
 /// A measure of a file, with its limit: for the complete file, or, if the title contains "in one", for the largest of its kind.
 ///
 /// The limits are fixed. Every language of `backstop policy new` stays well below them; `host/docs/policies.md` has the table.
@@ -51,6 +54,8 @@ pub enum Measure {
     Functions,
     /// Bytes of the bodies of functions.
     Code,
+    /// Bytes of the bodies of functions larger than 64 KiB. They take up to twice as long to compile as the same code in small functions, and all that are compiled at the same time take their memory at the same time.
+    LargeCode,
     /// Parameters and other locals of functions.
     Locals,
     /// Instructions of floating-point arithmetic, on vectors, and on ranges of memory and tables, and references to functions: each compiles to many machine instructions.
@@ -79,7 +84,7 @@ pub enum Measure {
 
 impl Measure {
     /// All measures, in the order of the documentation.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Modules,
         Self::Components,
         Self::Nesting,
@@ -102,6 +107,7 @@ impl Measure {
         Self::ConstantInstructions,
         Self::Functions,
         Self::Code,
+        Self::LargeCode,
         Self::Locals,
         Self::Heavy,
         Self::Calls,
@@ -150,6 +156,7 @@ impl Measure {
             Self::ConstantInstructions => ("instructions in constant expressions", 300_000),
             Self::Functions => ("functions", 30_000),
             Self::Code => ("bytes of code", 10 << 20),
+            Self::LargeCode => ("bytes of code in functions over 64 KiB", 1_536 << 10),
             Self::Locals => ("locals", 200_000),
             Self::Heavy => ("floating-point, vector and memory instructions", 50_000),
             Self::Calls => ("calls", 150_000),

@@ -160,12 +160,36 @@ fn more_functions_code_and_locals_than_any_toolchain_generates_are_refused() {
         Measure::Functions
     );
     let drops = [Instruction::I32Const(1), Instruction::Drop];
-    let long = || function(0, drops.iter().cycle().take(300_000).cloned());
-    assert_eq!(too_many(&functions((0..60).map(|_| long()))), Measure::Code);
+    let long = || function(0, drops.iter().cycle().take(30_000).cloned());
+    assert_eq!(
+        too_many(&functions((0..400).map(|_| long()))),
+        Measure::Code
+    );
     let longer = function(0, drops.iter().cycle().take(1 << 20).cloned());
     assert_eq!(too_many(&functions([longer])), Measure::FunctionCode);
     let roomy = functions((0..1_000).map(|_| function(1_000, [])));
     assert_eq!(too_many(&roomy), Measure::Locals);
+}
+
+#[test]
+fn ten_megabytes_of_additions_in_large_functions_are_refused_before_they_are_compiled() {
+    let sums = [Instruction::I32Const(1), Instruction::I32Add];
+    let sum = |count: usize| {
+        let sums = sums.iter().cycle().take(2 * count).cloned();
+        let all = std::iter::once(Instruction::I32Const(0)).chain(sums);
+        function(0, all.chain([Instruction::Drop]))
+    };
+    // Compiling them took 16 s and 2 GiB, until the limit of memory ended it.
+    let large = || sum(190_000);
+    let file = functions((0..18).map(|_| large()));
+    assert!(file.len() > 10_000_000);
+    assert_eq!(too_many(&file), Measure::LargeCode);
+    // As many bytes as the largest policy in Python has twice.
+    let shape = Shape::of(&functions((0..2).map(|_| large()))).unwrap();
+    assert_eq!(shape.get(Measure::LargeCode), shape.get(Measure::Code));
+    // In smaller functions they are no more than their bytes.
+    let shape = Shape::of(&functions((0..150).map(|_| sum(21_000)))).unwrap();
+    assert_eq!(shape.get(Measure::LargeCode), 0);
 }
 
 #[test]

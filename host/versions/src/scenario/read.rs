@@ -58,7 +58,10 @@ impl Suite {
         let text =
             regular_file::read_text(path, WRITTEN).map_err(|cause| ScenarioError::Unreadable {
                 path: path.to_owned(),
-                cause,
+                cause: regular_file::advise_if_missing(cause, || {
+                    "correct the path, or write one as scenarios.md of Backstop's documents shows"
+                        .to_owned()
+                }),
             })?;
         Self::parse(&text, path)
     }

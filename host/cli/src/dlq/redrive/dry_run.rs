@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use backstop::internal::hold::EnvelopeKeys;
 use backstop::queue::{Connections, Queue};
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::redrive::{Plan, Rehearsal, rehearse};
@@ -21,12 +22,13 @@ pub(super) async fn run(
     plan: &Plan,
     filters: &Filters,
     queue: &Arc<dyn Queue>,
+    keys: Option<&EnvelopeKeys>,
     connections: &Arc<Connections>,
 ) -> Result<()> {
     let stop = stop_on_signal(reading::STOPPING)?;
     let shown = reading::Progress::start("letters read");
     let each = || shown.step();
-    let found = rehearse(queue, connections, plan, filters, &stop, each).await;
+    let found = rehearse(queue, connections, plan, keys, filters, &stop, each).await;
     drop(shown);
     let found = found.with_context(|| one_line(queue.url()))?;
     match args.json {

@@ -8,10 +8,12 @@ mod progress;
 pub(super) mod report;
 pub(super) mod state;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::internal::doctor::Rate;
+use backstop::internal::hold::EnvelopeKeys;
 use backstop::queue::{Connections, Queue};
 use backstop_core::text::one_line;
 use backstop_dead_letters::Attempts;
@@ -22,7 +24,7 @@ use backstop_files::values::parse_span;
 use clap::{Parser, ValueEnum};
 
 use super::filters::FilterArgs;
-use super::queue::AccessArgs;
+use super::queue::{AccessArgs, DeadLetterQueues};
 use super::reading::ReadingArgs;
 use crate::error::{CommandError, Context, Result};
 use crate::output::eprintln;
@@ -33,6 +35,9 @@ use state::StateArgs;
 
 /// What is logged after the first signal.
 const STOPPING: &str = "stopping: batches under way are finished, and letters are made visible again; a second signal stops at once, and loses nothing either";
+
+/// Of letters that keep their attempts without a key, although their queue has some.
+const UNSIGNED: &str = "the letters keep their attempts, and no key signs that: the hosts of the queue handle them under new ids. If the letters can be trusted, --envelope-key-file with the queue's keys keeps their ids (host/docs/redrive.md)";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,12 +115,16 @@ pub(super) struct Args {
     #[arg(long, value_name = "HOW", value_enum)]
     attempts: Option<AttemptsArg>,
 
+    /// With --attempts keep: sign the envelopes with the first key of this file, the queue's envelope-key-file, so that its hosts know the letters by their original ids. That vouches for what the letters say (host/docs/redrive.md)
+    #[arg(long, value_name = "FILE")]
+    envelope_key_file: Option<PathBuf>,
+
     /// Edit each body in $VISUAL or $EDITOR before it is sent, one letter at a time; attributes stay as they are
     #[arg(long)]
     edit: bool,
 
     /// Let SQS move the letters itself (StartMessageMoveTask): all of them, without the means above except --to and --rate
-    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch", "wait", "attempts", "edit", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch", "wait", "attempts", "envelope_key_file", "edit", "dry_run"])]
     native: bool,
 
     /// Why, for the log of runs
@@ -127,7 +136,7 @@ pub(super) struct Args {
     who: Option<String>,
 
     /// Go on with this run. Everything else is as it was when it started
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch", "wait", "attempts", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch", "wait", "attempts", "envelope_key_file", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
     resume: Option<String>,
 
     #[command(flatten)]
@@ -188,13 +197,18 @@ async fn start(args: &Args, name: &str) -> Result<()> {
     }
     for queue in &opened.queues {
         let plan = plan::new(args, &filters, &opened, queue)?;
+        let keys = keys(&plan)?;
         if filters.chooses_nothing() {
             report::nothing(queue.url(), args.json);
             continue;
         }
         if args.dry_run {
-            dry_run::run(args, &plan, &filters, queue, &opened.connections).await?;
+            let connections = &opened.connections;
+            dry_run::run(args, &plan, &filters, queue, keys.as_ref(), connections).await?;
             continue;
+        }
+        if has_unused_keys(args, &opened) {
+            eprintln!("{UNSIGNED}");
         }
         let folder = runs.create(&plan)?;
         if args.native {
@@ -206,11 +220,37 @@ async fn start(args: &Args, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// The keys of a plan, read before anything is done.
+fn keys(plan: &Plan) -> Result<Option<EnvelopeKeys>> {
+    let path = plan.envelope_key_file.as_deref();
+    path.map(EnvelopeKeys::of_file)
+        .transpose()
+        .map_err(|error| CommandError::Usage(format!("--envelope-key-file: {error}")))
+}
+
+/// Whether the queue's hosts have keys, and the letters keep their attempts without one.
+fn has_unused_keys(args: &Args, opened: &DeadLetterQueues) -> bool {
+    let is_kept = matches!(args.attempts, Some(AttemptsArg::Keep));
+    let source = opened.source.as_ref().map(|it| it.url());
+    let has_keys = opened.config.iter().any(|config| {
+        let mut queues = config.queues.iter();
+        let queue = queues.find(|queue| Some(queue.url.as_str()) == source);
+        queue.is_some_and(|queue| queue.options.envelope_key_file.is_some())
+    });
+    is_kept && has_keys && args.envelope_key_file.is_none()
+}
+
 /// Refuses what can have no effect.
 async fn check(args: &Args, queue: &Arc<dyn Queue>) -> Result<()> {
+    let keeps_attempts = matches!(args.attempts, Some(AttemptsArg::Keep));
+    if args.envelope_key_file.is_some() && !keeps_attempts {
+        return Err(CommandError::Usage(
+            "--envelope-key-file has no effect without --attempts keep: only the envelope that keeps attempts is signed".to_owned(),
+        ));
+    }
     let description = queue.describe().await.map_err(RedriveError::from);
     let description = description.with_context(|| one_line(queue.url()))?;
-    if description.fifo && matches!(args.attempts, Some(AttemptsArg::Keep)) {
+    if description.fifo && keeps_attempts {
         return Err(CommandError::Usage(
             "--attempts keep has no effect on a FIFO queue: its consumers count attempts in memory, and would start again. Leave it out".to_owned(),
         ));
@@ -268,6 +308,7 @@ async fn carry_out(
         filters: plan::filters(&plan)?,
         interval,
         editor,
+        keys: keys(&plan)?,
         who: args.who.clone().unwrap_or_else(state::user),
         progress,
         stop,

@@ -59,6 +59,11 @@ pub(super) fn new(
         default_to: default_to.map(|source| To::Queue(source.url().to_owned())),
         watched: others.map(|it| it.url().to_owned()).collect(),
         attempts: args.attempts.map_or(Attempts::Reset, Attempts::from),
+        envelope_key_file: args
+            .envelope_key_file
+            .as_ref()
+            .map(std::path::absolute)
+            .transpose()?,
         rate: args.rate.map(|rate| rate.to_string()),
         stop_at: args
             .stop_at

@@ -14,6 +14,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
+use backstop_files::regular_file;
 use backstop_workbench::chart::DelaysChart;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
 use serde_json::json;
@@ -91,9 +92,12 @@ pub(crate) fn size(records: &[PathBuf]) -> Result<Option<u64>> {
                 path.display()
             ))
         };
-        let metadata = path
-            .metadata()
-            .map_err(|error| unreadable(error.to_string()))?;
+        let metadata = path.metadata().map_err(|error| {
+            let error = regular_file::advise_if_missing(error, || {
+                "expected decision records, which a host writes to the file of its setting decisions.record".to_owned()
+            });
+            unreadable(error.to_string())
+        })?;
         if metadata.is_dir() {
             return Err(unreadable(
                 "expected a file of decision records, not a folder".to_owned(),
