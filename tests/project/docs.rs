@@ -350,6 +350,51 @@ fn the_program_in_the_readme_is_the_one_that_the_library_tests() {
     assert!(tested.windows(shown.len()).any(|lines| lines == shown));
 }
 
+/// The two others with programs have tests of their own.
+#[test]
+fn every_program_in_a_document_is_compiled_with_the_features_that_it_uses() {
+    let features: toml::Value = toml::from_str(&document("tests/Cargo.toml")).unwrap();
+    let features = |crate_name: &str| features["dependencies"][crate_name]["features"].to_string();
+    let own = ["README.md", "host/docs/write-a-policy.md"];
+    let mut found = BTreeSet::new();
+    for name in documents() {
+        let text = document(&name);
+        if !text.contains("```rust") || own.contains(&&*name) {
+            continue;
+        }
+        // `ignore`, `no_run` or a feature would hide one from the test.
+        for line in text.lines().filter(|line| line.starts_with("```rust")) {
+            assert_eq!(line, "```rust", "{name}");
+        }
+        assert!(!text.contains("# #[cfg("), "{name}");
+        let library = Path::new(&name).file_stem().unwrap().to_str().unwrap();
+        let folder = match library {
+            "retrier" => "retry",
+            other => other,
+        };
+        let source = document(&format!("host/{folder}/src/lib.rs"));
+        let included = format!("#[doc = include_str!(\"../../docs/{library}.md\")]");
+        let (before, _) = source.split_once(&included).expect(&name);
+        let condition = before.trim_end().lines().next_back().unwrap();
+        assert!(condition.starts_with("#[cfg(all(doctest, "), "{condition}");
+        // The tests of the workspace have the features of this crate's dependencies.
+        for feature in condition.split("feature = ").skip(1) {
+            let feature = feature.split(')').next().unwrap().trim_end_matches(", ");
+            let enabled = features(&format!("backstop-{folder}"));
+            // S3 and registries bring WebAssembly.
+            let is_enabled = enabled.contains(feature) || feature == "\"wasm\"";
+            assert!(is_enabled, "{name}: {feature} is not in {enabled}");
+        }
+        found.insert(folder.to_owned());
+    }
+    assert_eq!(
+        found,
+        ["deliver", "idempotency", "retry"]
+            .map(str::to_owned)
+            .into()
+    );
+}
+
 #[test]
 fn every_link_in_the_documents_is_valid() {
     for name in documents() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_core::policy::{FullJitter, Policy, SettingsError};
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream};
 
 use crate::deliveries::Deliveries;
 use crate::outcome::{Report, Status};
@@ -157,9 +157,9 @@ impl<T: Target> Delivery<T> {
     ///
     /// ```
     /// # use backstop_deliver::{Delivery, Target};
-    /// # use futures_util::stream;
-    /// # async fn deliver<T: Target>(delivery: Delivery<T>, entries: Vec<T::Entry>) -> Result<(), Box<dyn std::error::Error>> {
-    /// let report = tokio::spawn(delivery.send(stream::iter(entries))).await??;
+    /// # use futures_util::Stream;
+    /// # async fn deliver<T: Target>(delivery: Delivery<T>, entries: impl Stream<Item = T::Entry> + Send + 'static) -> Result<(), Box<dyn std::error::Error>> {
+    /// let report = tokio::spawn(delivery.send(entries)).await??;
     /// # Ok(()) }
     /// ```
     pub async fn send<S>(self, entries: S) -> Result<Report<T::Entry, T::Receipt>, SettingsError>
@@ -178,6 +178,25 @@ impl<T: Target> Delivery<T> {
             undelivered,
             stopped_by: outcomes.stopped_by().cloned(),
         })
+    }
+
+    /// As [`send`](Self::send), for entries that are there already: a `Vec`, an array, any iterator. Its next entry is taken when there is room for it.
+    ///
+    /// ```
+    /// # use backstop_deliver::{Delivery, Target};
+    /// # async fn deliver<T: Target>(delivery: Delivery<T>, entries: Vec<T::Entry>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let report = delivery.send_iter(entries).await?;
+    /// println!("{} delivered", report.counts.delivered);
+    /// # Ok(()) }
+    /// ```
+    pub async fn send_iter<I>(
+        self,
+        entries: I,
+    ) -> Result<Report<T::Entry, T::Receipt>, SettingsError>
+    where
+        I: IntoIterator<Item = T::Entry>,
+    {
+        self.send(stream::iter(entries)).await
     }
 }
 

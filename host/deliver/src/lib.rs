@@ -7,7 +7,6 @@
 //! ```
 //! use backstop_core::policy::FullJitter;
 //! use backstop_deliver::{Delivery, EntryResult, Limits, RequestError, Target};
-//! use futures_util::stream;
 //!
 //! struct Shelf;
 //!
@@ -24,7 +23,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let delivery = Delivery::new(Shelf).policy(FullJitter::default().max_attempts(8));
-//! let report = delivery.send(stream::iter(0..1_000)).await?;
+//! let report = delivery.send_iter(0..1_000).await?;
 //! assert_eq!(report.counts.delivered, 1_000);
 //! assert!(report.undelivered.is_empty());
 //! # Ok(()) }
@@ -58,3 +57,8 @@ pub use deliveries::Deliveries;
 pub use delivery::{AfterFailure, Delivery};
 pub use outcome::{Counts, Outcome, Report, Status, Undelivered};
 pub use target::{Duplicates, EntryResult, Group, Limits, RequestError, Target};
+
+/// Compiles the examples of the document.
+#[cfg(all(doctest, feature = "sqs"))]
+#[doc = include_str!("../../docs/deliver.md")]
+struct Documentation;

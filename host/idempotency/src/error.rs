@@ -1,5 +1,6 @@
 //! Why a call has no result, and what a policy sees of it.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use backstop_core::failure::{Error, IN_PROGRESS, Milliseconds};
@@ -51,11 +52,13 @@ impl std::fmt::Display for LeaseEnd {
 /// assert_eq!(failure.code, "InProgress");
 /// assert_eq!(failure.retry_after, Some(Milliseconds(500)));
 /// ```
+///
+/// The work's own error is the source of [`Work`](Self::Work). For work that fails with a `Box<dyn Error>` or an `anyhow::Error`, which are no standard errors themselves, [`boxed`](Self::boxed) makes an error for `?`.
 #[derive(Debug, thiserror::Error)]
 pub enum OnceError<E> {
     /// The work failed with this error. Its record is deleted, so that it can be done again.
-    #[error("{0}")]
-    Work(E),
+    #[error("the work failed")]
+    Work(#[source] E),
     /// Another owner does this work now.
     #[error("the same work is in progress elsewhere; its lease ends in {left:?}")]
     InProgress {
@@ -95,6 +98,50 @@ impl<E> OnceError<E> {
     /// Whether the work is done all the same: only its result is missing.
     pub fn is_work_done(&self) -> bool {
         matches!(self, Self::ResultNotStored { .. } | Self::Result(_))
+    }
+
+    /// The error as one of any kind: the work's own, or this one.
+    ///
+    /// ```
+    /// use std::error::Error;
+    ///
+    /// use backstop_idempotency::{Idempotency, MemoryStore, OnceError};
+    ///
+    /// type AnyError = Box<dyn Error + Send + Sync>;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), AnyError> {
+    /// async fn charge() -> Result<u64, AnyError> {
+    ///     Err("the card is declined".into())
+    /// }
+    ///
+    /// async fn charge_once(idempotency: &Idempotency) -> Result<u64, AnyError> {
+    ///     let charged = idempotency.once("order-7", charge).await;
+    ///     Ok(charged.map_err(OnceError::boxed)?.result)
+    /// }
+    ///
+    /// let idempotency = Idempotency::builder(MemoryStore::default(), "payments").build()?;
+    /// let error = charge_once(&idempotency).await.unwrap_err();
+    /// assert_eq!(error.to_string(), "the card is declined");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn boxed(self) -> Box<dyn std::error::Error + Send + Sync>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let other: OnceError<Infallible> = match self {
+            Self::Work(error) => return error.into(),
+            Self::InProgress { left } => OnceError::InProgress { left },
+            Self::PayloadMismatch => OnceError::PayloadMismatch,
+            Self::OutcomeUnknown { owner } => OnceError::OutcomeUnknown { owner },
+            Self::LeaseEnded(end) => OnceError::LeaseEnded(end),
+            Self::Store(error) => OnceError::Store(error),
+            Self::Key(error) => OnceError::Key(error),
+            Self::ResultNotStored { reason } => OnceError::ResultNotStored { reason },
+            Self::Result(error) => OnceError::Result(error),
+        };
+        other.into()
     }
 
     /// What a policy sees: `describe` describes an error of the work.
@@ -175,6 +222,26 @@ mod tests {
     use backstop_core::fallback::class_of;
 
     use super::*;
+
+    #[test]
+    fn the_source_is_the_works_own_error() {
+        use std::error::Error as _;
+        use std::io;
+
+        let error = OnceError::Work(io::Error::from(io::ErrorKind::NotFound));
+        let source = error.source().unwrap();
+        let source = source.downcast_ref::<io::Error>().unwrap();
+        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+        assert_eq!(error.to_string(), "the work failed");
+        // Not twice in a chain of causes.
+        assert_eq!(
+            backstop_core::text::chain(&error),
+            "the work failed: entity not found"
+        );
+
+        let missing: OnceError<io::Error> = OnceError::Key(KeyError::Missing);
+        assert_eq!(missing.boxed().to_string(), KeyError::Missing.to_string());
+    }
 
     /// A Lambda function reports the code alone.
     #[test]

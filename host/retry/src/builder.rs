@@ -192,7 +192,7 @@ impl RetrierBuilder {
         self
     }
 
-    /// The longest delay, whatever the policy decides; 14 days by default. A longer one is shortened, also one that a service asks for in `Retry-After`: [`max_retry_after`](Self::max_retry_after) has no default then.
+    /// The longest delay, whatever the policy decides; 14 days by default. With zero, every retry comes at once, and with less than a millisecond, after that: a policy has whole milliseconds only. A longer one is shortened, also one that a service asks for in `Retry-After`: [`max_retry_after`](Self::max_retry_after) has no default then.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = Some(delay);
@@ -328,6 +328,7 @@ impl RetrierBuilder {
                 (None, Some(_)) => Milliseconds::from_duration(Duration::MAX),
                 (None, None) => LONGEST_RETRY_AFTER,
             },
+            longest_wait: self.max_delay.unwrap_or(Duration::MAX),
             options: self.options,
             budget,
             observers: self.observers,

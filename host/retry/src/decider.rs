@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_core::clock;
-use backstop_core::decision::{Answer, FallbackCause, FallbackKind};
+use backstop_core::decision::{
+    Action, Answer, ErrorClass, FallbackCause, FallbackKind, REASON_BYTES,
+};
 use backstop_core::failure::Failure;
 use backstop_core::policy::{LogLine, PartName, Policy};
+use backstop_core::text::cut;
 
 use crate::clock::Clock;
 
@@ -19,6 +22,30 @@ pub(crate) struct Evaluation {
     pub(crate) log: Vec<LogLine>,
     pub(crate) fuel: u64,
     pub(crate) took: Duration,
+    /// The call itself decided, and no policy was evaluated.
+    pub(crate) is_by_call: bool,
+}
+
+impl Evaluation {
+    /// The call's own `retry_if` refuses this error.
+    pub(crate) fn refused_by_call(failure: &Failure) -> Self {
+        let mut reason = format!(
+            "the call's retry_if refuses the error: {}",
+            failure.error.code
+        );
+        cut(&mut reason, REASON_BYTES);
+        Self {
+            answer: Ok(Answer {
+                class: ErrorClass::Permanent,
+                action: Action::DeadLetter { reason },
+            }),
+            policy: Arc::new([]),
+            log: Vec::new(),
+            fuel: 0,
+            took: Duration::ZERO,
+            is_by_call: true,
+        }
+    }
 }
 
 /// The policy of a retrier.
@@ -109,6 +136,7 @@ fn on_a_thread(
                 log: Vec::new(),
                 fuel: 0,
                 took: Duration::ZERO,
+                is_by_call: false,
             }
         });
         (failure, evaluation)
@@ -149,6 +177,7 @@ impl Native {
             log: Vec::new(),
             fuel: 0,
             took: started.elapsed(),
+            is_by_call: false,
         }
     }
 }

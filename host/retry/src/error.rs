@@ -61,9 +61,13 @@ pub enum RetryError<E> {
 /// ```
 pub struct Ended<E>(Box<State<E>>);
 
+/// An error of the function as one of the standard library's, if it is one.
+pub(crate) type AsError<E> = fn(&E) -> Option<&(dyn StdError + 'static)>;
+
 pub(crate) struct State<E> {
     pub(crate) attempts: u32,
     pub(crate) error: Option<E>,
+    pub(crate) as_error: AsError<E>,
     pub(crate) description: Option<Error>,
     pub(crate) decision: Option<Decision>,
     pub(crate) time_left: Option<Duration>,
@@ -299,15 +303,40 @@ impl<E> From<RetryError<E>> for Error {
     }
 }
 
-impl<E> Describe for RetryError<E> {
+impl<E: fmt::Debug + 'static> Describe for RetryError<E> {
     fn describe(&self) -> Error {
         self.into()
     }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self)
+    }
 }
 
-/// The source is the function's own last error.
-impl<E: StdError + 'static> StdError for RetryError<E> {
+/// The source is the function's own last error if that is a standard error ([`Describe::as_error`]) or a `Box<dyn Error>`, else the last failure as the policy received it. So `?` works for a function with any error, also in one that returns `Box<dyn Error>` or `anyhow::Error`.
+///
+/// ```
+/// use std::error::Error;
+///
+/// use backstop_retry::{Retrier, TestClock};
+///
+/// fn read(clock: &TestClock) -> Result<String, Box<dyn Error + Send + Sync>> {
+///     let retrier = Retrier::builder().clock(clock.clone()).build()?;
+///     let text = clock.block_on(retrier.run(async |_| {
+///         let text = std::fs::read_to_string("/no/such/file")?;
+///         Ok::<_, Box<dyn Error + Send + Sync>>(text)
+///     }))?;
+///     Ok(text)
+/// }
+///
+/// let error = read(&TestClock::new()).unwrap_err();
+/// assert_eq!(error.to_string(), "permanent error after 1 attempt: NotFound");
+/// assert!(error.source().unwrap().is::<std::io::Error>());
+/// ```
+impl<E: fmt::Debug> StdError for RetryError<E> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.error().map(|error| error as _)
+        let Ended(state) = self.ended();
+        let error = state.error.as_ref().and_then(state.as_error);
+        error.or_else(|| Some(state.description.as_ref()?))
     }
 }

@@ -30,7 +30,8 @@
 //!
 //! | To | use |
 //! |---|---|
-//! | retry a function | [`Retrier::run`] |
+//! | retry a function | [`Retrier::run`], [`Retrier::run_with`] for one that changes a value |
+//! | end a call for an error, or retry a value | [`Error::permanent`], [`Run::retry_if`], [`Run::retry_if_ok`] |
 //! | choose the policy, limits and a clock | [`RetrierBuilder`] |
 //! | describe errors of your own | [`Describe`], [`Run::describe`] |
 //! | end a call in time | [`Run::deadline`], [`Deadline`], [`Run::attempt_timeout`] |
@@ -65,6 +66,7 @@ mod event;
 #[cfg(feature = "aws")]
 mod inside;
 mod into_policy;
+mod lent;
 mod progress;
 mod record;
 mod retrier;
@@ -89,6 +91,8 @@ pub use budget::{Budget, BudgetSettings};
 pub use builder::{BuildError, RetrierBuilder};
 pub use clock::{Clock, Sleep, TokioClock};
 pub use deadline::Deadline;
+#[cfg(feature = "reqwest")]
+pub use describe::ReqwestError;
 pub use describe::{By, ByTrait, Describe, Describer, describe_by_causes};
 #[cfg(feature = "hyper")]
 pub use describe::{HttpResponse, RequestError, success};
@@ -98,11 +102,12 @@ pub use event::{Evaluated, Event, Observer};
 #[cfg(feature = "wasm")]
 pub use into_policy::BySpec;
 pub use into_policy::{ByName, ByValue, IntoPolicy, PolicyChoice};
+pub use lent::Lent;
 pub use retrier::{FALLBACK_ATTEMPTS, Retrier};
-pub use run::Run;
+pub use run::{Always, Condition, RetryIf, RetryIfOk, Run};
 pub use test_clock::TestClock;
 
-/// Compiles the examples of the document.
-#[cfg(doctest)]
+/// Compiles the examples of the document, with the features that they use. The tests of the workspace have these.
+#[cfg(all(doctest, feature = "anyhow", feature = "reqwest", feature = "wasm"))]
 #[doc = include_str!("../../docs/retrier.md")]
 struct Documentation;

@@ -20,6 +20,7 @@ use crate::decider::{Decider, Evaluation};
 use crate::describe::ByTrait;
 use crate::error::End;
 use crate::event::{Evaluated, Event, Observer};
+use crate::lent::{Lent, Owner};
 use crate::progress::Progress;
 use crate::run::{Options, Run};
 use crate::telemetry::Metrics;
@@ -56,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) policy: Decider,
     pub(crate) max_attempts: Option<NonZeroU32>,
     pub(crate) max_delay: Milliseconds,
+    /// The same, not rounded.
+    pub(crate) longest_wait: Duration,
     pub(crate) max_retry_after: Milliseconds,
     pub(crate) options: Options,
     pub(crate) budget: Option<Budget>,
@@ -102,13 +105,61 @@ impl Retrier {
 
     /// Runs a function until it succeeds or the call [ends](crate::RetryError). Await the returned [`Run`]; its methods give this one call a deadline, an id and other options.
     ///
-    /// Each attempt is a new future of the function. Dropping the `Run` cancels the call at any point.
+    /// Each attempt is a new future of the function, which may be an async closure: `retrier.run(async |_| get("a-1").await)`. One that owns or changes what it captures needs [`run_with`](Self::run_with), or is a closure with an async block. Dropping the `Run` cancels the call at any point.
     pub fn run<F, Fut, T, E>(&self, function: F) -> Run<'_, F, Fut, T, E>
     where
         F: FnMut(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
         Run::new(self, function, ByTrait)
+    }
+
+    /// As [`run`](Self::run), for a function that needs a value of its own that changes, such as a connection: each attempt gets it, lent to it for as long as its future lives. Pass a value, or a mutable reference to one that is needed later.
+    ///
+    /// A closure cannot lend what it owns to the future that it returns, nor move it into more than one. An attempt that is cut short gives the value back too.
+    ///
+    /// ```
+    /// use backstop_retry::{Error, Retrier, TestClock};
+    ///
+    /// struct Connection {
+    ///     requests: u32,
+    /// }
+    ///
+    /// impl Connection {
+    ///     async fn send(&mut self) -> Result<u32, Error> {
+    ///         self.requests += 1;
+    ///         match self.requests {
+    ///             3 => Ok(self.requests),
+    ///             _ => Err(Error::new("HTTP 503", "busy")),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let clock = TestClock::new();
+    /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+    /// let mut connection = Connection { requests: 0 };
+    /// let call = retrier.run_with(&mut connection, |mut connection, _attempt| async move {
+    ///     connection.send().await
+    /// });
+    /// assert_eq!(clock.block_on(call).unwrap(), 3);
+    /// assert_eq!(connection.requests, 3);
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an attempt has put the lent value somewhere else, such as into a task that still runs, when the next one needs it.
+    pub fn run_with<S, F, Fut, T, E>(
+        &self,
+        value: S,
+        mut function: F,
+    ) -> Run<'_, impl FnMut(Attempt) -> Fut, Fut, T, E>
+    where
+        F: FnMut(Lent<S>, Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let owner = Owner::new(value);
+        self.run(move |attempt| function(owner.lend(), attempt))
     }
 
     /// Its name, the label of its metrics.
@@ -149,20 +200,25 @@ impl Inner {
             log,
             fuel,
             took,
+            is_by_call,
         } = evaluation;
         let decision = decide(failure, answer, &Bounds::default(), reach);
-        let decision = self.limit_attempts(failure, decision);
+        let mut decision = self.limit_attempts(failure, decision);
+        if is_by_call {
+            decision.decided_by = DecidedBy::Bound("the call's retry_if".to_owned());
+        }
         self.metrics.failed(&decision.class);
         let now = self.clock.now();
         let time_left = deadline.map(|deadline| deadline.saturating_duration_since(now));
         progress.reservation = None;
         let step = match (&decision.action, &decision.class) {
             (Action::Retry { delay }, class) => {
-                let at = progress.failed_at + delay.as_duration();
+                let waits = self.wait(*delay);
+                let at = progress.failed_at + waits;
                 if !has_room(at.max(now), deadline, min_attempt_time) {
                     Step::End(End::DeadlineExceeded, time_left)
                 } else if self.reserve(progress, class, now) {
-                    self.metrics.delays.record(delay.as_duration());
+                    self.metrics.delays.record(waits);
                     progress.previous_delay = Some(*delay);
                     Step::Retry(at)
                 } else {
@@ -185,6 +241,11 @@ impl Inner {
             took,
         };
         (evaluated, step)
+    }
+
+    /// How long a call waits for a delay. A decision has whole milliseconds, and the longest delay may be shorter than one.
+    fn wait(&self, delay: Milliseconds) -> Duration {
+        delay.as_duration().min(self.longest_wait)
     }
 
     /// Takes the retry out of the budget, if there is one.
@@ -250,7 +311,7 @@ impl Inner {
                     retrier: &self.name,
                     failure,
                     evaluated,
-                    delay: delay.as_duration(),
+                    delay: self.wait(delay),
                     budget_left: self.budget_left(),
                 });
             }

@@ -8,11 +8,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use backstop_core::failure::Timestamp;
+use tokio::runtime::Handle;
 
 use crate::clock::{Clock, Sleep};
 
 /// The time of day at which the clock begins: 2026-01-01T00:00:00Z.
 const EPOCH: Timestamp = Timestamp(1_767_225_600_000);
+
+/// What a wait says that nothing would end.
+const NEVER_ENDS: &str = "a TestClock moves on in its block_on only, and this wait in a tokio runtime would never end: run the call with `clock.block_on(..)`, use the default clock in a `#[tokio::test(start_paused = true)]`, or move a `TestClock::by_hand()` on with `advance`";
 
 /// A virtual clock for tests of a program's own retries. Nothing sleeps: [`block_on`](Self::block_on) runs a future and moves the time on to the next wait whenever the future can do nothing else.
 ///
@@ -37,18 +41,23 @@ const EPOCH: Timestamp = Timestamp(1_767_225_600_000);
 /// assert!(attempts[1] <= Duration::from_millis(50), "{attempts:?}");
 /// # Ok::<(), backstop_retry::BuildError>(())
 /// ```
+///
+/// A call that is awaited in a tokio runtime instead panics as soon as it waits, since nothing would move the time on. In a tokio test, use tokio's paused time with the default clock, or a clock that is moved [by hand](Self::by_hand).
 #[derive(Debug, Clone)]
 pub struct TestClock(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     start: Instant,
+    is_by_hand: bool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     elapsed: Duration,
+    /// How many `block_on` run, which move the time on.
+    driven: usize,
     /// The number of the next sleep, so that equal times keep their order.
     next: u64,
     sleeping: BTreeMap<(Duration, u64), Waker>,
@@ -57,8 +66,42 @@ struct State {
 impl TestClock {
     /// A clock that shows 2026-01-01T00:00:00Z.
     pub fn new() -> Self {
+        Self::with(false)
+    }
+
+    /// A clock that the program moves on with [`advance`](Self::advance), such as for calls in tasks of tokio.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use backstop_retry::{Linear, Retrier, TestClock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), backstop_retry::BuildError> {
+    /// let clock = TestClock::by_hand();
+    /// let retrier = Retrier::builder().policy(Linear::default()).clock(clock.clone()).build()?;
+    /// let call = retrier.run(async |attempt| match attempt.is_retry() {
+    ///     false => Err(std::io::Error::from(std::io::ErrorKind::TimedOut)),
+    ///     true => Ok("done"),
+    /// });
+    /// let moving = async {
+    ///     while clock.sleeping() == 0 {
+    ///         tokio::task::yield_now().await;
+    ///     }
+    ///     clock.advance(Duration::from_secs(1));
+    /// };
+    /// assert_eq!(tokio::join!(call, moving).0.unwrap(), "done");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn by_hand() -> Self {
+        Self::with(true)
+    }
+
+    fn with(is_by_hand: bool) -> Self {
         Self(Arc::new(Shared {
             start: backstop_core::clock::instant(),
+            is_by_hand,
             state: Mutex::default(),
         }))
     }
@@ -94,6 +137,7 @@ impl TestClock {
     ///
     /// If the future waits for something that is not this clock.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _driving = Driving::begin(self);
         let mut future = pin!(future);
         let woken = Arc::new(Woken(AtomicBool::new(true)));
         let waker = Waker::from(Arc::clone(&woken));
@@ -148,6 +192,22 @@ impl Clock for TestClock {
     }
 }
 
+/// A `block_on` that runs.
+struct Driving<'a>(&'a TestClock);
+
+impl<'a> Driving<'a> {
+    fn begin(clock: &'a TestClock) -> Self {
+        clock.state().driven += 1;
+        Self(clock)
+    }
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        self.0.state().driven -= 1;
+    }
+}
+
 struct Woken(AtomicBool);
 
 impl Wake for Woken {
@@ -171,6 +231,10 @@ impl Future for Timer {
         let mut state = clock.state();
         if state.elapsed >= self.until {
             return Poll::Ready(());
+        }
+        if state.driven == 0 && !clock.0.is_by_hand && Handle::try_current().is_ok() {
+            drop(state);
+            panic!("{NEVER_ENDS}");
         }
         let number = *self.number.get_or_insert_with(|| {
             state.next += 1;
@@ -226,6 +290,30 @@ mod tests {
         assert_eq!(clock.sleeping(), 1);
         drop(sleep);
         assert_eq!(clock.sleeping(), 0);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "would never end")]
+    async fn a_wait_in_a_tokio_runtime_says_that_it_would_never_end() {
+        let clock = TestClock::new();
+        clock
+            .sleep_until(clock.now() + Duration::from_secs(1))
+            .await;
+    }
+
+    #[tokio::test]
+    async fn in_a_tokio_runtime_a_clock_moves_on_in_its_block_on_or_by_hand() {
+        let second = Duration::from_secs(1);
+        let clock = TestClock::new();
+        clock.block_on(clock.sleep_until(clock.now() + second));
+        assert_eq!(clock.elapsed(), second);
+        let clock = TestClock::by_hand();
+        let sleep = tokio::spawn(clock.sleep_until(clock.now() + second));
+        while clock.sleeping() == 0 {
+            tokio::task::yield_now().await;
+        }
+        clock.advance(second);
+        sleep.await.unwrap();
     }
 
     #[test]

@@ -201,6 +201,7 @@ pub(crate) fn evaluate(live: &Arc<LivePolicy>, failure: &Failure) -> Evaluation 
     let evaluation = policy.evaluate(failure, &Arc::<Payload>::default());
     live.record(&policy, failure, &evaluation);
     Evaluation {
+        is_by_call: false,
         answer: evaluation.answer.map_err(|error| error.cause()),
         policy: policy.parts().collect(),
         log: evaluation.log,

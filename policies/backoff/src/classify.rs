@@ -274,8 +274,9 @@ pub const CODES: &[Row] = &[
     ),
     (
         Class::Permanent,
-        "Backstop: idempotent work that is done, may be done, or has no key; an event that its function cannot read",
+        "Backstop: an error that says that it is permanent; idempotent work that is done, may be done, or has no key; an event that its function cannot read",
         &[
+            "Permanent",
             "IdempotencyOutcomeUnknown",
             "IdempotencyPayloadMismatch",
             "IdempotencyKeyMissing",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use backstop_backoff::{Class, classify};
 use serde::{Deserialize, Serialize};
 
 use super::{DETAIL_BYTES, MESSAGE_BYTES, Milliseconds, PAIRS};
@@ -9,6 +10,12 @@ use crate::text::cut;
 
 /// The code of an error that says that another owner does the same work now. With a `retry-after`, the end of the owner's lease, it [is no attempt](Error::is_in_progress).
 pub const IN_PROGRESS: &str = "InProgress";
+
+/// The code of an error that says that it is [permanent](Error::permanent), and nothing else. The default classification knows it, so a Lambda function can report it too.
+pub const PERMANENT: &str = "Permanent";
+
+/// The status of an error that says that it is permanent: the request cannot be processed, whoever sends it (RFC 9110).
+const PERMANENT_STATUS: u16 = 422;
 
 /// Why an attempt failed, as its source reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -41,6 +48,36 @@ impl Error {
             message: message.into(),
             ..Self::default()
         }
+    }
+
+    /// An error that every further attempt would repeat: permanent for the default classification, and for policies that know statuses alone. Its status is 422, although no server has sent it.
+    ///
+    /// A code that the default classification knows as transient or throttled would contradict that. Such an error has the code [`PERMANENT`], and the given code begins its message.
+    ///
+    /// ```
+    /// use backstop_core::failure::Error;
+    /// use backstop_core::fallback::class_of;
+    ///
+    /// for code in ["CardDeclined", "ECONNRESET"] {
+    ///     let error = Error::permanent(code, "never again");
+    ///     assert_eq!(class_of(&error.code, error.status).to_string(), "permanent");
+    /// }
+    /// assert_eq!(Error::permanent("CardDeclined", "").code, "CardDeclined");
+    /// assert_eq!(Error::permanent("ECONNRESET", "x").to_string(), "Permanent: ECONNRESET: x");
+    /// ```
+    pub fn permanent(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(code, message).made_permanent()
+    }
+
+    /// The same error, as one that is [permanent](Self::permanent).
+    #[must_use]
+    pub fn made_permanent(mut self) -> Self {
+        self.status = Some(PERMANENT_STATUS);
+        if classify(&self.code, self.status) != Class::Permanent {
+            self.message = self.to_string();
+            PERMANENT.clone_into(&mut self.code);
+        }
+        self
     }
 
     /// An error that says that the worker is unavailable, and cannot have seen the message.
@@ -133,9 +170,34 @@ impl std::fmt::Display for Error {
     }
 }
 
+/// So that `?` takes it out of a function that returns any error.
+impl std::error::Error for Error {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_that_is_permanent_has_no_code_that_says_otherwise() {
+        for (code, expected) in [
+            ("CardDeclined", "CardDeclined"),
+            ("HTTP 503", "HTTP 503"),
+            ("ValidationException", "ValidationException"),
+            ("ThrottlingException", PERMANENT),
+            ("com.example.TimeoutException", PERMANENT),
+            ("exit 75", PERMANENT),
+            ("", ""),
+        ] {
+            let error = Error::permanent(code, "why");
+            assert_eq!(error.code, expected);
+            assert_eq!(classify(&error.code, error.status), Class::Permanent);
+            if code != expected {
+                assert_eq!(error.message, format!("{code}: why"));
+            }
+        }
+        // From a Lambda function, only the code arrives.
+        assert_eq!(classify(PERMANENT, None), Class::Permanent);
+    }
 
     #[test]
     fn an_error_is_cut_to_the_limits_of_the_contract() {

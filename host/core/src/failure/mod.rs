@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 use crate::text::cut;
 use error::{fits, leave_out_largest};
 
-pub use error::{Error, IN_PROGRESS};
+pub use error::{Error, IN_PROGRESS, PERMANENT};
 pub use time::{Milliseconds, Timestamp};
 
 /// The longest error text and the longest error code that a policy receives, in bytes.

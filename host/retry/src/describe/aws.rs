@@ -65,12 +65,20 @@ where
             other => describe_unknown(other),
         }
     }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self)
+    }
 }
 
 /// The body of a response ended early, such as an object of S3: the code is that of the connection's error, `ECONNRESET` without one.
 impl Describe for aws_smithy_types::byte_stream::error::Error {
     fn describe(&self) -> Error {
         Error::new(network::code(self).unwrap_or("ECONNRESET"), chain(self))
+    }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self)
     }
 }
 

@@ -59,6 +59,10 @@ impl HttpResponse for ::reqwest::Response {
     }
 }
 
+/// Why a request of reqwest failed, for functions that also read the body: `async fn get(..) -> Result<String, ReqwestError>`. `?` makes one of an error of reqwest.
+#[cfg(feature = "reqwest")]
+pub type ReqwestError = RequestError<::reqwest::Error, ::reqwest::Response>;
+
 /// Why an HTTP request failed: no response, or one whose status is an error. Keeps the response, so that its headers reach the policy and its body the caller.
 #[derive(Debug)]
 pub enum RequestError<E, R> {
@@ -79,16 +83,20 @@ pub enum RequestError<E, R> {
 /// assert_eq!(error.describe().retry_after.unwrap().0, 7_000);
 /// ```
 ///
-/// With `reqwest`:
+/// With the features `reqwest`, in a function that reads the body too:
 ///
-/// ```
-/// # #[cfg(feature = "reqwest")]
-/// # async fn example(client: reqwest::Client, retrier: backstop_retry::Retrier) {
-/// use backstop_retry::success;
+#[cfg_attr(feature = "reqwest", doc = "```")]
+#[cfg_attr(not(feature = "reqwest"), doc = "```ignore")]
+/// use backstop_retry::{ReqwestError, Retrier, RetryError, success};
 ///
-/// let response = retrier
-///     .run(|_| async { success(client.get("https://example.com/articles").send().await?) })
-///     .await;
+/// async fn articles(client: &reqwest::Client) -> Result<String, ReqwestError> {
+///     let response = success(client.get("https://example.com/articles").send().await?)?;
+///     Ok(response.text().await?)
+/// }
+///
+/// # async fn example(client: reqwest::Client, retrier: Retrier) -> Result<(), RetryError<ReqwestError>> {
+/// let text = retrier.run(|_| articles(&client)).await?;
+/// # Ok(())
 /// # }
 /// ```
 pub fn success<E, R: HttpResponse>(response: R) -> Result<R, RequestError<E, R>> {
@@ -109,6 +117,13 @@ impl<E: Describe, R: HttpResponse> Describe for RequestError<E, R> {
         match self {
             Self::Failed(error) => error.describe(),
             Self::Status(response) => describe_response(response),
+        }
+    }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Failed(error) => error.as_error(),
+            Self::Status(_) => None,
         }
     }
 }
@@ -161,9 +176,13 @@ impl Describe for ::hyper::Error {
         };
         Error::new(code, text)
     }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self)
+    }
 }
 
-/// The code is that of the connection's error, `HTTP 503` for a status, or what the client could not do: `Redirect`, `Decode`, and `ValidationException`, which is permanent, for a request that can't be built.
+/// The code is that of the connection's error, `HTTP 503` for a status, or what the client could not do: `Redirect`, and the permanent `Decode`, for a body that is not what was expected, and `ValidationException`, for a request that can't be built.
 #[cfg(feature = "reqwest")]
 impl Describe for ::reqwest::Error {
     fn describe(&self) -> Error {
@@ -180,11 +199,15 @@ impl Describe for ::reqwest::Error {
             None if self.is_timeout() => "ETIMEDOUT",
             None if self.is_builder() => "ValidationException",
             None if self.is_redirect() => "Redirect",
-            None if self.is_decode() => "Decode",
+            None if self.is_decode() => return Error::permanent("Decode", text),
             None if self.is_connect() => "ECONNREFUSED",
             None => "ECONNRESET",
         };
         Error::new(code, text)
+    }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self)
     }
 }
 

@@ -1,35 +1,46 @@
 //! How an error looks to a policy: [`Describe`].
 
+#[cfg(feature = "anyhow")]
+mod anyhow;
 #[cfg(feature = "aws")]
 mod aws;
 #[cfg(feature = "hyper")]
 mod http;
 mod io;
+mod json;
 mod network;
+
+use std::error::Error as StdError;
 
 use backstop_core::failure::Error;
 
+#[cfg(feature = "reqwest")]
+pub use http::ReqwestError;
 #[cfg(feature = "hyper")]
 pub use http::{HttpResponse, RequestError, success};
 pub use network::describe_by_causes;
 
 /// Describes an error to a policy: its code, its status, how long the other side asks to wait.
 ///
-/// Errors of AWS SDKs (feature `aws`), reqwest (`reqwest`), hyper (`hyper`) and [`std::io`] implement it. For other errors, implement it, or pass a closure to [`Run::describe`](crate::Run::describe):
+/// Errors of AWS SDKs (feature `aws`), reqwest (`reqwest`), hyper (`hyper`), [`std::io`] and serde_json implement it, and so do `Box<dyn Error>` and anyhow's (`anyhow`), which are described by their causes. For other errors, implement it, or pass a closure to [`Run::describe`](crate::Run::describe):
 ///
 /// ```
+/// use backstop_retry::failure::Milliseconds;
 /// use backstop_retry::{Describe, Error};
 ///
 /// enum PaymentError {
 ///     CardDeclined,
-///     Unavailable { seconds: u64 },
+///     Unavailable { seconds: u32 },
 /// }
 ///
 /// impl Describe for PaymentError {
 ///     fn describe(&self) -> Error {
 ///         match self {
-///             Self::CardDeclined => Error::new("CardDeclined", "the bank said no"),
-///             Self::Unavailable { .. } => Error { status: Some(503), ..Error::new("Unavailable", "") },
+///             Self::CardDeclined => Error::permanent("CardDeclined", "the bank said no"),
+///             Self::Unavailable { seconds } => Error {
+///                 retry_after: Some(Milliseconds(seconds * 1_000)),
+///                 ..Error::new("Unavailable", "the bank is closed")
+///             },
 ///         }
 ///     }
 /// }
@@ -37,11 +48,20 @@ pub use network::describe_by_causes;
 pub trait Describe {
     /// The error as a policy receives it. Called once for each failed attempt.
     fn describe(&self) -> Error;
+
+    /// The error as the [`source`](StdError::source) of the [`RetryError`](crate::RetryError) that ends a call: `Some(self)` for a type that implements [`std::error::Error`]. By default there is none, and the source is the description.
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        None
+    }
 }
 
 impl Describe for Error {
     fn describe(&self) -> Error {
         self.clone()
+    }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self)
     }
 }
 
@@ -49,17 +69,29 @@ impl<E: Describe + ?Sized> Describe for &E {
     fn describe(&self) -> Error {
         (**self).describe()
     }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        (**self).as_error()
+    }
 }
 
 impl<E: Describe + ?Sized> Describe for Box<E> {
     fn describe(&self) -> Error {
         (**self).describe()
     }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        (**self).as_error()
+    }
 }
 
 impl<E: Describe + ?Sized> Describe for std::sync::Arc<E> {
     fn describe(&self) -> Error {
         (**self).describe()
+    }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        (**self).as_error()
     }
 }
 
@@ -73,6 +105,15 @@ impl Describe for std::convert::Infallible {
 pub trait Describer<E> {
     /// The error as a policy receives it.
     fn describe(&self, error: &E) -> Error;
+
+    /// See [`Describe::as_error`].
+    fn as_error(error: &E) -> Option<&(dyn StdError + 'static)>
+    where
+        Self: Sized,
+    {
+        let _ = error;
+        None
+    }
 }
 
 /// Describes errors with their own [`Describe`].
@@ -82,6 +123,10 @@ pub struct ByTrait;
 impl<E: Describe> Describer<E> for ByTrait {
     fn describe(&self, error: &E) -> Error {
         error.describe()
+    }
+
+    fn as_error(error: &E) -> Option<&(dyn StdError + 'static)> {
+        error.as_error()
     }
 }
 

@@ -7,7 +7,15 @@ use backstop_core::failure::Error;
 use backstop_core::network;
 use backstop_core::text::chain;
 
-/// Describes any error by its causes: the code of Node.js if one of them is an error of a connection (`ECONNRESET`, `ENOTFOUND`), else `Error`. The message has all causes.
+use super::Describe;
+use super::io::{describe_kind, is_permanent};
+
+/// Describes any error by its causes. The message has all of them. The first of these gives the code:
+///
+/// - an [`Error`], or an error of reqwest (feature `reqwest`), which describes itself;
+/// - an error of a connection, whatever library reports it: the code of Node.js (`ECONNRESET`, `ENOTFOUND`);
+/// - an I/O error that is permanent (`NotFound`, `PermissionDenied`), or an error of decoding JSON or UTF-8 text (`Decode`, `InvalidData`);
+/// - none: `Error`.
 ///
 /// For the errors of libraries that this crate has no feature for:
 ///
@@ -20,13 +28,69 @@ use backstop_core::text::chain;
 /// assert_eq!(describe_by_causes(&error).code, "ECONNRESET");
 /// ```
 pub fn describe_by_causes(error: &(dyn StdError + 'static)) -> Error {
-    Error::new(code(error).unwrap_or("Error"), chain(error))
+    let described = causes(error)
+        .find_map(describes_itself)
+        .or_else(|| causes(error).find_map(decoding))
+        .or_else(|| code(error).map(|code| Error::new(code, "")))
+        .or_else(|| causes(error).find_map(permanent));
+    Error {
+        message: chain(error),
+        ..described.unwrap_or_else(|| Error::new("Error", ""))
+    }
 }
 
-impl super::Describe for Box<dyn StdError + Send + Sync> {
+/// By its causes.
+impl Describe for Box<dyn StdError + Send + Sync> {
     fn describe(&self) -> Error {
         describe_by_causes(&**self)
     }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&**self)
+    }
+}
+
+/// By its causes.
+impl Describe for Box<dyn StdError> {
+    fn describe(&self) -> Error {
+        describe_by_causes(&**self)
+    }
+
+    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&**self)
+    }
+}
+
+/// A cause that knows its code, and what else a policy sees of it.
+fn describes_itself(cause: &(dyn StdError + 'static)) -> Option<Error> {
+    let error = cause.downcast_ref::<Error>().map(Describe::describe);
+    #[cfg(feature = "reqwest")]
+    let error = error
+        .or_else(|| Some(cause.downcast_ref::<super::ReqwestError>()?.describe()))
+        .or_else(|| Some(cause.downcast_ref::<::reqwest::Error>()?.describe()));
+    error
+}
+
+/// What was received is not what was expected. Such an error is no error of a connection, although its I/O error has the kind of malformed TLS.
+fn decoding(cause: &(dyn StdError + 'static)) -> Option<Error> {
+    if let Some(json) = cause.downcast_ref::<serde_json::Error>() {
+        return Some(json.describe());
+    }
+    let is_no_text = cause.is::<std::str::Utf8Error>() || cause.is::<std::string::FromUtf8Error>();
+    // Those of the standard library wrap no error: bytes that are no UTF-8.
+    let is_plain = |io: &io::Error| {
+        io.kind() == io::ErrorKind::InvalidData
+            && io.raw_os_error().is_none()
+            && io.get_ref().is_none()
+    };
+    let is_no_text = is_no_text || cause.downcast_ref::<io::Error>().is_some_and(is_plain);
+    is_no_text.then(|| describe_kind(io::ErrorKind::InvalidData, String::new()))
+}
+
+/// An I/O error that the next attempt would find again.
+fn permanent(cause: &(dyn StdError + 'static)) -> Option<Error> {
+    let io = cause.downcast_ref::<io::Error>()?;
+    is_permanent(io.kind()).then(|| describe_kind(io.kind(), String::new()))
 }
 
 /// The code of the error of a connection that is, or has caused, this error.
@@ -95,7 +159,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Wrapped(&'static str, Option<io::Error>);
+    struct Wrapped(&'static str, Option<Box<dyn StdError + Send + Sync>>);
 
     impl std::fmt::Display for Wrapped {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -105,45 +169,79 @@ mod tests {
 
     impl StdError for Wrapped {
         fn source(&self) -> Option<&(dyn StdError + 'static)> {
-            self.1.as_ref().map(|cause| cause as _)
+            self.1.as_ref().map(|cause| &**cause as _)
         }
+    }
+
+    fn wrapped(cause: impl StdError + Send + Sync + 'static) -> Wrapped {
+        Wrapped("failed", Some(Box::new(cause)))
     }
 
     #[test]
     fn the_first_cause_that_is_known_gives_the_code() {
+        let io = |kind, text: &str| io::Error::new(kind, text);
         let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
         for (error, code, message) in [
             (Wrapped("failed", None), "Error", "failed"),
+            (wrapped(reset()), "ECONNRESET", "failed: connection reset"),
             (
-                Wrapped("failed", Some(reset())),
+                wrapped(io::Error::other(reset())),
                 "ECONNRESET",
                 "failed: connection reset",
             ),
             (
-                Wrapped("failed", Some(io::Error::other(reset()))),
-                "ECONNRESET",
-                "failed: connection reset",
-            ),
-            (
-                Wrapped("dns error", Some(io::Error::other("no such host"))),
+                Wrapped(
+                    "dns error",
+                    Some(Box::new(io::Error::other("no such host"))),
+                ),
                 "ENOTFOUND",
                 "dns error: no such host",
             ),
             (
-                Wrapped(
-                    "failed",
-                    Some(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        "bad certificate",
-                    )),
-                ),
+                wrapped(io(io::ErrorKind::InvalidData, "bad certificate")),
                 "EPROTO",
                 "failed: bad certificate",
             ),
         ] {
             let boxed: Box<dyn StdError + Send + Sync> = Box::new(error);
-            let described = super::super::Describe::describe(&boxed);
-            assert_eq!(described, Error::new(code, message));
+            assert_eq!(boxed.describe(), Error::new(code, message));
+        }
+    }
+
+    #[test]
+    fn what_every_attempt_would_repeat_is_permanent_whatever_wraps_it() {
+        let no_text = String::from_utf8(vec![0xff]).unwrap_err();
+        let no_json = serde_json::from_str::<String>("\"cut").unwrap_err();
+        let wrong = serde_json::from_str::<u32>("[]").unwrap_err();
+        for (error, code, status) in [
+            (
+                wrapped(io::Error::from(io::ErrorKind::NotFound)),
+                "NotFound",
+                Some(422),
+            ),
+            (
+                wrapped(io::Error::from(io::ErrorKind::PermissionDenied)),
+                "PermissionDenied",
+                Some(422),
+            ),
+            (
+                wrapped(io::Error::from(io::ErrorKind::InvalidData)),
+                "InvalidData",
+                Some(422),
+            ),
+            (wrapped(no_text), "InvalidData", Some(422)),
+            (wrapped(no_json), "UnexpectedEof", None),
+            (wrapped(wrong), "Decode", Some(422)),
+            (
+                wrapped(Error::permanent("CardDeclined", "no")),
+                "CardDeclined",
+                Some(422),
+            ),
+        ] {
+            let boxed: Box<dyn StdError> = Box::new(error);
+            let found = boxed.describe();
+            assert_eq!((found.code.as_str(), found.status), (code, status));
+            assert!(found.message.starts_with("failed: "), "{}", found.message);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One call: attempts and waits, as one future.
 
+mod condition;
 mod options;
 mod steps;
 
@@ -21,18 +22,20 @@ use crate::error::RetryError;
 use crate::progress::Progress;
 use crate::retrier::{Inner, Retrier, has_room};
 
+pub use condition::{Always, Condition, RetryIf, RetryIfOk};
 pub(crate) use options::Options;
-use steps::timed_out;
+use steps::{not_ready, timed_out};
 
 pin_project! {
     /// A call under way: a future, made by [`Retrier::run`]. Its methods set what concerns this call alone; call them before the first `await`.
     ///
     /// Dropping it cancels the call: the attempt's future is dropped, no timer stays behind, and a retry that was not yet sent gives its tokens back to the [budget](crate::budget).
     #[must_use = "nothing happens until the call is awaited"]
-    pub struct Run<'a, F, Fut, T, E, D = ByTrait> {
+    pub struct Run<'a, F, Fut, T, E, D = ByTrait, C = Always> {
         retrier: &'a Inner,
         function: F,
         describer: D,
+        condition: C,
         options: Options,
         id: Option<String>,
         attributes: Vec<(String, String)>,
@@ -123,6 +126,7 @@ where
             retrier: &retrier.0,
             function,
             describer,
+            condition: Always,
             options: retrier.0.options,
             id: None,
             attributes: Vec::new(),
@@ -138,7 +142,13 @@ where
             output: PhantomData,
         }
     }
+}
 
+impl<'a, F, Fut, T, E, D, C> Run<'a, F, Fut, T, E, D, C>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+{
     /// Describes the function's errors with a closure instead of their own [`Describe`](crate::Describe).
     ///
     /// ```
@@ -148,21 +158,79 @@ where
     /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
     /// let call = retrier
     ///     .run(|_| async { Err::<(), _>("no such article") })
-    ///     .describe(|text| Error::new("ValidationException", *text));
+    ///     .describe(|text| Error::permanent("NoSuchArticle", *text));
     /// let error = clock.block_on(call).unwrap_err();
-    /// assert_eq!(error.to_string(), "permanent error after 1 attempt: ValidationException");
+    /// assert_eq!(error.to_string(), "permanent error after 1 attempt: NoSuchArticle");
     /// # Ok::<(), backstop_retry::BuildError>(())
     /// ```
-    pub fn describe<C: Fn(&E) -> Error>(self, describe: C) -> Run<'a, F, Fut, T, E, By<C>> {
+    pub fn describe<B: Fn(&E) -> Error>(self, describe: B) -> Run<'a, F, Fut, T, E, By<B>, C> {
         self.described_by(By(describe))
     }
 
+    /// Retries only the errors for which the closure says `true`. For any other the call ends with [`RetryError::Permanent`] at once, and its policy is not evaluated.
+    ///
+    /// `true` leaves the decision to the policy, which has limits and a classification of its own: what that calls permanent is not retried either.
+    ///
+    /// ```
+    /// use std::io::{Error, ErrorKind};
+    ///
+    /// use backstop_retry::{Retrier, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+    /// let call = retrier
+    ///     .run(async |_| Err::<(), _>(Error::from(ErrorKind::ConnectionReset)))
+    ///     .retry_if(|error| error.kind() == ErrorKind::TimedOut);
+    /// let error = clock.block_on(call).unwrap_err();
+    /// assert_eq!(error.to_string(), "permanent error after 1 attempt: ECONNRESET");
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    pub fn retry_if<P: Fn(&E) -> bool>(
+        self,
+        retries: P,
+    ) -> Run<'a, F, Fut, T, E, D, RetryIf<C, P>> {
+        self.map(|describer, condition| (describer, RetryIf { condition, retries }))
+    }
+
+    /// Retries values for which the closure says `true`, such as a job that still runs. The attempt then counts as one that failed, with the code `NotReady`; a call that ends with it has no value.
+    ///
+    /// For a code of its own, or a time to wait, return an [`Error`] from the function.
+    ///
+    /// ```
+    /// use backstop_retry::{Error, Retrier, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+    /// let status = async |attempt: u32| match attempt {
+    ///     1 | 2 => Ok::<_, Error>("running"),
+    ///     _ => Ok("done"),
+    /// };
+    /// let call = retrier
+    ///     .run(|attempt| status(attempt.number()))
+    ///     .retry_if_ok(|status| *status == "running");
+    /// assert_eq!(clock.block_on(call).unwrap(), "done");
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    pub fn retry_if_ok<P: Fn(&T) -> bool>(
+        self,
+        retries: P,
+    ) -> Run<'a, F, Fut, T, E, D, RetryIfOk<C, P>> {
+        self.map(|describer, condition| (describer, RetryIfOk { condition, retries }))
+    }
+
     /// Describes the function's errors in another way.
-    pub(crate) fn described_by<D>(self, describer: D) -> Run<'a, F, Fut, T, E, D> {
+    pub(crate) fn described_by<B>(self, describer: B) -> Run<'a, F, Fut, T, E, B, C> {
+        self.map(|_, condition| (describer, condition))
+    }
+
+    /// The same call with another describer and condition.
+    fn map<B, G>(self, change: impl FnOnce(D, C) -> (B, G)) -> Run<'a, F, Fut, T, E, B, G> {
+        let (describer, condition) = change(self.describer, self.condition);
         Run {
             retrier: self.retrier,
             function: self.function,
             describer,
+            condition,
             options: self.options,
             id: self.id,
             attributes: self.attributes,
@@ -178,11 +246,12 @@ where
 }
 
 /// Drives the call.
-impl<F, Fut, T, E, D> Future for Run<'_, F, Fut, T, E, D>
+impl<F, Fut, T, E, D, C> Future for Run<'_, F, Fut, T, E, D, C>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
     D: Describer<E>,
+    C: Condition<T, E>,
 {
     type Output = Result<T, RetryError<E>>;
 
@@ -211,13 +280,16 @@ where
                         future.poll(context)
                     };
                     match polled {
+                        Poll::Ready(Ok(value)) if this.condition.retries_ok(&value) => {
+                            drop(value);
+                            self.as_mut().failed(not_ready(), None, false)?;
+                        }
                         Poll::Ready(Ok(value)) => {
                             self.succeeded();
                             return Poll::Ready(Ok(value));
                         }
                         Poll::Ready(Err(error)) => {
-                            let description = this.describer.describe(&error);
-                            self.as_mut().failed(description, Some(error))?;
+                            self.as_mut().returned(error)?;
                         }
                         Poll::Pending => {
                             let timeout = this.options.attempt_timeout;
@@ -228,7 +300,7 @@ where
                                     return Poll::Ready(Err(self.interrupted(now)));
                                 }
                                 Cut::AttemptTimeout(timeout) => {
-                                    self.as_mut().failed(timed_out(timeout), None)?;
+                                    self.as_mut().failed(timed_out(timeout), None, false)?;
                                 }
                             }
                         }
@@ -275,7 +347,7 @@ where
     }
 }
 
-impl<F, Fut, T, E, D> fmt::Debug for Run<'_, F, Fut, T, E, D> {
+impl<F, Fut, T, E, D, C> fmt::Debug for Run<'_, F, Fut, T, E, D, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run")
             .field("retrier", &self.retrier.name)
@@ -284,6 +356,8 @@ impl<F, Fut, T, E, D> fmt::Debug for Run<'_, F, Fut, T, E, D> {
     }
 }
 
+#[cfg(test)]
+mod condition_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]

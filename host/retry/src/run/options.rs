@@ -25,7 +25,7 @@ impl Default for Options {
     }
 }
 
-impl<F, Fut, T, E, D> Run<'_, F, Fut, T, E, D> {
+impl<F, Fut, T, E, D, C> Run<'_, F, Fut, T, E, D, C> {
     /// When the result is needed: an instant, a duration from the start of the call, or the time of a Lambda context. See [`Deadline`].
     ///
     /// No attempt starts after it, no wait begins that cannot end before it, and an attempt that is under way is [cut short](Self::interrupt_at_deadline).

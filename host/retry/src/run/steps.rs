@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 
 use backstop_core::failure::{Error, Failure, Milliseconds};
 
-use super::{Cut, Failing, Run, State, Timer};
+use super::{Condition, Cut, Failing, Run, State, Timer};
 use crate::attempt::Attempt;
 use crate::decider::{Evaluating, Evaluation};
 use crate::describe::Describer;
-use crate::error::{End, RetryError, State as Ended};
+use crate::error::{AsError, End, RetryError, State as Ended};
 use crate::progress::Progress;
 use crate::retrier::Step;
 
-impl<F, Fut, T, E, D> Run<'_, F, Fut, T, E, D>
+impl<F, Fut, T, E, D, C> Run<'_, F, Fut, T, E, D, C>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
     D: Describer<E>,
+    C: Condition<T, E>,
 {
     /// Begins the next attempt.
     pub(super) fn attempt(self: Pin<&mut Self>) {
@@ -76,11 +77,19 @@ where
         }
     }
 
+    /// The attempt returned an error.
+    pub(super) fn returned(self: Pin<&mut Self>, error: E) -> Result<(), RetryError<E>> {
+        let description = self.describer.describe(&error);
+        let is_refused = !self.condition.retries_error(&error);
+        self.failed(description, Some(error), is_refused)
+    }
+
     /// The attempt failed: with the function's own error, or with none if it was cut short. Either waits for the next attempt, or ends the call.
     pub(super) fn failed(
         mut self: Pin<&mut Self>,
         description: Error,
         error: Option<E>,
+        is_refused: bool,
     ) -> Result<(), RetryError<E>> {
         let mut this = self.as_mut().project();
         let retrier = *this.retrier;
@@ -100,6 +109,10 @@ where
         }
         let progress = &mut failing.progress;
         let failure = progress.failure(retrier, attempt, description, this.attributes);
+        if is_refused {
+            let evaluation = Evaluation::refused_by_call(&failure);
+            return self.decided(&failure, evaluation);
+        }
         match retrier.policy.evaluate(failure, &*retrier.clock) {
             Evaluating::Done(failure, evaluation) => self.decided(&failure, evaluation),
             #[cfg(feature = "wasm")]
@@ -145,7 +158,7 @@ where
                 Ok(())
             }
             Step::End(end, time_left) => {
-                let state = ended(this.failing.take(), *this.attempts, time_left);
+                let state = ended(this.failing.take(), D::as_error, *this.attempts, time_left);
                 Err(RetryError::new(end, state))
             }
         }
@@ -192,7 +205,7 @@ where
             .deadline
             .map(|deadline| deadline.saturating_duration_since(now));
         // Before the event: it gives back what a retry took that was not sent.
-        let state = ended(this.failing.take(), *this.attempts, time_left);
+        let state = ended(this.failing.take(), D::as_error, *this.attempts, time_left);
         this.retrier.deadline_exceeded(*this.attempts, time_left);
         RetryError::new(End::DeadlineExceeded, state)
     }
@@ -201,6 +214,7 @@ where
 /// The state of a call that ends now.
 fn ended<E>(
     failing: Option<Box<Failing<E>>>,
+    as_error: AsError<E>,
     attempts: u32,
     time_left: Option<Duration>,
 ) -> Ended<E> {
@@ -215,9 +229,18 @@ fn ended<E>(
     Ended {
         attempts,
         error,
+        as_error,
         description,
         decision,
         time_left,
+    }
+}
+
+/// The failure of an attempt whose value the call does not take. Its status, which no server has sent, makes policies retry it that know only statuses, or the errors of AWS.
+pub(super) fn not_ready() -> Error {
+    Error {
+        status: Some(503),
+        ..Error::new("NotReady", "the call's retry_if_ok does not take the value")
     }
 }
 
