@@ -612,10 +612,14 @@ async fn a_mistake_is_explained_with_what_is_expected() {
         ),
         (
             &["none.jsonl", "--policy", "linear"],
-            2,
+            3,
             "none.jsonl: No such file",
         ),
-        (&[".", "--policy", "linear"], 2, "not a folder"),
+        (
+            &[".", "--policy", "linear"],
+            3,
+            "it is a folder; expected a file",
+        ),
         (&["empty.jsonl", "--policy", "linear"], 2, "it is empty"),
         (
             &["log.txt", "--policy", "linear"],

@@ -11,7 +11,9 @@ use backstop::internal::config::Config;
 use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
 use backstop::queue::{Connections, LocalQueue, Outgoing, Queue};
 
-use crate::error::{CommandError, Context, Result};
+use backstop_files::regular_file;
+
+use crate::error::{CommandError, Context, Result, unreadable};
 
 /// Sends the lines of a file to the local queue, and stops the run once the queue is empty.
 pub(super) async fn fill(
@@ -35,10 +37,9 @@ pub(super) async fn fill(
     let filling = tokio::task::spawn_blocking(move || {
         let input: Box<dyn Read + Send> = match path == Path::new("-") {
             true => Box::new(std::io::stdin()),
-            false => Box::new(
-                std::fs::File::open(&path)
-                    .with_context(|| format!("can't read the messages in {}", path.display()))?,
-            ),
+            false => {
+                Box::new(regular_file::open_any(&path).map_err(unreadable("the messages", &path))?)
+            }
         };
         Handle::current()
             .block_on(send_lines(&filled, input))

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Filters, Origin, Pattern, read_ids};
+use backstop_files::regular_file;
 use clap::Parser;
 
 use super::time::parse_time;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Result, unreadable};
 use crate::output::eprintln;
 
 /// The most bytes of all ids in a file: those of more than 800,000 letters.
@@ -180,7 +181,7 @@ fn read(path: &Path) -> Result<HashSet<String>> {
     let input: Box<dyn BufRead> = match path == Path::new("-") {
         true => Box::new(std::io::stdin().lock()),
         false => Box::new(BufReader::new(
-            std::fs::File::open(path).with_context(doing)?,
+            regular_file::open_any(path).map_err(unreadable("the ids", path))?,
         )),
     };
     read_ids(input, IDS_BYTES)

@@ -13,7 +13,7 @@ use super::redrive::report;
 use super::redrive::state::{self, StateArgs};
 use super::shown::{print_json, short};
 use super::time::ago;
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::output::println;
 use crate::signals::stop_on_signal;
 
@@ -73,6 +73,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
 async fn check(folder: &RunFolder) -> Result<()> {
     let plan = folder.plan()?;
     let connections = Arc::new(Connections::new(plan.endpoint_url.clone()));
+    let stop = stop_on_signal(STOPPING)?;
     let setup = Setup {
         queue: connections.by_url(&plan.queue).await,
         connections,
@@ -82,10 +83,15 @@ async fn check(folder: &RunFolder) -> Result<()> {
         editor: None,
         who: state::user(),
         progress: Arc::<Progress>::default(),
-        stop: stop_on_signal(STOPPING)?,
+        stop: stop.clone(),
     };
     redrive::check(setup).await?;
-    Ok(())
+    match stop.is_cancelled() {
+        true => Err(CommandError::Interrupted(
+            "not all letters were read: some may have failed again unseen".to_owned(),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// What has become of a run.

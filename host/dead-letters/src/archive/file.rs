@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use backstop_files::regular_file;
 use rustix::fs::{FlockOperation, flock};
 
 use super::line::{ArchivedLetter, InvalidLine};
@@ -108,7 +109,7 @@ pub struct ArchivedLetters<R> {
 impl ArchivedLetters<BufReader<File>> {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = File::open(path).map_err(|cause| ArchiveError::Io {
+        let file = regular_file::open_any(path).map_err(|cause| ArchiveError::Io {
             path: path.to_owned(),
             cause,
         })?;

@@ -44,7 +44,10 @@ fn ended(queue: &Arc<dyn Queue>, found: Rehearsal) -> Result<()> {
         None if left > 0 => Err(CommandError::NotMoved(format!(
             "{left} letters would not be moved"
         ))),
-        None => Ok(()),
+        None => reading::whole(
+            [&found.seen],
+            "there may be more letters than those counted",
+        ),
     }
 }
 
