@@ -194,7 +194,7 @@ fn line(letter: &Letter, now: Timestamp) -> String {
     let class = letter.class.as_deref().unwrap_or("-");
     format!(
         "{}  {:>8}  {:<9}  {}",
-        one_line(&letter.message.id),
+        one_line(&letter.original_id),
         ago(letter.last_alive(), now),
         short(class, 20),
         short(&why, 160)

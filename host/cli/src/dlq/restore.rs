@@ -301,7 +301,7 @@ impl Run<'_> {
 fn as_json(args: &Args, counts: &Counts) -> Value {
     let refused = counts.refused.iter();
     let refused: Vec<_> = refused
-        .map(|(id, why)| json!({"id": id, "why": why}))
+        .map(|(id, why)| json!({"id": id, "reason": why}))
         .collect();
     json!({
         "version": 1,

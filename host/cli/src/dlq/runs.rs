@@ -155,7 +155,7 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
 fn unreadable(id: &str, why: &str, is_json: bool) {
     match is_json {
         true => {
-            print_json(&json!({"version": 1, "run": id, "outcome": "unreadable", "why": why}));
+            print_json(&json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why}));
         }
         false => println!("{}  unreadable: {}", one_line(id), one_line(why)),
     }
@@ -172,7 +172,7 @@ fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
                     .collect()
             };
             fields.insert("plan".to_owned(), serde_json::to_value(&plan)?);
-            fields.insert("refusals".to_owned(), pairs(ledger.refused(), "why"));
+            fields.insert("refusals".to_owned(), pairs(ledger.refused(), "reason"));
             let back = ledger.came_back();
             let back = back.map(|(new, old)| (new.to_owned(), old.to_owned()));
             fields.insert("came-back".to_owned(), pairs(back.collect(), "moved"));
@@ -264,9 +264,9 @@ fn as_json(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> Value {
         "queue": plan.queue,
         "started": plan.started,
         "who": plan.who,
-        "reason": plan.why,
+        "why": plan.why,
         "outcome": outcome(folder, ledger),
-        "why": ended.and_then(|it| it.text.clone()),
+        "reason": ended.and_then(|it| it.text.clone()),
         "ended": ended.map(|it| it.at),
         "missing": ended.and_then(|it| it.missing),
         "later": ended.map(|it| it.later),

@@ -314,7 +314,7 @@ impl Judged {
                 group.delays = Some((least.min(delay), most.max(delay)));
             }
             if group.samples.len() < SAMPLES {
-                group.samples.push(answer.letter.message.id.clone());
+                group.samples.push(answer.letter.original_id.clone());
             }
         }
         verdict == "retry"

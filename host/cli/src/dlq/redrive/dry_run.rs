@@ -59,7 +59,7 @@ fn as_json(plan: &Plan, found: &Rehearsal) -> Value {
         .collect();
     let refusals = found.refusals.iter();
     let refusals: Vec<_> = refusals
-        .map(|(why, (count, sample))| json!({"why": why, "count": count, "sample": sample}))
+        .map(|(why, (count, sample))| json!({"reason": why, "count": count, "sample": sample}))
         .collect();
     let mut shown = reading::as_json(&found.seen);
     if let Some(fields) = shown.as_object_mut() {
