@@ -72,8 +72,22 @@ async fn unwritable_output_is_an_error_and_a_closed_pipe_is_not() {
     let file = folder.path().join("text.wasm");
     std::fs::write(&file, "not a policy").unwrap();
     let bad = file.to_str().unwrap();
+    let lines = folder.path().join("lines");
+    std::fs::write(&lines, "one\n").unwrap();
+    let lines = lines.to_str().unwrap();
+    let consume = [
+        "run",
+        "--cache=off",
+        "--queue-url=local:a",
+        "--exec=false",
+        "--max-attempts=1",
+        "--messages",
+        lines,
+    ];
     for (arguments, code) in [
-        (&["--help"][..], 0),
+        (&[&consume[..], &["--json"]].concat()[..], 0),
+        (&[&consume[..], &["--decisions=-"]].concat(), 0),
+        (&["--help"], 0),
         (&["--version"], 0),
         (&["policy", "inspect", "linear"], 0),
         (&["policy", "inspect", "linear", "--json"], 0),
@@ -109,7 +123,7 @@ async fn unwritable_output_is_an_error_and_a_closed_pipe_is_not() {
         let output = ended(arguments, writer.into(), Stdio::piped()).await;
         let printed = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
-        if code == 0 {
+        if code == 0 && arguments[0] != "run" {
             assert_eq!(printed, "", "{arguments:?}");
         }
     }
@@ -117,6 +131,51 @@ async fn unwritable_output_is_an_error_and_a_closed_pipe_is_not() {
     let bench = ["policy", "bench", "linear"];
     let output = ended(&bench, Stdio::piped(), full.into()).await;
     assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+#[tokio::test]
+async fn an_input_file_that_can_not_be_read_is_exit_code_3_in_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders-dead";
+    let messages = ["run", "--queue-url=local:a", "--exec=true", "--messages"];
+    let list = ["dlq", "list", queue, "--ids"];
+    let triage = ["dlq", "triage", queue, "--policy=linear", "--ids"];
+    let archive = ["dlq", "archive", queue, "--to=archive.jsonl", "--ids"];
+    let redrive = ["dlq", "redrive", queue, "--to=local:a", "--ids"];
+    let sqs = ["deliver", "sqs", "--queue-url", queue];
+    let commands: [&[&str]; 16] = [
+        &["run", "--config"],
+        &["doctor", "--config"],
+        &["waiting", "--config"],
+        &["policy", "status", "--config"],
+        &messages,
+        &["why", "5fea7756"],
+        &["policy", "replay", "--policy=linear"],
+        &["policy", "test", "linear", "--scenarios"],
+        &["policy", "run", "linear", "--failure"],
+        &["policy", "run", "linear", "--payload"],
+        &list,
+        &triage,
+        &archive,
+        &redrive,
+        &["dlq", "restore"],
+        &sqs,
+    ];
+    for arguments in commands {
+        for (file, why) in [("none.jsonl", "o such file"), (".", "folder")] {
+            let output = command(&[arguments, &[file]].concat())
+                .current_dir(folder.path())
+                .stdin(Stdio::null())
+                .output()
+                .await
+                .unwrap();
+            let shown = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{arguments:?}: {shown}");
+            assert!(shown.contains(why), "{arguments:?} {file}: {shown}");
+        }
+    }
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 0, "a command that has no input creates no file");
 }
 
 #[tokio::test]

@@ -114,6 +114,40 @@ async fn another_policy_answers_to_each_failure() {
 }
 
 #[tokio::test]
+async fn a_configuration_names_the_records_and_its_limits_apply() {
+    let records = Records::write();
+    let config = records.folder.path().join("backstop.toml");
+    let limited = format!("decisions.record = \"decisions.jsonl\"\n{CONFIG}max-attempts = 3\n");
+    std::fs::write(&config, &limited).unwrap();
+    let given = [
+        "why",
+        "orders-2",
+        "--config",
+        config.to_str().unwrap(),
+        "--json",
+    ];
+    let output = run(&given).await;
+    let shown = text(&output.stdout);
+    let life: Value = serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{shown}"));
+    let decisions = life["decisions"].as_array().unwrap();
+    assert_eq!(decisions.len(), 12);
+    let limit = "the queue's max-attempts of 3 reached: ";
+    let limits = decisions.iter().map(|step| {
+        let reason = step["today"]["answer"]["reason"].as_str();
+        reason.is_some_and(|it| it.starts_with(limit))
+    });
+    let limits: Vec<_> = limits.collect();
+    // The third failure is permanent to the policy itself.
+    assert_eq!(limits[..4], [false, false, false, true], "{shown}");
+
+    // Before its host has written any, the file is not there.
+    std::fs::remove_file(records.path()).unwrap();
+    let output = run(&given).await;
+    let complaints = text(&output.stderr);
+    assert!(complaints.contains("nothing is known of"), "{complaints}");
+}
+
+#[tokio::test]
 async fn a_message_without_records_and_a_damaged_line_are_explained() {
     let records = Records::write();
     let (ended_well, _, complaints) = records.why(&["orders-99"]).await;
@@ -122,7 +156,8 @@ async fn a_message_without_records_and_a_damaged_line_are_explained() {
         complaints.contains("is of the message orders-99"),
         "{complaints}"
     );
-    assert!(complaints.contains("--decisions"), "{complaints}");
+    assert!(complaints.contains("`decisions.record` in"), "{complaints}");
+    assert!(!complaints.contains("--decisions"), "{complaints}");
 
     let mut file = OpenOptions::new()
         .append(true)

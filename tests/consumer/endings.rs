@@ -119,8 +119,28 @@ async fn a_second_signal_ends_at_once() {
         running.log().contains("stopping")
     })
     .await;
+    sleep(Duration::from_millis(1_100)).await;
     running.signal(Signal::INT);
     assert_eq!(running.ended().await.0, 130);
+}
+
+/// As `timeout` of a shell does, which signals the process and then its group.
+#[tokio::test]
+async fn a_signal_that_comes_twice_ends_as_one_does() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues.send(["slow".to_owned()]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    let script = format!("sh -c 'touch {}; sleep 1'", started.display());
+    let more = ["--exec", &script, "--grace", "25s"];
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    eventually("the work has started", || async { started.exists() }).await;
+    running.signal(Signal::TERM);
+    eventually("it stops", || async { running.log().contains("stopping") }).await;
+    running.signal(Signal::TERM);
+    running.signal(Signal::INT);
+    let (code, counts) = running.ended().await;
+    assert_eq!((code, counts[0]["succeeded"].as_u64()), (0, Some(1)));
 }
 
 /// A full pipe without a reader.
@@ -145,8 +165,9 @@ fn full_disk() -> Stdio {
 
 #[tokio::test]
 async fn a_log_that_can_t_be_written_delays_neither_messages_nor_the_shutdown() {
-    let streams: [fn() -> Stdio; 3] = [full_pipe, closed_pipe, full_disk];
-    let runs = streams.map(|stream| async move {
+    // The counts are lost, which only a closed pipe accepts.
+    let streams: [(fn() -> Stdio, i32); 3] = [(full_pipe, 1), (closed_pipe, 0), (full_disk, 1)];
+    let runs = streams.map(|(stream, code)| async move {
         let queues = Queues::standard(&ministack().endpoint, &[]).await;
         let worker = Worker::by_name().await;
         queues
@@ -178,7 +199,7 @@ async fn a_log_that_can_t_be_written_delays_neither_messages_nor_the_shutdown() 
         let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
         kill_process(id, Signal::TERM).unwrap();
         let ended = timeout(Duration::from_secs(60), child.wait()).await;
-        assert_eq!(ended.expect("SIGTERM ends it").unwrap().code(), Some(0));
+        assert_eq!(ended.expect("SIGTERM ends it").unwrap().code(), Some(code));
     });
     join_all(runs).await;
 }

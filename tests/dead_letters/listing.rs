@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use backstop_tests::backstop::serve;
+use backstop_tests::backstop::{serve, text};
 use backstop_tests::emulator::{MOTO, fauxqs, ministack, moto};
 use backstop_tests::eventually;
 use backstop_tests::proxy::{Fault, Proxy};
@@ -17,7 +17,7 @@ use backstop_tests::worker::{Worker, numbered};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::world::{Given, World, failed, groups, of_backstop, succeeded};
+use crate::world::{Given, World, failed, groups, of_backstop};
 
 async fn all_are_listed_and_stay(endpoint: &str) {
     let world = World::standard(endpoint).await;
@@ -115,8 +115,8 @@ async fn a_queue_that_would_move_letters_when_they_are_read_is_refused() {
     assert_eq!(count.map(|(_, count)| count.as_str()), Some("1"));
 }
 
-#[tokio::test]
-async fn a_listing_that_is_interrupted_makes_its_letters_visible() {
+/// What a command printed that was interrupted in its second receive of 30 letters, and how many are visible afterwards.
+async fn interrupted(command: &str, flags: &[&str]) -> (String, usize) {
     let mut world = World::standard(&ministack().endpoint).await;
     for number in 0..30 {
         world
@@ -136,7 +136,7 @@ async fn a_listing_that_is_interrupted_makes_its_letters_visible() {
     })
     .await;
     world.queues = direct.behind(&proxy.endpoint);
-    let child = world.command("list", &["--limit", "25"]).spawn().unwrap();
+    let child = world.command(command, flags).spawn().unwrap();
     eventually("the second receive is under way", || async {
         receives.load(Ordering::Relaxed) > 1
     })
@@ -144,13 +144,31 @@ async fn a_listing_that_is_interrupted_makes_its_letters_visible() {
     let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
     kill_process(id, Signal::INT).unwrap();
     let output = child.wait_with_output().await.unwrap();
-    let shown = succeeded(&output);
-    assert!(
-        shown.contains("of about 30; there may be more: it was stopped"),
-        "{shown}"
-    );
+    assert_eq!(output.status.code(), Some(130));
     world.queues = direct;
-    assert_eq!(world.visible().await, 30);
+    (text(&output.stdout), world.visible().await)
+}
+
+#[tokio::test]
+async fn a_command_that_is_interrupted_says_so_and_makes_its_letters_visible() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (ids, archive) = (file("ids.jsonl"), file("archive.jsonl"));
+    let list = ["--limit", "25", "--save", &ids];
+    let triage = ["--policy", "linear"];
+    let archived = ["--all", "--to", &archive];
+    let ((listed, left), (_, judged), (_, kept)) = tokio::join!(
+        interrupted("list", &list),
+        interrupted("triage", &triage),
+        interrupted("archive", &archived),
+    );
+    assert!(
+        listed.contains("of about 30; there may be more: it was stopped"),
+        "{listed}"
+    );
+    let in_archive = std::fs::read_to_string(&archive).unwrap().lines().count();
+    assert_eq!((left, judged), (30, 30));
+    assert_eq!(kept + in_archive, 30, "each letter is in one place");
 }
 
 #[tokio::test]

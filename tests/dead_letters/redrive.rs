@@ -110,7 +110,7 @@ async fn the_letters_that_are_chosen_go_back_and_the_others_stay() {
         (&all[0]["run"], &all[0]["outcome"]),
         (&result["run"], &json!("done"))
     );
-    assert_eq!(all[0]["reason"], "the provider is back");
+    assert_eq!(all[0]["why"], "the provider is back");
     assert_eq!(all[0]["who"], "ann");
     assert_eq!(all[1]["outcome"], "failed");
     let run = result["run"].as_str().unwrap();
@@ -298,7 +298,7 @@ async fn what_the_target_refuses_stays_with_the_reason_and_so_does_what_is_behin
     let run = result["run"].as_str().unwrap();
     let detail = runs(&world, &[run]).await.remove(0);
     assert_eq!(detail["refusals"][0]["id"], json!(id));
-    let why = detail["refusals"][0]["why"].as_str().unwrap();
+    let why = detail["refusals"][0]["reason"].as_str().unwrap();
     assert!(why.contains("accepts only 1024"), "{why}");
     // The reason is gone, and the run goes on.
     let set = world

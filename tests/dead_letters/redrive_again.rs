@@ -74,7 +74,7 @@ async fn a_ramp_stops_on_a_bad_cause_leaves_the_rest_and_goes_on_when_it_is_mend
         (result["moved"].as_u64(), result["failed-again"].as_u64()),
         (Some(5), Some(5))
     );
-    let why = result["why"].as_str().unwrap();
+    let why = result["reason"].as_str().unwrap();
     assert!(why.contains("5 of 5 letters failed again"), "{why}");
     assert_eq!(worker.attempts().len(), 45);
     assert_eq!(world.queues.dead().await, 40);

@@ -277,7 +277,7 @@ async fn a_run_whose_plan_is_damaged_hides_no_other() {
     let all = runs(&world, &[]).await;
     assert_eq!(all.len(), 2, "{all:?}");
     assert_eq!(all[0]["outcome"], "unreadable", "{all:?}");
-    let why = all[0]["why"].as_str().unwrap();
+    let why = all[0]["reason"].as_str().unwrap();
     assert!(why.contains("plan.json: EOF while parsing"), "{why}");
     assert_eq!(all[1]["moved"], 1);
 }

@@ -81,7 +81,7 @@ async fn attempts_do_not_go_on_in_a_fifo_queue_and_the_command_says_so() {
     assert_eq!((code, result["refused"].as_u64()), (9, Some(1)), "{result}");
     let run = result["run"].as_str().unwrap();
     let detail = runs(&world, &[run]).await.remove(0);
-    let why = detail["refusals"][0]["why"].as_str().unwrap();
+    let why = detail["refusals"][0]["reason"].as_str().unwrap();
     assert!(why.contains("FIFO queue"), "{why}");
     assert_eq!(detail["plan"]["attempts"], json!("keep"));
 }

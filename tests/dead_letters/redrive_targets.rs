@@ -377,7 +377,7 @@ async fn sqs_moves_the_letters_itself_if_it_is_asked_to() {
     );
     let run = runs(&world, &[]).await.remove(0);
     assert_eq!(
-        (run["moved"].as_u64(), &run["reason"]),
+        (run["moved"].as_u64(), &run["why"]),
         (Some(90), &json!("all of them"))
     );
 

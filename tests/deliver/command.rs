@@ -398,7 +398,8 @@ async fn a_second_signal_stops_at_once_and_the_same_command_goes_on() {
     .await;
     let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
     kill_process(id, Signal::INT).unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // A signal within a second of the first is the same one.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
     kill_process(id, Signal::INT).unwrap();
     let output = child.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(130));

@@ -224,7 +224,7 @@ async fn a_policy_that_depends_on_the_order_of_attributes_is_found() {
     assert_eq!((code, failed(&outcomes)), (7, vec![check]));
     let found = of(&outcomes, check);
     assert!(found["found"]["scenario"].is_null(), "{found:#}");
-    let attributes = found["told"]["failure"]["attributes"].to_string();
+    let attributes = found["tried"]["failure"]["attributes"].to_string();
     assert!(
         ["[[\"a\",\"\"],[\"\",\"\"]]", "[[\"\",\"\"],[\"a\",\"\"]]"].contains(&attributes.as_str()),
         "{attributes}"

@@ -141,7 +141,7 @@ fn pinned(queue: &str) -> Vec<Value> {
 
 /// Keys that are missing in `apart` count as 0.
 fn apart(report: &Value, why: &str) -> u64 {
-    report["apart"][why].as_u64().unwrap_or_default()
+    report["not-comparable"][why].as_u64().unwrap_or_default()
 }
 
 fn records_in(report: &Value, what: &str, new: &str) -> u64 {
@@ -168,7 +168,7 @@ async fn records_of_another_machine_and_day_replay_without_a_difference() {
         .filter(|record| record["by"] == "bound" && record["failure"]["attempt"] == 2)
         .count();
     assert_eq!(hidden, 0, "the policy breaks before the bound");
-    assert_eq!(report["apart"], serde_json::json!({}));
+    assert_eq!(report["not-comparable"], serde_json::json!({}));
     let by: std::collections::BTreeSet<_> = read_records(&corpus().join("decisions.jsonl"))
         .iter()
         .map(|record| record["by"].as_str().unwrap().to_owned())
@@ -438,7 +438,7 @@ async fn two_policies_are_compared_independently_of_recorded_decisions() {
         "no bound is between two policies"
     );
     let (_, report) = with("./breaks.wat", "./changed.wat").await;
-    assert_eq!(records_in(&report, "mended", ""), 3);
+    assert_eq!(records_in(&report, "fixed", ""), 3);
     assert_eq!(records_in(&report, "breaks", ""), 4);
 }
 
@@ -487,7 +487,7 @@ async fn reads_that_records_do_not_contain_are_counted_and_reported() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("none of the 48 records could be compared"));
     let (_, report) = report_in(&corpus(), &arguments).await;
-    assert_eq!(apart(&report, "looked-elsewhere"), 48);
+    assert_eq!(apart(&report, "not-recorded"), 48);
     assert_eq!(report["not-recorded"]["/tenant"], 48);
     assert_eq!(report["different"], 0);
 }
@@ -612,10 +612,14 @@ async fn a_mistake_is_explained_with_what_is_expected() {
         ),
         (
             &["none.jsonl", "--policy", "linear"],
-            2,
+            3,
             "none.jsonl: there is no such file; expected decision records",
         ),
-        (&[".", "--policy", "linear"], 2, "not a folder"),
+        (
+            &[".", "--policy", "linear"],
+            3,
+            "it is a folder; expected a file",
+        ),
         (&["empty.jsonl", "--policy", "linear"], 2, "it is empty"),
         (
             &["log.txt", "--policy", "linear"],

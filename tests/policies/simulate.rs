@@ -64,7 +64,7 @@ async fn a_timetable_shows_when_attempts_come_and_how_messages_end() {
     assert_eq!(medians, [10_000, 30_000, 60_000]);
     assert_eq!(timetable["ended"][0]["verdict"], "dead-letter");
     assert_eq!(timetable["ended"][0]["messages"], 50);
-    assert_eq!(timetable["asked"], "live");
+    assert_eq!(timetable["evaluation"], "live");
     assert_eq!(found["policy"][0]["name"], "linear");
 }
 
@@ -161,7 +161,7 @@ async fn a_policy_with_state_is_evaluated_in_fresh_instances() {
     );
     let (_folder, path) = policy(&counts);
     let found = as_json(&[&path, "--messages", "3", "--max-attempts", "5"]).await;
-    assert_eq!(found["timetable"]["asked"], "fresh");
+    assert_eq!(found["timetable"]["evaluation"], "fresh");
     for row in found["timetable"]["attempts"].as_array().unwrap() {
         assert_eq!(row["delay"]["latest"], 1_000);
     }
@@ -170,7 +170,7 @@ async fn a_policy_with_state_is_evaluated_in_fresh_instances() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|it| &it["asked"])
+        .map(|it| &it["evaluation"])
         .collect();
     assert_eq!(asked, ["live", "live", "fresh"]);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use backstop::ConfigError;
 use backstop::StartError;
@@ -65,6 +65,16 @@ pub(crate) enum CommandError {
     /// The command could not do its work, and no other variant says why.
     #[error("{0}")]
     Failed(String),
+    /// A signal ended the work before it was done.
+    #[error("interrupted: {0}")]
+    Interrupted(String),
+    /// A file that the command line names can't be read.
+    #[error("can't read {what}")]
+    Input {
+        what: String,
+        #[source]
+        cause: io::Error,
+    },
     /// A built-in policy rejects its settings.
     #[error("{0}")]
     InvalidSettings(String),
@@ -169,6 +179,15 @@ impl From<OpenError> for CommandError {
     fn from(error: OpenError) -> Self {
         Self::Target(Box::new(error))
     }
+}
+
+/// The error of a file, or of standard input as `-`, that the command line names.
+pub(crate) fn unreadable(what: &str, path: &Path) -> impl FnOnce(io::Error) -> CommandError {
+    let what = match path == Path::new("-") {
+        true => format!("{what} in standard input"),
+        false => format!("{what} in {}", path.display()),
+    };
+    |cause| CommandError::Input { what, cause }
 }
 
 /// Says what the command was doing when it failed. The exit code stays that of the cause.

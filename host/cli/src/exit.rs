@@ -19,14 +19,14 @@ Exit codes:
   0    success
   1    unexpected error, or standard output can't be written
   2    invalid command line
-  3    invalid configuration, scenarios file or key
-  4    a policy or its signature is rejected, a build failed, or there is no version to roll back to
+  3    invalid configuration, scenarios file or key, or an input file that can't be read
+  4    a policy or its signature is missing or rejected, a build failed, or no version to roll back to
   5    a queue, handler, registry, bucket or running host can't be reached or used
   6    `backstop doctor` found a problem, or a warning with --strict
   7    `backstop policy test`: a scenario or a check failed
   8    `backstop policy replay`: a decision differs
   9    `backstop deliver`: entries are undelivered; `backstop dlq redrive`: letters are not moved
-  130  stopped at once by a second signal
+  130  interrupted before the work was done, or stopped at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
 
@@ -61,7 +61,9 @@ impl From<&CommandError> for Exit {
             | CommandError::Scenarios(_)
             | CommandError::Key(_)
             | CommandError::Signing(_)
-            | CommandError::AdminToken(_) => Self::Config,
+            | CommandError::AdminToken(_)
+            | CommandError::Input { .. }
+            | CommandError::Records(_) => Self::Config,
             CommandError::Policy(error) => of_policy(error),
             CommandError::Source(error) => of_source(error),
             CommandError::Registry(error) => of_registry(error),
@@ -90,6 +92,7 @@ impl From<&CommandError> for Exit {
             CommandError::DecisionsDiffer { .. } | CommandError::NewlyBroken { .. } => {
                 Self::Differences
             }
+            CommandError::Interrupted(_) => Self::Interrupted,
             CommandError::Failed(_)
             | CommandError::Store(_)
             | CommandError::Sandbox(_)
@@ -98,7 +101,6 @@ impl From<&CommandError> for Exit {
             | CommandError::Queue(_)
             | CommandError::Message(_)
             | CommandError::New(_)
-            | CommandError::Records(_)
             | CommandError::Chart(_)
             | CommandError::Output(_)
             | CommandError::Io(_)
@@ -216,6 +218,8 @@ fn has_own_lines(error: &CommandError) -> bool {
         | CommandError::NewlyBroken { .. }
         | CommandError::NoHost(_)
         | CommandError::Failed(_)
+        | CommandError::Interrupted(_)
+        | CommandError::Input { .. }
         | CommandError::Config(_)
         | CommandError::Scenarios(_)
         | CommandError::Key(_)

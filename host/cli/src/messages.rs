@@ -12,7 +12,7 @@ use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
 use backstop::queue::{Connections, LocalQueue, Outgoing, Queue};
 use backstop_files::regular_file;
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Result, unreadable};
 
 /// Sends the lines of a file to the local queue, and stops the run once the queue is empty.
 pub(super) async fn fill(
@@ -37,13 +37,13 @@ pub(super) async fn fill(
         let input: Box<dyn Read + Send> = match path == Path::new("-") {
             true => Box::new(std::io::stdin()),
             false => Box::new(
-                std::fs::File::open(&path)
+                regular_file::open_any(&path)
                     .map_err(|error| {
                         regular_file::advise_if_missing(error, || {
                             "--messages expects a file with one message in each line, or - for standard input".to_owned()
                         })
                     })
-                    .with_context(|| format!("can't read the messages in {}", path.display()))?,
+                    .map_err(unreadable("the messages", &path))?,
             ),
         };
         Handle::current()

@@ -102,6 +102,11 @@ pub(super) fn shown(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
+/// Notes that standard output could not be written by others than this module.
+pub(super) fn fail(error: io::Error) {
+    let _ = FAILURE.set(error);
+}
+
 /// Whether a write has failed, so that nothing more is printed.
 pub(super) fn has_failed() -> bool {
     FAILURE.get().is_some()
@@ -121,7 +126,7 @@ fn attempt(write: impl FnOnce() -> io::Result<()>) {
     if !has_failed()
         && let Err(error) = write()
     {
-        let _ = FAILURE.set(error);
+        fail(error);
     }
 }
 

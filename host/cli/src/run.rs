@@ -1,6 +1,6 @@
 //! `backstop run`: consumes queues and applies the policies' decisions.
 
-use std::io::stdout;
+use std::io::{self, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use backstop::Backstop;
 use backstop::ConfigError;
 use backstop::HoldMode;
 use backstop::Summary;
-use backstop::internal::config::{Config, HandlerConfig, parse_dead_letter_queue, parse_endpoint};
+use backstop::internal::config::{
+    Config, Destination, HandlerConfig, parse_dead_letter_queue, parse_endpoint,
+};
 use backstop::internal::service::Service;
 use backstop::queue::Connections;
 use backstop_core::settings::parse_pair;
@@ -23,7 +25,7 @@ use crate::error::{CommandError, Context, Result};
 use crate::idempotency::IdempotencyArgs;
 use crate::orphans::Guard;
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
-use crate::{log, messages};
+use crate::{log, messages, output};
 
 /// How long to wait until the final counts are printed.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -216,6 +218,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
         .queues
         .iter()
         .any(|queue| matches!(queue.handler, HandlerConfig::Exec(..)));
+    let prints_records = matches!(config.decisions, Some(Destination::Stdout));
     let guard = has_commands.then(Guard::start).flatten();
     let stop = signalled.child_token();
     // In a task of its own, so that a signal stops it whatever it waits for.
@@ -225,7 +228,15 @@ pub(super) async fn run(args: Args) -> Result<()> {
         () = signalled.cancelled() => None,
     };
     let summaries = match started {
-        Some((service, _connections)) => service.run(stop).await,
+        Some((service, _connections)) => {
+            let recorder = service.recorder().cloned();
+            let summaries = service.run(stop).await;
+            let lost = recorder
+                .filter(|_| prints_records)
+                .and_then(|it| it.failure());
+            lost.into_iter().for_each(output::fail);
+            summaries
+        }
         None => {
             tracing::info!("stopped during startup: no message was received");
             Vec::new()
@@ -362,13 +373,10 @@ fn report(summaries: &[(String, Summary)], counts: Option<BackgroundWriter>) -> 
 }
 
 fn counts_writer() -> Result<BackgroundWriter> {
-    BackgroundWriter::to(stdout(), |_| {
-        tracing::warn!("the final counts are lost: standard output can't be written");
-    })
-    .context("can't print the counts")
+    BackgroundWriter::to(stdout(), |_| {}).context("can't print the counts")
 }
 
-/// Prints a line of JSON for each queue. A closed or stopped reader does not keep the process from ending.
+/// Prints a line of JSON for each queue. A closed or stopped reader does not keep the process from ending; what can't be written gives the exit code, at the end.
 fn print(summaries: &[(String, Summary)], writer: &BackgroundWriter) -> Result<()> {
     for (name, summary) in summaries {
         let mut object = serde_json::to_value(summary)?;
@@ -378,8 +386,9 @@ fn print(summaries: &[(String, Summary)], writer: &BackgroundWriter) -> Result<(
         let line = object.to_string();
         writer.write(format!("{}\n", visible(&line)).as_bytes());
     }
-    if !writer.flush(PRINT_TIMEOUT) {
-        tracing::warn!("the final counts are lost: nobody reads standard output");
-    }
+    let is_written = writer.flush(PRINT_TIMEOUT);
+    let unread = || io::Error::new(io::ErrorKind::TimedOut, "nobody reads it");
+    let failure = writer.take_failure().or_else(|| (!is_written).then(unread));
+    failure.into_iter().for_each(output::fail);
     Ok(())
 }

@@ -1,7 +1,12 @@
 //! Signals: the first stops the command cleanly, a second SIGTERM or SIGINT stops it at once.
+//!
+//! A shell's `timeout` and a terminal signal a process and then its group, which is one wish to stop: what comes within [`SAME_SIGNAL`] of the first signal is the first one.
+
+use std::time::Duration;
 
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use backstop_versions::remove_marks;
@@ -9,6 +14,9 @@ use backstop_versions::remove_marks;
 use crate::error::{Context, Result};
 use crate::exit::Exit;
 use crate::log;
+
+/// Signals this soon after the first one are the same one.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// What a consumer does after the first signal.
 pub(super) const STOPPING_CONSUMER: &str = "stopping: waiting for messages in progress and for open polls (20 s at most); a second signal stops at once";
@@ -20,16 +28,25 @@ pub(super) fn stop_on_signal(message: &'static str) -> Result<CancellationToken>
     let stopped = stop.clone();
     tokio::spawn(async move {
         signals.next().await;
+        let first = Instant::now();
         tracing::info!("{message}");
         stopped.cancel();
         // A closing terminal, and systemd with `SendSIGHUP`, send SIGHUP after another signal.
         signals.hangup = None;
         signals.next().await;
+        while is_same(first.elapsed()) {
+            signals.next().await;
+        }
         remove_marks();
         log::flush();
         std::process::exit(Exit::Interrupted as i32);
     });
     Ok(stop)
+}
+
+/// Whether a signal this long after the first one is the same one.
+fn is_same(after: Duration) -> bool {
+    after < SAME_SIGNAL
 }
 
 /// Waits for the first SIGTERM, SIGINT or SIGHUP.
@@ -99,6 +116,14 @@ fn ignores(status: &str, signal: Number) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signals_within_a_second_of_the_first_are_the_same_one() {
+        for (milliseconds, expected) in [(0, true), (999, true), (1_000, false)] {
+            let after = Duration::from_millis(milliseconds);
+            assert_eq!(is_same(after), expected, "{after:?}");
+        }
+    }
 
     #[test]
     fn a_signal_is_ignored_if_its_bit_is_set() {

@@ -2,16 +2,19 @@
 
 mod waiting;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
 use backstop::internal::admin::HostMessages;
+use backstop::internal::config::{Config, Destination};
 use backstop::record::DecisionRecord;
 use backstop_core::clock;
 use backstop_core::decision::{Action, DecidedBy};
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
+use backstop_files::regular_file::described;
 use backstop_workbench::replay::{
     Candidate, Life, Lines, NotComparable, RecordedAnswer, Step, Today,
 };
@@ -19,7 +22,7 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::dlq::shown::print_json;
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Result, unreadable};
 use crate::hosts::{HostPlace, each};
 use crate::output::println;
 use crate::policy::progress::Reading;
@@ -37,25 +40,25 @@ Examples:
   What a changed policy would say to each of its failures:
     backstop why 5fea7756-0ea4-451a-a703-a558b933e274 decisions.jsonl --policy ./mine.wasm
 
-  The same with the policies that the hosts are configured with:
-    backstop why 5fea7756-0ea4-451a-a703-a558b933e274 decisions.jsonl --config backstop.toml
+  The same with the policies and limits that the hosts are configured with, from the records that they write:
+    backstop why 5fea7756-0ea4-451a-a703-a558b933e274 --config backstop.toml
 
-  Records of several days and hosts:
-    zcat decisions-*.gz | backstop why 5fea7756-0ea4-451a-a703-a558b933e274 -
+  Records of several days and hosts, also those that gzip has compressed:
+    backstop why 5fea7756-0ea4-451a-a703-a558b933e274 decisions-*.gz
 
 Exits with 1 if no host remembers the message and no record has its id. A host remembers a message while it waits, and only if the host has seen it fail since its start. `backstop run --decisions FILE` writes records. A dead letter has its message's id in the attribute BackstopMessageId";
 
 /// Show the life of one message: its attempts, why each failed, and what was decided
 ///
-/// The hosts that run on this machine, or the one of --admin, are asked whether the message waits: until when, and what their active policy would say today. The records of the message are shown in their order, whichever file or host they come from: the error, the class, the decision and who made it, and when the next attempt is due. With --policy or --config, each failure also gets the answer of that policy.
+/// The hosts that run on this machine, or the one of --admin, are asked whether the message waits: until when, and what their active policy would say today. The records of the message are shown in their order, whichever file or host they come from: the error, the class, the decision and who made it, and when the next attempt is due. With --policy or --config, each failure also gets the answer of that policy; with --config within the limits of the queue, and without RECORDS from the file that its `decisions.record` names.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The id of the message, as logs, decision records and dead letters have it
+    /// The id of the message, as logs, decision records and the other commands have it
     #[arg(value_name = "MESSAGE-ID")]
     message: String,
 
-    /// Files with decision records, or - for standard input
+    /// Files with decision records, or - for standard input [default: the file of `decisions.record` in --config]
     #[arg(value_name = "RECORDS")]
     records: Vec<PathBuf>,
 
@@ -67,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "policy")]
     settings: Vec<(String, String)>,
 
-    /// Also show the answers of the policies of the queues in this configuration
+    /// Also show the answers of the policies of the queues in this configuration, within their limits
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -89,9 +92,10 @@ struct Known {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let bytes = size(&args.records)?;
+    let records = args.records()?;
+    let bytes = size(&records)?;
     let candidate = args.candidate()?;
-    let mut lines = Lines::of(args.records.clone());
+    let mut lines = Lines::of(records.clone());
     let reading = Reading::start(bytes, "records");
     let life = Life::read(&args.message, &mut lines, candidate.as_ref(), |read| {
         reading.set(read);
@@ -104,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })?;
     let is_waiting = hosts.iter().any(|(_, it)| !it.messages.is_empty());
     if life.decisions.is_empty() && !is_waiting {
-        return Err(nothing_found(args, &life, hosts.len()));
+        return Err(nothing_found(args, &records, &life, hosts.len()));
     }
     if args.json {
         let hosts = hosts.into_iter().map(|(_, messages)| messages).collect();
@@ -124,6 +128,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Args {
+    /// The files of the flags, or the one that the configuration names, once there is one.
+    fn records(&self) -> Result<Vec<PathBuf>> {
+        let (true, Some(config)) = (self.records.is_empty(), &self.config) else {
+            return Ok(self.records.clone());
+        };
+        let Some(Destination::File(file)) = Config::read(config)?.decisions else {
+            return Ok(Vec::new());
+        };
+        match described(&file) {
+            Ok(_) => Ok(vec![file]),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(unreadable("the records", &file)(error)),
+        }
+    }
+
     fn candidate(&self) -> Result<Option<Candidate>> {
         match (&self.policy, &self.config) {
             (Some(name), _) => named(name, &self.settings).map(Some),
@@ -133,9 +152,8 @@ impl Args {
     }
 }
 
-fn nothing_found(args: &Args, life: &Life, hosts: usize) -> CommandError {
-    let files: Vec<_> = args
-        .records
+fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) -> CommandError {
+    let files: Vec<_> = records
         .iter()
         .map(|path| path.display().to_string())
         .collect();
@@ -147,13 +165,16 @@ fn nothing_found(args: &Args, life: &Life, hosts: usize) -> CommandError {
     };
     let mut text = match files.is_empty() {
         true => format!(
-            "nothing is known of the message {message}: {asked}. It does not wait, or it failed before the host was started, or on another machine (`--admin`); decision records (`--decisions`) know more"
+            "nothing is known of the message {message}: {asked}. It does not wait, or it failed before the host was started, or on another machine (`--admin`). Decision records know more: `backstop why {message} RECORDS`, with the file of `decisions.record` in the host's configuration"
         ),
         false => format!(
-            "no decision record in {} is of the message {message}, and {asked}: it has not failed, or its host writes its records elsewhere (`--decisions`)",
+            "no decision record in {} is of the message {message}, and {asked}: it has not failed, or its host writes its records to another file (`decisions.record` in its configuration)",
             files.join(", "),
         ),
     };
+    text.push_str(
+        ". If it is the id of a letter, `backstop dlq show QUEUE ID` says which message that was",
+    );
     if let Some((at, why)) = &life.unreadable {
         text.push_str(&format!("; {at} names it and is {why}"));
     }
@@ -270,7 +291,7 @@ fn answer(today: &Today) -> String {
             format!("{class}: discard: {reason}")
         }
         Today::Answer(RecordedAnswer::Broken { cause, .. }) => format!("the policy {cause}"),
-        Today::Unknown(NotComparable::LookedElsewhere) => {
+        Today::Unknown(NotComparable::NotRecorded) => {
             "unknown: the policy reads parts of the payload that the record does not have"
                 .to_owned()
         }

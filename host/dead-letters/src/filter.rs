@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::BufRead;
 
-use backstop_core::failure::Timestamp;
+use backstop_core::failure::{Timestamp, bounded_id};
 use backstop_json::Object;
 
 use crate::letter::Letter;
@@ -131,9 +131,12 @@ impl Filters {
     }
 
     fn fits_ids(&self, letter: &Letter) -> bool {
-        self.ids
-            .as_ref()
-            .is_none_or(|ids| ids.contains(&letter.message.id) || ids.contains(&letter.original_id))
+        self.ids.as_ref().is_none_or(|ids| {
+            ids.contains(&letter.message.id)
+                || ids.contains(&letter.original_id)
+                // As records and logs have it.
+                || ids.contains(bounded_id(&letter.original_id).as_ref())
+        })
     }
 
     fn fits_policy(&self, letter: &Letter) -> bool {
@@ -252,7 +255,7 @@ pub fn read_ids(mut input: impl BufRead, most: usize) -> Result<HashSet<String>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::By;
+    use crate::group::{By, Groups};
     use crate::letter::tests::letter;
 
     #[test]
@@ -270,6 +273,29 @@ mod tests {
             ("*.fifo", "orders.fifo", true),
         ] {
             assert_eq!(Pattern::new(pattern).matches(text), expected, "{pattern}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_letter_has_every_id_that_a_command_prints_of_it() {
+        let long = "i".repeat(200);
+        let found = letter(
+            "{}",
+            &[("BackstopReason", "r"), ("BackstopMessageId", &long)],
+        )
+        .await;
+        let mut groups = Groups::new(vec![By::Reason], 10);
+        groups.add(&found);
+        let sample = groups.largest_first()[0].samples[0].clone();
+        assert_eq!(sample, long, "the id that records know");
+        let digest = bounded_id(&long).into_owned();
+        for id in [sample, digest, found.message.id.clone()] {
+            let ids = Some([id].into());
+            let filters = Filters {
+                ids,
+                ..Filters::default()
+            };
+            assert!(filters.matches(&found), "{filters:?}");
         }
     }
 

@@ -103,7 +103,7 @@ pub struct Group {
     pub first: Timestamp,
     /// When the last of them died.
     pub last: Timestamp,
-    /// The ids of some of them.
+    /// The ids of the messages that some of them were, which logs, records and every command know.
     pub samples: Vec<String>,
 }
 
@@ -147,7 +147,7 @@ impl Groups {
         group.first = group.first.min(died);
         group.last = group.last.max(died);
         if group.samples.len() < SAMPLES {
-            group.samples.push(letter.message.id.clone());
+            group.samples.push(letter.original_id.clone());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Reads files whose paths come from users. Every read has a size limit. Where waiting would be a problem, only regular files are read, because a device or a pipe may block the reader.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -57,9 +57,31 @@ pub fn read_text(path: &Path, most: usize) -> io::Result<String> {
     text(read(path, most)?)
 }
 
+/// Opens any file but a folder for reading. Blocks on a pipe such as a shell's `<(…)`.
+pub fn open_any(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    no_folder(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// What kind of file it is, without opening it: the writer of a pipe would see that it closes. A folder is an error.
+pub fn described(path: &Path) -> io::Result<Metadata> {
+    let metadata = path.metadata()?;
+    no_folder(&metadata)?;
+    Ok(metadata)
+}
+
+fn no_folder(metadata: &Metadata) -> io::Result<()> {
+    if metadata.is_dir() {
+        let reason = "it is a folder; expected a file";
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, reason));
+    }
+    Ok(())
+}
+
 /// Reads text of at most `most` bytes from any file. Blocks on a pipe such as a shell's `<(…)`.
 pub fn read_text_of_any(path: &Path, most: usize) -> io::Result<String> {
-    text(capped(File::open(path)?, most)?)
+    text(capped(open_any(path)?, most)?)
 }
 
 /// Reads to the end, and fails if there are more than `most` bytes.

@@ -35,6 +35,8 @@ struct State {
     bytes: usize,
     /// Lines that were dropped since the last successful write.
     dropped: u64,
+    /// Why a write failed: the first one that did.
+    failure: Option<io::Error>,
 }
 
 impl BackgroundWriter {
@@ -79,6 +81,11 @@ impl BackgroundWriter {
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.bytes == 0
     }
+
+    /// Why a line could not be written, if there was one: the first since the last call. Call it after [`flush`](Self::flush).
+    pub fn take_failure(&self) -> Option<io::Error> {
+        self.0.lock().failure.take()
+    }
 }
 
 impl Shared {
@@ -110,8 +117,9 @@ impl Shared {
             state.bytes -= line.len();
             let dropped = match written {
                 Ok(()) => std::mem::take(&mut state.dropped),
-                Err(_) => {
+                Err(error) => {
                     state.dropped += 1;
+                    state.failure.get_or_insert(error);
                     0
                 }
             };
@@ -223,6 +231,9 @@ mod tests {
         trial.allow.send(false).unwrap();
         trial.writer.write(b"lost\n");
         assert!(trial.writer.flush(Duration::from_secs(60)));
+        let failure = trial.writer.take_failure().unwrap();
+        assert_eq!(failure.kind(), io::ErrorKind::BrokenPipe);
+        assert!(trial.writer.take_failure().is_none());
         trial.allow.send(true).unwrap();
         trial.allow.send(true).unwrap();
         trial.writer.write(b"kept\n");

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub struct Recorder {
     dropping: AtomicBool,
     /// Whether `close` has waited in vain.
     is_stalled: AtomicBool,
+    /// The first write that failed.
+    failure: Arc<OnceLock<io::Error>>,
 }
 
 impl Recorder {
@@ -104,6 +106,15 @@ impl Recorder {
         is_queued && written.recv_timeout(timeout).is_ok()
     }
 
+    /// Why records are missing, after [`close`](Self::close): the first write that failed, or a reader that has stopped. `None` if every record is written.
+    pub fn failure(&self) -> Option<io::Error> {
+        if let Some(error) = self.failure.get() {
+            return Some(io::Error::new(error.kind(), error.to_string()));
+        }
+        let is_stalled = self.is_stalled.load(Ordering::Relaxed);
+        is_stalled.then(|| io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"))
+    }
+
     /// Appends to a file. If it does not exist, it is created, and only its owner can read it. If a crash left an incomplete last line, a line break ends it first.
     pub fn to_file(path: &Path) -> io::Result<Arc<Self>> {
         let mut options = OpenOptions::new();
@@ -128,10 +139,12 @@ impl Recorder {
         let (done, ended) = sync_channel(1);
         let waiting = Arc::<AtomicUsize>::default();
         let bytes = Arc::clone(&waiting);
+        let failure = Arc::<OnceLock<io::Error>>::default();
+        let failed = Arc::clone(&failure);
         thread::Builder::new()
             .name("records".to_owned())
             .spawn(move || {
-                write(writer, torn, &entries, &bytes);
+                write(writer, torn, &entries, &bytes, &failed);
                 let _ = done.send(());
             })?;
         Ok(Arc::new(Self {
@@ -140,6 +153,7 @@ impl Recorder {
             ended: Mutex::new(ended),
             dropping: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
+            failure,
         }))
     }
 
@@ -191,7 +205,13 @@ impl Drop for Recorder {
 }
 
 /// Writes complete lines, one at a time. A full disk or a closed pipe is logged once, and an incomplete line is ended before the next one.
-fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>, waiting: &AtomicUsize) {
+fn write(
+    mut writer: impl Write,
+    mut torn: bool,
+    entries: &Receiver<Entry>,
+    waiting: &AtomicUsize,
+    failure: &OnceLock<io::Error>,
+) {
     let mut failing = false;
     for entry in entries {
         let line = match entry {
@@ -214,6 +234,7 @@ fn write(mut writer: impl Write, mut torn: bool, entries: &Receiver<Entry>, wait
             Err(error) => {
                 failing = true;
                 tracing::error!(%error, "decision records can't be written: messages are handled without records");
+                let _ = failure.set(error);
             }
         }
     }
@@ -312,8 +333,14 @@ mod tests {
         }
         drop(lines);
         let bytes = AtomicUsize::new(24);
-        write(FullOnce(Arc::clone(&disk), 0), false, &waiting, &bytes);
+        let failure = OnceLock::new();
+        let full = FullOnce(Arc::clone(&disk), 0);
+        write(full, false, &waiting, &bytes, &failure);
         assert_eq!(bytes.into_inner(), 0);
+        assert_eq!(
+            failure.get().unwrap().to_string(),
+            "no space left on device"
+        );
         assert_eq!(
             String::from_utf8_lossy(&disk.lock().unwrap()),
             "{\"a\":1}\n{\"b\"\n{\"c\":3}\n"

@@ -92,7 +92,7 @@ pub struct Outcome {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
     /// The decision that a failed test is about.
-    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
     /// How to reproduce a failed check.
     #[serde(skip_serializing_if = "Option::is_none")]

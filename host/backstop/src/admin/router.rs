@@ -202,9 +202,9 @@ async fn act(
 ) -> Result<Answer, Refused> {
     let action = route.path;
     let by = call.caller.to_string();
-    let mut asked = String::from_utf8_lossy(&call.body).into_owned();
-    cut(&mut asked, LOGGED_BYTES);
-    let asked = one_line(&asked);
+    let mut request = String::from_utf8_lossy(&call.body).into_owned();
+    cut(&mut request, LOGGED_BYTES);
+    let request = one_line(&request);
     let running = tokio::spawn(async move {
         let answered = match interface.action() {
             Ok(_permit) => (route.run)(interface, call).await,
@@ -215,7 +215,7 @@ async fn act(
                 tracing::info!(
                     action,
                     by,
-                    asked,
+                    request,
                     result,
                     "an operator's request was carried out"
                 );
@@ -224,7 +224,7 @@ async fn act(
                 tracing::warn!(
                     action,
                     by,
-                    asked,
+                    request,
                     "an operator's request was refused: {refused}"
                 );
             }

@@ -53,8 +53,6 @@ pub(crate) struct Policies {
     pub(crate) plain_http: Vec<String>,
     #[serde(default)]
     pub(crate) token_servers: Vec<String>,
-    /// `roll-back` is the key's former spelling.
-    #[serde(rename = "rollback", alias = "roll-back")]
     pub(crate) rollback: Option<Rollback>,
 }
 

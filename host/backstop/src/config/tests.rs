@@ -337,13 +337,18 @@ fn each_limit_of_the_compiling_child_is_set_on_its_own() {
 }
 
 #[test]
-fn the_former_spelling_of_rollback_is_accepted() {
-    for key in ["rollback", "roll-back"] {
-        let config = parse(&format!(
+fn the_former_spelling_of_rollback_is_a_mistake_that_names_the_right_key() {
+    let with = |key: &str| {
+        parse(&format!(
             "policies = {{ {key} = {{ broken = 0 }} }}\n{ORDERS}"
-        ));
-        assert_eq!(config.unwrap().policies.roll_back.broken, 0, "{key}");
-    }
+        ))
+    };
+    assert_eq!(with("rollback").unwrap().policies.roll_back.broken, 0);
+    let rejected = with("roll-back").unwrap_err().to_string();
+    assert!(
+        rejected.contains("`roll-back`") && rejected.contains("`rollback`"),
+        "{rejected}"
+    );
 }
 
 #[test]

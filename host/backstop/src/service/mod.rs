@@ -149,6 +149,11 @@ impl Service {
         })
     }
 
+    /// What writes the decision records, if anything does.
+    pub fn recorder(&self) -> Option<&Arc<Recorder>> {
+        self.recorder.as_ref()
+    }
+
     /// Runs every queue until `stop` is cancelled and messages in flight are finished. Returns the counts of each queue.
     pub async fn run(self, stop: CancellationToken) -> Vec<(String, Summary)> {
         self.interface.stops_with(stop.clone());

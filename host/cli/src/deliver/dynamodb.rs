@@ -46,7 +46,7 @@ pub(super) struct Args {
     duplicates: Duplicates,
 
     #[command(flatten)]
-    shared: Shared,
+    pub(super) shared: Shared,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

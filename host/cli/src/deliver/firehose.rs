@@ -38,7 +38,7 @@ pub(super) struct Args {
     lines: bool,
 
     #[command(flatten)]
-    shared: Shared,
+    pub(super) shared: Shared,
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {

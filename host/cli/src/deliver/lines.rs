@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
+use backstop_files::regular_file;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::checkpoint::Checkpoint;
 use super::read_hash::{ReadHash, Start};
 use super::usage;
-use crate::error::{Context, Result};
+use crate::error::{Context, Result, unreadable};
 
 /// How many lines are read ahead.
 const AHEAD: usize = 1_000;
@@ -113,8 +114,7 @@ impl Input {
         let (reader, length) = if path == Path::new("-") {
             (Reader::Stdin(io::stdin()), None)
         } else {
-            let file = File::open(path)
-                .with_context(|| format!("can't read the entries in {}", path.display()))?;
+            let file = regular_file::open_any(path).map_err(unreadable("the entries", path))?;
             let metadata = file.metadata().context(path.display())?;
             let length = metadata.is_file().then_some(metadata.len());
             (Reader::File(file), length)
@@ -124,6 +124,15 @@ impl Input {
             length,
             resumed: None,
         })
+    }
+
+    /// Whether there is such an input, before anything else is opened.
+    pub(super) fn check(path: &Path) -> Result<()> {
+        if path == Path::new("-") {
+            return Ok(());
+        }
+        let found = regular_file::described(path);
+        found.map(drop).map_err(unreadable("the entries", path))
     }
 
     /// The file, if it is a regular one.

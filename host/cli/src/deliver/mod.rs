@@ -41,6 +41,16 @@ enum Service {
     Firehose(Box<firehose::Args>),
 }
 
+impl Service {
+    fn shared(&self) -> &Shared {
+        match self {
+            Self::Sqs(args) => &args.shared,
+            Self::Dynamodb(args) => &args.shared,
+            Self::Firehose(args) => &args.shared,
+        }
+    }
+}
+
 /// The flags of every service.
 #[derive(Debug, Parser)]
 struct Shared {
@@ -117,6 +127,7 @@ fn text(line: &[u8]) -> Result<&str, String> {
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
+    lines::Input::check(&args.service.shared().input)?;
     // In a task of its own: the main thread would be woken for each request that ends.
     let delivery = tokio::spawn(async {
         match args.service {

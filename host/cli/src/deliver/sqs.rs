@@ -58,7 +58,7 @@ pub(super) struct Args {
     group: Option<String>,
 
     #[command(flatten)]
-    shared: Shared,
+    pub(super) shared: Shared,
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {

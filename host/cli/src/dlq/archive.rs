@@ -129,7 +129,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
         .iter()
         .find(|(_, archived, _)| archived.not_deleted > 0);
     match left {
-        None => Ok(()),
+        None => reading::whole(
+            results.iter().map(|it| &it.2),
+            "letters that were not read are still in the queue",
+        ),
         Some((_, archived, _)) => Err(CommandError::DeadLetters(format!(
             "{} archived but still in the queue, because deleting failed: {}",
             letters(results.iter().map(|it| it.1.not_deleted).sum()),

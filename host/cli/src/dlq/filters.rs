@@ -11,7 +11,7 @@ use backstop_files::regular_file;
 use clap::Parser;
 
 use super::time::parse_time;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Result, unreadable};
 use crate::output::eprintln;
 
 /// The most bytes of all ids in a file: those of more than 800,000 letters.
@@ -181,13 +181,13 @@ fn read(path: &Path) -> Result<HashSet<String>> {
     let input: Box<dyn BufRead> = match path == Path::new("-") {
         true => Box::new(std::io::stdin().lock()),
         false => Box::new(BufReader::new(
-            std::fs::File::open(path)
+            regular_file::open_any(path)
                 .map_err(|error| {
                     regular_file::advise_if_missing(error, || {
                         "--ids expects a file with one id in each line, such as `backstop dlq list --letters --save FILE` writes, or - for standard input".to_owned()
                     })
                 })
-                .with_context(doing)?,
+                .map_err(unreadable("the ids", path))?,
         )),
     };
     read_ids(input, IDS_BYTES)

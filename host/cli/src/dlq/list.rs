@@ -78,7 +78,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let mut saved = args.save.as_deref().map(Saved::create).transpose()?;
     let stop = stop_on_signal(STOPPING)?;
     let opened = args.queue.open().await?;
-    let mut queues = Vec::new();
+    let (mut queues, mut all_seen) = (Vec::new(), Vec::new());
     for queue in &opened.queues {
         let mut listing = Listing::new(&args, queue.url());
         let mut failure = None;
@@ -95,6 +95,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
             return Err(error);
         }
         queues.push(listing.finish(&args, &filters, &seen));
+        all_seen.push(seen);
     }
     if let Some(saved) = saved {
         saved.finish()?;
@@ -102,7 +103,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     if args.json && !args.letters {
         print_json(&json!({"version": 1, "queues": queues}));
     }
-    Ok(())
+    reading::whole(&all_seen, "there may be more letters than those listed")
 }
 
 /// The letters of one queue.
@@ -193,7 +194,7 @@ fn line(letter: &Letter, now: Timestamp) -> String {
     let class = letter.class.as_deref().unwrap_or("-");
     format!(
         "{}  {:>8}  {:<9}  {}",
-        one_line(&letter.message.id),
+        one_line(&letter.original_id),
         ago(letter.last_alive(), now),
         short(class, 20),
         short(&why, 160)

@@ -125,6 +125,14 @@ impl Drop for Progress {
     }
 }
 
+/// Fails if a signal ended the reading of a queue. `what` says what is incomplete.
+pub(crate) fn whole<'a>(seen: impl IntoIterator<Item = &'a Seen>, what: &str) -> Result<()> {
+    match seen.into_iter().any(|it| it.end == End::Stopped) {
+        true => Err(CommandError::Interrupted(what.to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// What was seen, for people: `240 letters seen of about 250`.
 pub(crate) fn summary(seen: &Seen) -> String {
     let mut text = format!("{} seen", letters(seen.letters));

@@ -11,7 +11,7 @@ use backstop::internal::config::parse_endpoint;
 use backstop::queue::Connections;
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::{
-    ArchivedLetter, ArchivedLetters, Filters, Restoring, read_ids, restore,
+    ArchiveError, ArchivedLetter, ArchivedLetters, Filters, Restoring, read_ids, restore,
 };
 use clap::Parser;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use super::queue::address;
 use super::reading::{Progress, letters, unusable};
 use super::s3::Prefix;
 use super::shown::print_json;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Result, unreadable};
 use crate::output::println;
 use crate::signals::stop_on_signal;
 
@@ -110,6 +110,8 @@ struct Run<'a> {
     bytes: usize,
     progress: Progress,
     counts: Counts,
+    /// A signal came before all letters were sent.
+    is_cut: bool,
 }
 
 #[derive(Default)]
@@ -126,6 +128,14 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let stop = stop_on_signal(STOPPING)?;
     let connections = Connections::new(args.endpoint_url.clone());
     let prefix = Prefix::parse(&args.archive, &connections).await?;
+    // Before the journal, which would be created next to no archive.
+    let file = match &prefix {
+        Some(_) => None,
+        None => {
+            let letters = ArchivedLetters::open(Path::new(&args.archive));
+            Some(letters.map_err(unusable_archive)?)
+        }
+    };
     let path = args.progress.clone().unwrap_or_else(|| match &prefix {
         Some(_) => PathBuf::from(format!(
             "{}.restored",
@@ -152,25 +162,25 @@ pub(super) async fn run(args: Args) -> Result<()> {
         bytes: 0,
         progress: Progress::start("letters put back"),
         counts: Counts::default(),
+        is_cut: false,
     };
     let before = if args.again { HashSet::new() } else { before };
-    match prefix {
-        None => {
-            let letters = ArchivedLetters::open(Path::new(&args.archive));
-            run.all(&args.archive, letters.map_err(usage)?, &before)
-                .await?;
-        }
-        Some(prefix) => {
-            for key in prefix.keys().await? {
-                run.all(&key, prefix.read(&key).await?, &before).await?;
-            }
+    if let Some(letters) = file {
+        run.all(&args.archive, letters, &before).await?;
+    }
+    if let Some(prefix) = prefix {
+        for key in prefix.keys().await? {
+            run.all(&key, prefix.read(&key).await?, &before).await?;
         }
     }
     run.finish(&path).await
 }
 
-fn usage(error: backstop_dead_letters::ArchiveError) -> CommandError {
-    CommandError::Usage(chain(&error))
+fn unusable_archive(error: ArchiveError) -> CommandError {
+    match error {
+        ArchiveError::Io { path, cause } => unreadable("the archive", &path)(cause),
+        other => CommandError::Usage(chain(&other)),
+    }
 }
 
 impl Run<'_> {
@@ -182,8 +192,9 @@ impl Run<'_> {
         before: &HashSet<String>,
     ) -> Result<()> {
         for letter in letters.by_ref() {
-            let letter = letter.map_err(usage)?;
+            let letter = letter.map_err(unusable_archive)?;
             if self.stop.is_cancelled() {
+                self.is_cut = true;
                 return Ok(());
             }
             if !self.filters.is_empty() && !self.filters.matches(&letter.letter()) {
@@ -238,6 +249,7 @@ impl Run<'_> {
         if let Some(journal) = &mut self.journal {
             journal.add(&sent.restored)?;
         }
+        self.is_cut |= sent.restored.len() + sent.refused.len() < letters.len();
         self.progress.add(sent.restored.len());
         self.counts.restored += sent.restored.len();
         self.counts.refused.extend(sent.refused);
@@ -256,18 +268,23 @@ impl Run<'_> {
     async fn finish(mut self, journal: &Path) -> Result<()> {
         self.send_all().await?;
         let Self {
-            args, counts, stop, ..
+            args,
+            counts,
+            is_cut,
+            ..
         } = self;
         if args.json {
             print_json(&as_json(args, &counts));
         } else {
             print(args, &counts, journal);
         }
-        if stop.is_cancelled() && !args.json {
-            println!("It was stopped: the same command goes on.");
-        }
         if counts.refused.is_empty() {
-            return Ok(());
+            return match is_cut {
+                true => Err(CommandError::Interrupted(
+                    "not all letters were put back; the same command goes on".to_owned(),
+                )),
+                false => Ok(()),
+            };
         }
         let refused = counts.refused.iter().take(NAMED);
         let refused: Vec<_> = refused
@@ -284,7 +301,7 @@ impl Run<'_> {
 fn as_json(args: &Args, counts: &Counts) -> Value {
     let refused = counts.refused.iter();
     let refused: Vec<_> = refused
-        .map(|(id, why)| json!({"id": id, "why": why}))
+        .map(|(id, why)| json!({"id": id, "reason": why}))
         .collect();
     json!({
         "version": 1,

@@ -13,7 +13,7 @@ use super::redrive::report;
 use super::redrive::state::{self, StateArgs};
 use super::shown::{print_json, short};
 use super::time::ago;
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::output::println;
 use crate::signals::stop_on_signal;
 
@@ -73,6 +73,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
 async fn check(folder: &RunFolder) -> Result<()> {
     let plan = folder.plan()?;
     let connections = Arc::new(Connections::new(plan.endpoint_url.clone()));
+    let stop = stop_on_signal(STOPPING)?;
     let setup = Setup {
         queue: connections.by_url(&plan.queue).await,
         connections,
@@ -83,10 +84,15 @@ async fn check(folder: &RunFolder) -> Result<()> {
         keys: None,
         who: state::user(),
         progress: Arc::<Progress>::default(),
-        stop: stop_on_signal(STOPPING)?,
+        stop: stop.clone(),
     };
     redrive::check(setup).await?;
-    Ok(())
+    match stop.is_cancelled() {
+        true => Err(CommandError::Interrupted(
+            "not all letters were read: some may have failed again unseen".to_owned(),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// What has become of a run.
@@ -150,7 +156,7 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
 fn unreadable(id: &str, why: &str, is_json: bool) {
     match is_json {
         true => {
-            print_json(&json!({"version": 1, "run": id, "outcome": "unreadable", "why": why}));
+            print_json(&json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why}));
         }
         false => println!("{}  unreadable: {}", one_line(id), one_line(why)),
     }
@@ -167,7 +173,7 @@ fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
                     .collect()
             };
             fields.insert("plan".to_owned(), serde_json::to_value(&plan)?);
-            fields.insert("refusals".to_owned(), pairs(ledger.refused(), "why"));
+            fields.insert("refusals".to_owned(), pairs(ledger.refused(), "reason"));
             let back = ledger.came_back();
             let back = back.map(|(new, old)| (new.to_owned(), old.to_owned()));
             fields.insert("came-back".to_owned(), pairs(back.collect(), "moved"));
@@ -259,9 +265,9 @@ fn as_json(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> Value {
         "queue": plan.queue,
         "started": plan.started,
         "who": plan.who,
-        "reason": plan.why,
+        "why": plan.why,
         "outcome": outcome(folder, ledger),
-        "why": ended.and_then(|it| it.text.clone()),
+        "reason": ended.and_then(|it| it.text.clone()),
         "ended": ended.map(|it| it.at),
         "missing": ended.and_then(|it| it.missing),
         "later": ended.map(|it| it.later),

@@ -8,7 +8,7 @@ use anstyle::Style;
 use backstop::CancellationToken;
 use backstop::queue::{Attribute, Queue};
 use backstop_core::clock;
-use backstop_core::failure::Timestamp;
+use backstop_core::failure::{Timestamp, bounded_id};
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Filters, Letter, Reader};
 use clap::Parser;
@@ -106,6 +106,7 @@ async fn find(
             if filters.matches(letter) {
                 wanted.remove(&letter.message.id);
                 wanted.remove(&letter.original_id);
+                wanted.remove(bounded_id(&letter.original_id).as_ref());
                 print(args, letter, queue.url());
             }
         }

@@ -100,7 +100,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let judge = Arc::new(load(&args, opened.config).await?);
     let mut saved = args.save.as_deref().map(Saved::create).transpose()?;
     let stop = stop_on_signal(STOPPING)?;
-    let mut queues = Vec::new();
+    let (mut queues, mut all_seen) = (Vec::new(), Vec::new());
     for queue in &opened.queues {
         let mut reader = Reader::open(Arc::clone(queue), args.reading.options()).await?;
         let judged = judge_all(&mut reader, &judge, &filters, &stop, saved.as_mut());
@@ -111,6 +111,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
             true => queues.push(judged.as_json(queue, &seen)),
             false => judged.print(queue, &judge, &seen),
         }
+        all_seen.push(seen);
     }
     if let Some(saved) = saved {
         saved.finish()?;
@@ -119,7 +120,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
         let policy = judge.policy.title();
         print_json(&json!({"version": 1, "policy": policy, "queues": queues}));
     }
-    Ok(())
+    reading::whole(&all_seen, "there may be more letters than those evaluated")
 }
 
 /// The policy, and what it is asked about.
@@ -313,7 +314,7 @@ impl Judged {
                 group.delays = Some((least.min(delay), most.max(delay)));
             }
             if group.samples.len() < SAMPLES {
-                group.samples.push(answer.letter.message.id.clone());
+                group.samples.push(answer.letter.original_id.clone());
             }
         }
         verdict == "retry"

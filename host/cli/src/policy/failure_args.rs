@@ -13,7 +13,7 @@ use backstop_files::values::parse_span;
 use backstop_workbench::preset::{self, Preset};
 use clap::Parser;
 
-use crate::error::{Context, Result};
+use crate::error::{Result, unreadable};
 
 /// An error, and the message whose processing failed with it.
 #[derive(Debug, Parser)]
@@ -77,7 +77,7 @@ impl FailureArgs {
     pub(super) fn payload(&self) -> Result<Arc<Payload>> {
         let body = match &self.payload {
             Some(path) => regular_file::read_text_of_any(path, GIVEN)
-                .with_context(|| format!("can't read the payload {}", path.display()))?,
+                .map_err(unreadable("the payload", path))?,
             None => String::new(),
         };
         Ok(Arc::new(Payload::new(body)))

@@ -23,7 +23,7 @@ use super::failure_args::FailureArgs;
 use super::failure_line;
 use super::named_policy::NamedPolicy;
 use super::size::Size;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Result, unreadable};
 use crate::output::println;
 
 const EXAMPLES: &str = "\
@@ -147,7 +147,7 @@ fn read(path: &Path) -> Result<(Failure, Option<Payload>)> {
     } else {
         regular_file::read_text_of_any(path, GIVEN)
     };
-    let text = read.with_context(|| format!("can't read the failure in {}", path.display()))?;
+    let text = read.map_err(unreadable("the failure", path))?;
     let malformed = || {
         format!(
             "{}: expected the JSON of a failure, or a decision record (host/docs/decision-record.md)",

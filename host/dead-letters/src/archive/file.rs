@@ -109,7 +109,7 @@ pub struct ArchivedLetters<R> {
 impl ArchivedLetters<BufReader<File>> {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = File::open(path).map_err(|cause| ArchiveError::Io {
+        let file = regular_file::open_any(path).map_err(|cause| ArchiveError::Io {
             path: path.to_owned(),
             cause: regular_file::advise_if_missing(cause, || {
                 "correct the path; `backstop dlq archive --to FILE` writes an archive".to_owned()

@@ -179,7 +179,7 @@ impl Stage<'_> {
     fn refuse(&mut self, letter: &Letter, why: String) {
         self.refused += 1;
         if self.refusals.len() < REASONS || self.refusals.contains_key(&why) {
-            let sample = || (0, letter.message.id.clone());
+            let sample = || (0, letter.original_id.clone());
             self.refusals.entry(why).or_insert_with(sample).0 += 1;
         }
     }

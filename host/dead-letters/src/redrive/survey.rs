@@ -26,7 +26,7 @@ pub struct Survey {
     pub targets: BTreeMap<To, u64>,
     /// How many of the chosen ones have no target.
     pub without_target: u64,
-    /// The ids of some of them.
+    /// The ids of the messages that some of them were.
     pub samples: Vec<String>,
     /// How many of the chosen ones do not say how many attempts were made.
     pub unknown_attempts: u64,
@@ -60,7 +60,7 @@ impl Survey {
             None => {
                 self.without_target += 1;
                 if self.samples.len() < SAMPLES {
-                    self.samples.push(id.clone());
+                    self.samples.push(letter.original_id.clone());
                 }
             }
         }

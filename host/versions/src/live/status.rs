@@ -26,10 +26,10 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiling: Option<Compiling>,
     /// When the source was last checked, in milliseconds since 1970.
-    #[serde(rename = "looked")]
+    #[serde(rename = "checked-at")]
     pub checked: Timestamp,
     /// Why the source can't be read, if so.
-    #[serde(rename = "away", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
 }
 

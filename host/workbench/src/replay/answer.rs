@@ -71,7 +71,7 @@ impl RecordedAnswer {
         }
     }
 
-    fn of(class: ErrorClass, action: Action) -> Self {
+    pub(super) fn of(class: ErrorClass, action: Action) -> Self {
         match action {
             Action::Retry { delay } => Self::Retry {
                 class,

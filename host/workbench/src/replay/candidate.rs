@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::subject::Subject;
 use backstop::record::DecisionRecord;
+use backstop_core::decision::Bounds;
 use backstop_core::settings::Settings;
 use backstop_engine::{PartName, Policy, PolicyDigest};
 
@@ -17,8 +18,17 @@ pub enum Candidate {
     Configured(Policy),
     /// One component, with the settings of each record.
     AsRecorded(Subject),
-    /// The policy of each record's queue, by the queue's name.
-    Queues(BTreeMap<String, Policy>),
+    /// What is configured for each record's queue, by the queue's name.
+    Queues(BTreeMap<String, QueuePolicy>),
+}
+
+/// The policy of a configured queue.
+#[derive(Debug)]
+pub struct QueuePolicy {
+    /// The policy.
+    pub policy: Policy,
+    /// The limits of the queue.
+    pub bounds: Bounds,
 }
 
 /// An evaluated policy, for reports.
@@ -46,7 +56,17 @@ impl Candidate {
                 };
                 Some(Cow::Owned(subject.policy(&settings)))
             }
-            Self::Queues(policies) => policies.get(&record.queue).map(Cow::Borrowed),
+            Self::Queues(policies) => policies
+                .get(&record.queue)
+                .map(|it| Cow::Borrowed(&it.policy)),
+        }
+    }
+
+    /// The limits of the record's queue, if they are known.
+    pub(super) fn bounds_for(&self, record: &DecisionRecord) -> Option<&Bounds> {
+        match self {
+            Self::Configured(_) | Self::AsRecorded(_) => None,
+            Self::Queues(policies) => policies.get(&record.queue).map(|it| &it.bounds),
         }
     }
 
@@ -65,7 +85,7 @@ impl Candidate {
             }
             Self::Queues(policies) => policies
                 .iter()
-                .map(|(queue, policy)| evaluated(Some(queue), false, policy))
+                .map(|(queue, it)| evaluated(Some(queue), false, &it.policy))
                 .collect(),
         }
     }

@@ -15,8 +15,7 @@ pub enum Change {
     /// The old policy answered; the new one breaks.
     Breaks,
     /// The old policy broke; the new one answers.
-    #[serde(rename = "mended")]
-    Repaired,
+    Fixed,
     /// Another verdict.
     Verdict {
         /// As in [`RecordedAnswer::verdict`].
@@ -45,7 +44,7 @@ impl Change {
         let (old_class, new_class) = match (old.class(), new.class()) {
             (None, None) => return Vec::new(),
             (Some(_), None) => return vec![Self::Breaks],
-            (None, Some(_)) => return vec![Self::Repaired],
+            (None, Some(_)) => return vec![Self::Fixed],
             (Some(old), Some(new)) => (old, new),
         };
         let mut changes = Vec::new();
@@ -93,7 +92,7 @@ impl Change {
     pub fn words(&self) -> (&'static str, &str, &str) {
         match self {
             Self::Breaks => ("verdict", "answered", "broken"),
-            Self::Repaired => ("verdict", "broken", "answers"),
+            Self::Fixed => ("verdict", "broken", "answers"),
             Self::Verdict { old, new } => ("verdict", old, new),
             Self::Class { old, new } => ("class", old, new),
             Self::Reason => ("reason", "", "another"),

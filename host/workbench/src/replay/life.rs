@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use backstop::record::DecisionRecord;
-use backstop_core::failure::bounded_id;
+use backstop_core::decision::{Answer, Bounds, Reach, decide};
+use backstop_core::failure::{Failure, Milliseconds, bounded_id};
 use backstop_engine::{EvaluationError, Payload};
 use serde::Serialize;
 
@@ -46,7 +47,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Today {
-    /// Its answer, before the limits of the queue.
+    /// Its answer: within the limits of the queue if they are known, as those of a configuration are.
     Answer(RecordedAnswer),
     /// The record does not have what the policy reads, or the policy took too long.
     Unknown(NotComparable),
@@ -106,16 +107,27 @@ impl Life {
     }
 }
 
+/// What a host with these limits would do. How long a message can be held is left out, as it depends on when it was received.
+fn within(failure: &Failure, answer: Answer, bounds: &Bounds) -> RecordedAnswer {
+    let reach = Reach::visibility(Milliseconds(u32::MAX), failure.age);
+    let decision = decide(failure, Ok(answer), bounds, reach);
+    RecordedAnswer::of(decision.class, decision.action)
+}
+
 /// `None` if the record's queue has no policy.
 fn today(candidate: &Candidate, record: &DecisionRecord) -> Option<Today> {
     let policy = candidate.policy_for(record)?;
     let payload = Arc::new(Payload::recorded(record.payload.clone()));
     let evaluation = policy.evaluate(&record.failure, &payload);
     if !evaluation.payload_reads.unknown.is_empty() {
-        return Some(Today::Unknown(NotComparable::LookedElsewhere));
+        return Some(Today::Unknown(NotComparable::NotRecorded));
     }
     if let Err(EvaluationError::OutOfTime(..)) = evaluation.answer {
         return Some(Today::Unknown(NotComparable::OutOfTime));
     }
-    Some(Today::Answer(evaluation.answer.into()))
+    let answer = match (evaluation.answer, candidate.bounds_for(record)) {
+        (Ok(answer), Some(bounds)) => within(&record.failure, answer, bounds),
+        (answer, _) => answer.into(),
+    };
+    Some(Today::Answer(answer))
 }

@@ -1,22 +1,24 @@
-//! Reads the lines of record files in batches, so that no file is in memory as a whole. Each line has its file and number.
+//! Reads the lines of record files in batches, so that no file is in memory as a whole. Each line has its file and number. What gzip has compressed is read as it was before.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, vec};
 
+use flate2::bufread::MultiGzDecoder;
 use serde::{Serialize, Serializer};
 use serde_json::error::Category;
 
 use backstop::record::DecisionRecord;
+use backstop_files::regular_file;
 
 /// The longest line that can be a record: each of a policy's three parts may read 16 MiB of the payload, and JSON in JSON doubles its quotes.
 const MAX_LINE: u64 = 128 << 20;
 
 /// A batch ends at this many lines or bytes, whichever comes first.
 const BATCH_LINES: usize = 4_096;
-const BATCH_BYTES: u64 = 16 << 20;
+const BATCH_BYTES: usize = 16 << 20;
 
 /// A file and a line number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +89,8 @@ pub struct ReadError {
 pub struct Lines {
     files: vec::IntoIter<PathBuf>,
     open: Option<OpenFile>,
-    read: u64,
+    /// The bytes that were read from the files.
+    read: Arc<AtomicU64>,
 }
 
 impl Lines {
@@ -96,22 +99,25 @@ impl Lines {
         Self {
             files: files.into_iter(),
             open: None,
-            read: 0,
+            read: Arc::default(),
         }
     }
 
-    /// The number of bytes read so far.
+    /// The number of bytes read so far, of a compressed file as they are in it.
     pub fn bytes_read(&self) -> u64 {
-        self.read
+        self.read.load(Ordering::Relaxed)
     }
 
     /// The next lines. Empty at the end of the last file.
     pub(super) fn next_batch(&mut self) -> Result<Vec<Line>, ReadError> {
         let mut batch = Vec::new();
-        let until = self.read + BATCH_BYTES;
-        while batch.len() < BATCH_LINES && self.read < until {
+        let mut bytes = 0;
+        while batch.len() < BATCH_LINES && bytes < BATCH_BYTES {
             match self.next()? {
-                Some(line) => batch.push(line),
+                Some(line) => {
+                    bytes += line.text.as_ref().map_or(0, Vec::len);
+                    batch.push(line);
+                }
                 None => break,
             }
         }
@@ -121,7 +127,7 @@ impl Lines {
     fn next(&mut self) -> Result<Option<Line>, ReadError> {
         loop {
             if let Some(open) = &mut self.open {
-                let line = open.next(&mut self.read).map_err(|cause| ReadError {
+                let line = open.next().map_err(|cause| ReadError {
                     file: Arc::clone(&open.place.file),
                     cause,
                 })?;
@@ -132,8 +138,46 @@ impl Lines {
             let Some(path) = self.files.next() else {
                 return Ok(None);
             };
-            self.open = Some(OpenFile::at(path)?);
+            self.open = Some(OpenFile::at(path, &self.read)?);
         }
+    }
+}
+
+/// A reader that counts the bytes that it reads.
+struct Counted<R> {
+    reader: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        let more = u64::try_from(read).unwrap_or_default();
+        self.read.fetch_add(more, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// What compressed files start with, and the program that reads them.
+const COMPRESSED: [(&[u8], &str); 3] = [
+    (b"\x28\xb5\x2f\xfd", "zstdcat"),
+    (b"\xfd7zXZ\x00", "xzcat"),
+    (b"BZh", "bzcat"),
+];
+
+/// The text of a file, also of one that gzip has compressed. Another compression is an error: its bytes would be lines that are no records.
+fn plain(mut file: impl BufRead + 'static) -> io::Result<Box<dyn BufRead>> {
+    let start = file.fill_buf()?;
+    if start.starts_with(b"\x1f\x8b") {
+        return Ok(Box::new(BufReader::new(MultiGzDecoder::new(file))));
+    }
+    let is = |(magic, _): &&(&[u8], &str)| start.starts_with(magic);
+    match COMPRESSED.iter().find(is) {
+        Some((_, program)) => {
+            let reason = format!("it is compressed: pipe it through `{program}`");
+            Err(io::Error::new(io::ErrorKind::InvalidData, reason))
+        }
+        None => Ok(Box::new(file)),
     }
 }
 
@@ -150,31 +194,36 @@ impl fmt::Debug for OpenFile {
 }
 
 impl OpenFile {
-    fn at(path: PathBuf) -> Result<Self, ReadError> {
-        let (name, reader): (_, Box<dyn BufRead>) = if path.as_os_str() == "-" {
-            ("standard input".to_owned(), Box::new(io::stdin().lock()))
-        } else {
-            let name = path.display().to_string();
-            match File::open(&path) {
-                Ok(file) => (name, Box::new(BufReader::new(file))),
-                Err(cause) => {
-                    let file = name.into();
-                    return Err(ReadError { file, cause });
-                }
-            }
+    fn at(path: PathBuf, read: &Arc<AtomicU64>) -> Result<Self, ReadError> {
+        let is_stdin = path.as_os_str() == "-";
+        let file: Arc<str> = match is_stdin {
+            true => "standard input".into(),
+            false => path.display().to_string().into(),
         };
+        let opened: io::Result<Box<dyn Read>> = match is_stdin {
+            true => Ok(Box::new(io::stdin().lock())),
+            false => regular_file::open_any(&path).map(|file| Box::new(file) as _),
+        };
+        let counted = opened.map(|reader| Counted {
+            reader,
+            read: Arc::clone(read),
+        });
+        let reader = counted.and_then(|it| plain(BufReader::new(it)));
         let place = LineRef {
-            file: name.into(),
+            file: Arc::clone(&file),
             line: 0,
         };
-        Ok(Self { place, reader })
+        match reader {
+            Ok(reader) => Ok(Self { place, reader }),
+            Err(cause) => Err(ReadError { file, cause }),
+        }
     }
 
-    /// The next line that is not blank. Adds the number of bytes read to `read`.
-    fn next(&mut self, read: &mut u64) -> io::Result<Option<Line>> {
+    /// The next line that is not blank.
+    fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             let mut text = Vec::new();
-            let mut taken = (&mut self.reader)
+            let taken = (&mut self.reader)
                 .take(MAX_LINE)
                 .read_until(b'\n', &mut text)? as u64;
             if taken == 0 {
@@ -183,9 +232,8 @@ impl OpenFile {
             self.place.line += 1;
             let is_complete = taken < MAX_LINE || text.ends_with(b"\n");
             if !is_complete {
-                taken += self.reader.skip_until(b'\n')? as u64;
+                self.reader.skip_until(b'\n')?;
             }
-            *read += taken;
             if is_complete && text.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
@@ -199,6 +247,10 @@ impl OpenFile {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use flate2::write::GzEncoder;
+
     use super::*;
 
     #[test]
@@ -225,6 +277,35 @@ mod tests {
         );
         assert_eq!(lines.bytes_read(), 16);
         assert!(lines.next_batch().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_gzip_has_compressed_is_read_and_other_compression_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.gz");
+        // Two members, as of two days in one file.
+        let mut bytes = Vec::new();
+        for line in ["first\n", "second\n"] {
+            let mut writer = GzEncoder::new(&mut bytes, flate2::Compression::fast());
+            writer.write_all(line.as_bytes()).unwrap();
+            writer.finish().unwrap();
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let mut lines = Lines::of(vec![path.clone()]);
+        let found = lines.next_batch().unwrap();
+        let texts: Vec<_> = found.iter().map(|it| it.text.as_deref().unwrap()).collect();
+        assert_eq!(texts, [&b"first\n"[..], b"second\n"]);
+        assert_eq!(lines.bytes_read(), u64::try_from(bytes.len()).unwrap());
+
+        for (magic, program) in COMPRESSED {
+            std::fs::write(&path, [magic, b"rest"].concat()).unwrap();
+            let error = Lines::of(vec![path.clone()]).next_batch().unwrap_err();
+            let cause = error.cause.to_string();
+            assert!(cause.ends_with(&format!("through `{program}`")), "{cause}");
+        }
+        std::fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
+        let error = Lines::of(vec![path]).next_batch().unwrap_err();
+        assert!(error.to_string().ends_with("a.gz"), "{error}");
     }
 
     #[test]

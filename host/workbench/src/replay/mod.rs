@@ -17,7 +17,7 @@ mod run;
 mod tally;
 
 pub use answer::RecordedAnswer;
-pub use candidate::{Candidate, EvaluatedPolicy};
+pub use candidate::{Candidate, EvaluatedPolicy, QueuePolicy};
 pub use change::Change;
 pub use delays::{Delays, STEPS};
 pub use life::{Life, Step, Today};

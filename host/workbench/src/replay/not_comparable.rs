@@ -7,7 +7,7 @@ use serde::Serialize;
 #[serde(rename_all = "kebab-case")]
 pub enum NotComparable {
     /// A policy read parts of the payload that the record does not contain.
-    LookedElsewhere,
+    NotRecorded,
     /// A policy exceeded its time limit, which is not deterministic.
     OutOfTime,
     /// The host decided without a policy, since none was active.

@@ -140,7 +140,7 @@ fn incomparable(evaluations: &[Evaluation]) -> Option<Comparison> {
     let unknown: BTreeSet<_> = unknown.cloned().collect();
     if !unknown.is_empty() {
         return Some(Comparison::NotComparable(
-            NotComparable::LookedElsewhere,
+            NotComparable::NotRecorded,
             unknown,
         ));
     }

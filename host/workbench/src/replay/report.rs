@@ -23,7 +23,6 @@ pub struct Report {
     /// The records that are decided differently.
     pub different: usize,
     /// The records that can't be compared, by reason.
-    #[serde(rename = "apart")]
     pub not_comparable: BTreeMap<NotComparable, usize>,
     /// Lines that are not records.
     pub unreadable: Unreadable,
@@ -108,7 +107,6 @@ pub struct Sample {
     /// The new answer.
     pub new: RecordedAnswer,
     /// The new policy, with its settings for this record.
-    #[serde(rename = "asked")]
     pub policy: Vec<PartName>,
 }
 

@@ -57,7 +57,6 @@ pub struct Timetable {
     /// How the policy broke, with the number of decisions that the fallback made instead.
     pub broken: BTreeMap<String, u32>,
     /// The kind of instance in which the policy was evaluated.
-    #[serde(rename = "asked")]
     pub evaluation: Evaluation,
     /// The time of every retry since its message's first failure, in milliseconds, by attempt.
     #[serde(skip)]

@@ -46,7 +46,10 @@ fn ended(queue: &Arc<dyn Queue>, found: Rehearsal) -> Result<()> {
         None if left > 0 => Err(CommandError::NotMoved(format!(
             "{left} letters would not be moved"
         ))),
-        None => Ok(()),
+        None => reading::whole(
+            [&found.seen],
+            "there may be more letters than those counted",
+        ),
     }
 }
 
@@ -58,7 +61,7 @@ fn as_json(plan: &Plan, found: &Rehearsal) -> Value {
         .collect();
     let refusals = found.refusals.iter();
     let refusals: Vec<_> = refusals
-        .map(|(why, (count, sample))| json!({"why": why, "count": count, "sample": sample}))
+        .map(|(why, (count, sample))| json!({"reason": why, "count": count, "sample": sample}))
         .collect();
     let mut shown = reading::as_json(&found.seen);
     if let Some(fields) = shown.as_object_mut() {

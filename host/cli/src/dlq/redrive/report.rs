@@ -30,7 +30,7 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
             "run": plan.run,
             "queue": plan.queue,
             "outcome": summary.outcome,
-            "why": summary.text,
+            "reason": summary.text,
             "missing": summary.missing,
             "partial": summary.is_partial,
             "later": summary.later,

@@ -24,7 +24,7 @@ Examples:
     backstop policy replay d.jsonl --policy ./mine --against oci://ghcr.io/acme/mine:1 --allow 1%
 
   Compressed records:
-    zcat decisions-*.gz | backstop policy replay - --policy ./mine.wasm
+    backstop policy replay decisions-*.gz --policy ./mine.wasm
 
 Exits with 0 if no decision differs (or no more than --allow), with 8 if one does, and with 1 if no record could be compared. `backstop run --decisions FILE` writes records. host/docs/replay.md explains how they are compared";
 

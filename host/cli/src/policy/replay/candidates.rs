@@ -6,7 +6,7 @@ use std::path::Path;
 use backstop::internal::assembly::Assembly;
 use backstop::internal::config::Config;
 use backstop_engine::Policy;
-use backstop_workbench::replay::{Candidate, EvaluatedPolicy};
+use backstop_workbench::replay::{Candidate, EvaluatedPolicy, QueuePolicy};
 use backstop_workbench::subject::Subject;
 
 use super::args::Args;
@@ -86,7 +86,11 @@ pub(crate) fn queues(path: &Path, queue: Option<&str>) -> Result<Candidate> {
     for (name, decider) in config.deciders() {
         if queue.is_none_or(|queue| queue == name) {
             let policy = assembly.load(&decider.policy)?.current();
-            policies.insert(name.to_owned(), Policy::clone(&policy));
+            let policy = QueuePolicy {
+                policy: Policy::clone(&policy),
+                bounds: decider.bounds,
+            };
+            policies.insert(name.to_owned(), policy);
         }
     }
     match queue {

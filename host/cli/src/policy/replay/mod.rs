@@ -14,13 +14,13 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
-use backstop_files::regular_file;
+use backstop_files::regular_file::{advise_if_missing, described};
 use backstop_workbench::chart::DelaysChart;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
 use serde_json::json;
 
 use super::progress::Reading;
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Result, unreadable};
 use crate::output::println;
 use candidates::Candidates;
 use comparison::Comparison;
@@ -86,23 +86,13 @@ pub(crate) fn size(records: &[PathBuf]) -> Result<Option<u64>> {
             bytes = None;
             continue;
         }
-        let unreadable = |reason: String| {
-            CommandError::Usage(format!(
-                "can't read the records in {}: {reason}",
-                path.display()
-            ))
-        };
-        let metadata = path.metadata().map_err(|error| {
-            let error = regular_file::advise_if_missing(error, || {
-                "expected decision records, which a host writes to the file of its setting decisions.record".to_owned()
-            });
-            unreadable(error.to_string())
-        })?;
-        if metadata.is_dir() {
-            return Err(unreadable(
-                "expected a file of decision records, not a folder".to_owned(),
-            ));
-        }
+        let metadata = described(path)
+            .map_err(|error| {
+                advise_if_missing(error, || {
+                    "expected decision records, which a host writes to the file of its setting decisions.record".to_owned()
+                })
+            })
+            .map_err(unreadable("the records", path))?;
         bytes = bytes
             .filter(|_| metadata.is_file())
             .map(|sum: u64| sum + metadata.len());

@@ -141,7 +141,7 @@ fn print_left_out(comparison: &Comparison<'_>) {
 
 fn explain(reason: NotComparable, comparison: &Comparison<'_>) -> String {
     match reason {
-        NotComparable::LookedElsewhere => {
+        NotComparable::NotRecorded => {
             let missing = &comparison.report.not_recorded;
             let pointers = missing.keys().take(MAX_LISTED);
             let pointers: Vec<_> = pointers.map(|pointer| one_line(pointer)).collect();

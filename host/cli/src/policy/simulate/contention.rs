@@ -99,7 +99,7 @@ fn as_json(sweep: &Sweep, contenders: &[Contender], cells: &[Cell]) -> serde_jso
     let policies: Vec<_> = contenders
         .iter()
         .map(|it| {
-            json!({"policy": it.label, "parts": it.policy.parts().collect::<Vec<_>>(), "asked": it.evaluation})
+            json!({"policy": it.label, "parts": it.policy.parts().collect::<Vec<_>>(), "evaluation": it.evaluation})
         })
         .collect();
     json!({"seed": sweep.seed, "runs": sweep.runs, "policies": policies, "cells": cells})
