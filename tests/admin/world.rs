@@ -86,9 +86,10 @@ impl World {
 
     /// How many rollbacks there were, from the metrics: the log is written in the background.
     pub(super) async fn rollbacks(&self) -> u64 {
+        let token = std::fs::read_to_string(self.at("token")).unwrap_or_default();
         let metrics = reqwest::Client::new().get(format!("{}/metrics", self.url));
-        let metrics = metrics.bearer_auth(TOKEN).send().await.unwrap();
-        let metrics = metrics.text().await.unwrap();
+        let metrics = metrics.bearer_auth(token.trim()).send().await.unwrap();
+        let metrics = metrics.error_for_status().unwrap().text().await.unwrap();
         let mut lines = metrics.lines();
         let counts = lines
             .by_ref()

@@ -301,7 +301,7 @@ async fn a_send_that_is_not_allowed_leaves_the_message_in_its_queue() {
     emptied(&queues).await;
     running.logged("it is held by visibility").await;
     let (_, counts) = running.stop().await;
-    assert_eq!(counts[0]["sent-again"], 0, "{log}");
+    assert_eq!(counts[0]["sent-again"], 0);
     let made: Vec<_> = worker
         .attempts()
         .iter()

@@ -147,6 +147,7 @@ impl World {
             stop_at: None,
             watch: Duration::from_secs(2),
             wait: Duration::from_secs(2),
+            envelope_key_file: None,
             edit: false,
             native: false,
             visibility: 60,
@@ -160,6 +161,7 @@ impl World {
             interval: None,
             editor: None,
             who: "a test".to_owned(),
+            keys: None,
             progress: Arc::clone(&self.progress),
             stop: CancellationToken::new(),
         };
