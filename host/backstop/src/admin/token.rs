@@ -162,7 +162,7 @@ mod tests {
             (&pipe, "it is a pipe"),
             (Path::new("/dev/zero"), "it is a device"),
             (&long, "it has more than 4096 bytes"),
-            (&missing, "No such file"),
+            (&missing, "there is no such file; write one with"),
         ] {
             let error = Token::read(path).unwrap_err();
             let shown = backstop_core::text::chain(&error);
