@@ -6,16 +6,18 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use backstop_tests::backstop;
+use backstop_tests::backstop::{self, text};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
-use backstop_tests::worker::Worker;
+use backstop_tests::worker::{Attempt, Worker};
 use serde_json::{Value, json};
 
-use crate::redrive::{redrive, resume, runs};
+use crate::redrive::{command, redrive, resume, runs};
 use crate::world::World;
 
 /// A consumer's queue with so many letters that a real consumer has dead-lettered, and a worker that answers with the status in the counter.
@@ -169,6 +171,45 @@ async fn attempts_start_again_or_go_on() {
     let attributes = letter.message_attributes.as_ref().unwrap();
     let number = attributes["BackstopAttempt"].string_value();
     assert_eq!(attempt.or(number), Some("4"));
+}
+
+#[tokio::test]
+async fn letters_with_kept_attempts_keep_their_ids_if_the_queues_key_signs_them() {
+    let (world, worker, status) = died(2).await;
+    let path = world.path("keys");
+    std::fs::write(&path, "k".repeat(64)).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    let keys = ["--envelope-key-file", path.to_str().unwrap()];
+    for (how, expected) in [
+        ("reset", "no effect without"),
+        ("keep", "(umask 077; openssl rand -hex 32"),
+    ] {
+        let flags = ["--attempts", how, "--envelope-key-file", "missing"];
+        let mut refused = command(&world, &flags);
+        let output = refused.output().await.unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+    status.store(200, Ordering::Relaxed);
+    let running = backstop::serve(&world.queues, &worker, &keys).await;
+    let keep = ["--attempts", "keep"];
+    let (code, _) = redrive(&world, &[&keep[..], &keys].concat()).await;
+    assert_eq!(code, 0);
+    eventually("both are attempted again", || async {
+        worker.attempts().len() == 4
+    })
+    .await;
+    running.stop().await;
+    let attempts = worker.attempts();
+    let seen = |attempt: &Attempt| {
+        let id = attempt.headers["x-aws-sqsd-msgid"].to_str().unwrap();
+        (id.to_owned(), attempt.receive_count)
+    };
+    let first: BTreeSet<_> = attempts[..2].iter().map(seen).collect();
+    let again: BTreeSet<_> = attempts[2..].iter().map(seen).collect();
+    let expected = first.into_iter().map(|(id, count)| (id, count + 1));
+    assert_eq!(again, expected.collect());
 }
 
 #[tokio::test]
