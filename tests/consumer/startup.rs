@@ -175,7 +175,7 @@ async fn the_error_of_a_failed_start_says_what_to_change() {
                 &http[..],
             ]
             .concat(),
-            1,
+            3,
             vec!["--messages expects a file with one message in each line"],
         ),
         (
