@@ -179,7 +179,9 @@ pub(super) async fn run(args: Args) -> Result<()> {
 fn unusable_archive(error: ArchiveError) -> CommandError {
     match error {
         ArchiveError::Io { path, cause } => unreadable("the archive", &path)(cause),
-        other => CommandError::Usage(chain(&other)),
+        error @ (ArchiveError::Busy(_) | ArchiveError::Line { .. }) => {
+            CommandError::Usage(chain(&error))
+        }
     }
 }
 
