@@ -280,8 +280,7 @@ impl State {
             store.keep(files);
         }
         let mut details = self.details();
-        let replaced = self.active.swap(Arc::new(policy));
-        self.health().clear();
+        let replaced = self.switch_to(Arc::new(policy));
         let replaced_files = std::mem::replace(&mut details.files, stored(files));
         if !replaced.is_unavailable() {
             details.previous = Previous::Loaded(Arc::clone(&replaced), replaced_files);
@@ -302,10 +301,11 @@ impl State {
         message_id: &str,
         how: Break,
     ) -> Option<String> {
+        let mut health = self.health();
+        // Under the lock: another version may become active at any moment.
         if !self.counts(version) {
             return None;
         }
-        let mut health = self.health();
         let reason = health.record_break(message_id, how, clock::instant());
         self.counts_answers
             .store(health.counts_answers(), Ordering::Relaxed);
@@ -314,8 +314,12 @@ impl State {
 
     /// Counts a message that this version answered, if there are breaks to compare it with.
     pub(super) fn record_answer(&self, version: &Arc<Policy>, message: impl FnOnce() -> u64) {
-        if self.counts_answers.load(Ordering::Relaxed) && self.counts(version) {
-            let counts = self.health().record_answer(message(), clock::instant());
+        if !self.counts_answers.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut health = self.health();
+        if self.counts(version) {
+            let counts = health.record_answer(message(), clock::instant());
             self.counts_answers.store(counts, Ordering::Relaxed);
         }
     }
@@ -388,8 +392,7 @@ impl State {
         files: Vec<StoredFile>,
         reason: &str,
     ) -> Restored {
-        self.active.store(Arc::clone(&to));
-        self.health().clear();
+        self.switch_to(Arc::clone(&to));
         details.previous = Previous::None;
         details.files = files;
         details.active_since = clock::now();
@@ -400,6 +403,14 @@ impl State {
         });
         self.persist(&mut details);
         Restored { from, to }
+    }
+
+    /// Makes this policy the active one, whose health counts from zero: none of its own breaks is forgotten, and none of another version counts for it. Returns the one before.
+    fn switch_to(&self, policy: Arc<Policy>) -> Arc<Policy> {
+        let mut health = self.health();
+        let replaced = self.active.swap(policy);
+        health.clear();
+        replaced
     }
 
     fn persist(&self, details: &mut Details) {
