@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::checkpoint::Checkpoint;
 use super::read_hash::{ReadHash, Start};
 use super::usage;
-use crate::error::{Context, Result, unreadable};
+use crate::error::{CommandError, Context, Result, unreadable};
 
 /// How many lines are read ahead.
 const AHEAD: usize = 1_000;
@@ -108,13 +108,23 @@ impl Read for Reader {
     }
 }
 
+/// Says what an input is, if it is missing.
+fn unusable(path: &Path) -> impl FnOnce(io::Error) -> CommandError {
+    move |error| {
+        let error = regular_file::advise_if_missing(error, || {
+            "expected a file with one entry in each line, or - for standard input".to_owned()
+        });
+        unreadable("the entries", path)(error)
+    }
+}
+
 impl Input {
     /// Opens a file, or standard input as `-`.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let (reader, length) = if path == Path::new("-") {
             (Reader::Stdin(io::stdin()), None)
         } else {
-            let file = regular_file::open_any(path).map_err(unreadable("the entries", path))?;
+            let file = regular_file::open_any(path).map_err(unusable(path))?;
             let metadata = file.metadata().context(path.display())?;
             let length = metadata.is_file().then_some(metadata.len());
             (Reader::File(file), length)
@@ -132,7 +142,7 @@ impl Input {
             return Ok(());
         }
         let found = regular_file::described(path);
-        found.map(drop).map_err(unreadable("the entries", path))
+        found.map(drop).map_err(unusable(path))
     }
 
     /// The file, if it is a regular one.

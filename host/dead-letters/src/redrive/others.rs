@@ -28,8 +28,6 @@ pub(super) struct Others(Mutex<Known>);
 struct Known {
     /// When the queue was asked last.
     asked: Option<Instant>,
-    /// How many letters others held then.
-    held: usize,
     /// Since when nothing of the set has come.
     since: Option<Instant>,
     /// Since when others have held none.
@@ -72,7 +70,6 @@ impl Known {
     fn count(&mut self, visible: usize, held: usize, now: Instant) {
         self.since.get_or_insert(now);
         self.behind.get_or_insert(visible.saturating_mul(TIMES));
-        self.held = held;
         self.free = match held {
             0 => self.free.or(Some(now)),
             _ => None,
