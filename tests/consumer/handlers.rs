@@ -95,12 +95,16 @@ async fn a_failed_command_is_described_by_its_exit_code_its_stderr_and_its_last_
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("decisions.jsonl");
     queues
-        .send(["exit", "shaped", "data", "signal"].map(str::to_owned))
+        .send(["exit", "shaped", "data", "said", "boto", "signal"].map(str::to_owned))
         .await;
     let script = r#"sh -c 'case $(cat) in
         exit) echo out; echo "first line" >&2; echo "attempt $BACKSTOP_ATTEMPT" >&2; exit 3;;
         shaped) echo "{\"errorType\": \"OutOfStock\", \"errorMessage\": \"none left\"}"; exit 1;;
         data) exit 65;;
+        said) echo "{\"errorType\": \"TimeoutError\", \"errorMessage\": \"late\"}"; exit 65;;
+        boto) echo "Traceback" >&2
+            echo "botocore.exceptions.ClientError: An error occurred (ValidationException) when calling the PutItem operation: bad" >&2
+            exit 1;;
         signal) kill -9 $$;;
     esac'"#;
     let more = [
@@ -113,7 +117,7 @@ async fn a_failed_command_is_described_by_its_exit_code_its_stderr_and_its_last_
     ];
     let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
     eventually("all are dead-lettered", || async {
-        queues.dead().await == 4
+        queues.dead().await == 6
     })
     .await;
     running.stop().await;
@@ -133,6 +137,12 @@ async fn a_failed_command_is_described_by_its_exit_code_its_stderr_and_its_last_
         ("exit 3", "first line\nattempt 1", "transient"),
         ("OutOfStock", "none left", "transient"),
         ("exit 65", "", "permanent"),
+        ("exit 65", "TimeoutError: late", "permanent"),
+        (
+            "ValidationException",
+            "Traceback\nbotocore.exceptions.ClientError: An error occurred (ValidationException) when calling the PutItem operation: bad",
+            "permanent",
+        ),
         ("signal 9", "", "transient"),
     ];
     assert_eq!(

@@ -1,7 +1,8 @@
-//! Policies and the tools of their authors: the sandbox and its limits, the built-in policies in Rust, every language, scenarios, checks, simulation, charts and replay.
+//! Policies and the tools of their authors: the sandbox and its limits, the built-in policies in Rust, codes of the operator, every language, scenarios, checks, simulation, charts and replay.
 
 mod chart;
 mod checks;
+mod codes;
 mod languages;
 mod native;
 mod preview_1;

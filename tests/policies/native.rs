@@ -86,6 +86,9 @@ fn settings() -> impl Strategy<Value = Settings> {
         "max-age",
         "respect-retry-after",
         "service",
+        "permanent",
+        "transient",
+        "throttled",
         "bass",
     ];
     let durations = ["0s", "1ms", "50ms", "2s", "20s", "15m", "12h", "14d", "15d"];
@@ -94,6 +97,9 @@ fn settings() -> impl Strategy<Value = Settings> {
             "max-attempts" => &["1", "2", "3", "9", "0", "many", "4294967295"][..],
             "respect-retry-after" => &["on", "off", "off", "maybe"],
             "service" => &["dynamodb", "other", "s3"],
+            "permanent" => &["OutOfStock", "exit 65, *Exception", "*", "", "a,,b"],
+            "transient" => &["OutOf*", "*", "ThrottlingException,HTTP 4*", "ns#*"],
+            "throttled" => &["OutOfStock", "ECONNRESET", "*Stock", "HTTP 503,HTTP 5*"],
             _ => &durations,
         };
         (
@@ -101,7 +107,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             values.get(n % values.len()).copied().unwrap_or_default(),
         )
     });
-    prop::collection::vec(pair, 0..4).prop_map(|pairs| pairs.into_iter().collect())
+    prop::collection::vec(pair, 0..5).prop_map(|pairs| pairs.into_iter().collect())
 }
 
 #[test]

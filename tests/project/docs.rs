@@ -20,7 +20,11 @@ use serde_json::Value;
 
 #[test]
 fn every_configuration_in_the_documents_is_valid() {
-    for name in ["README.md", "host/docs/configuration.md"] {
+    for name in [
+        "README.md",
+        "host/docs/configuration.md",
+        "host/docs/policies.md",
+    ] {
         let blocks = blocks(&document(name), "toml");
         Config::parse(&blocks[0], &top().join("backstop.toml"))
             .unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -63,6 +63,29 @@ pub fn parse_pair(pair: &str) -> Result<(String, String), ParseSettingError> {
     }
 }
 
+/// Parses `name=value,name=value`. A part without `=` goes on with the list of the one before: `permanent=CardDeclined,OutOfStock,base=2s`.
+///
+/// ```
+/// use backstop_core::settings::parse_pairs;
+///
+/// let pairs = parse_pairs("permanent=CardDeclined, OutOfStock,base=2s").unwrap();
+/// let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+/// assert_eq!(pairs, [pair("permanent", "CardDeclined,OutOfStock"), pair("base", "2s")]);
+/// ```
+pub fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, ParseSettingError> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for part in text.split(',') {
+        match pairs.last_mut() {
+            Some((_, list)) if !part.contains('=') => {
+                list.push(',');
+                list.push_str(part.trim());
+            }
+            Some(_) | None => pairs.push(parse_pair(part)?),
+        }
+    }
+    Ok(pairs)
+}
+
 impl Deref for Settings {
     type Target = [(String, String)];
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
+pub use backstop_backoff::pattern::matches;
+
 /// Shortens `text` to at most `bytes` bytes, at a character boundary.
 pub fn cut(text: &mut String, bytes: usize) {
     text.truncate(text.floor_char_boundary(bytes));

@@ -224,9 +224,13 @@ impl Letter {
         let code = self.attribute("ErrorCode").unwrap_or_default();
         let text = self.attribute("ErrorMessage").unwrap_or_default();
         // Lambda's code is the status of the invocation. Its text may be the function's response.
-        let type_of = |text: &str| Object::parse(text).ok()?.text("errorType");
-        self.error = Some(match type_of(&text) {
-            Some(name) => Error::new(name, text),
+        let code_of = |text: &str| {
+            let fields = Object::parse(text).ok()?;
+            let message = fields.text("errorMessage").unwrap_or_default();
+            Some(Error::reported(fields.text("errorType")?, message).code)
+        };
+        self.error = Some(match code_of(&text) {
+            Some(code) => Error::new(code, text),
             None => Error {
                 status: code.parse().ok().filter(|status| *status >= 400),
                 ..Error::new(code, text)

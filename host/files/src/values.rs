@@ -146,14 +146,44 @@ impl<'de> Visitor<'de> for SettingsVisitor {
 /// One value of a setting, as text.
 struct Setting(String);
 
+/// One element of a list.
+struct ListElement(String);
+
+struct ElementText;
+deserialize_with!(ListElement, ElementText);
+
+impl Visitor<'_> for ElementText {
+    type Value = ListElement;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text that is not empty and has no comma, which separates the elements of a list; `*` stands for any text")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ListElement, E> {
+        if text.trim().is_empty() || text.contains(',') {
+            return Err(E::invalid_value(de::Unexpected::Str(text), &self));
+        }
+        Ok(ListElement(text.to_owned()))
+    }
+}
+
 struct SettingText;
 deserialize_with!(Setting, SettingText);
 
-impl Visitor<'_> for SettingText {
+impl<'de> Visitor<'de> for SettingText {
     type Value = Setting;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, a number or true or false")
+        f.write_str("a text, a number, true or false, or a list of texts")
+    }
+
+    /// A policy receives texts only: the elements, separated by commas.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Setting, A::Error> {
+        let mut elements: Vec<String> = Vec::new();
+        while let Some(ListElement(element)) = list.next_element()? {
+            elements.push(element);
+        }
+        Ok(Setting(elements.join(",")))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Setting, E> {

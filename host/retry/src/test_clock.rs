@@ -80,9 +80,12 @@ impl TestClock {
     /// # async fn main() -> Result<(), backstop_retry::BuildError> {
     /// let clock = TestClock::by_hand();
     /// let retrier = Retrier::builder().policy(Linear::default()).clock(clock.clone()).build()?;
-    /// let call = retrier.run(async |attempt| match attempt.is_retry() {
-    ///     false => Err(std::io::Error::from(std::io::ErrorKind::TimedOut)),
-    ///     true => Ok("done"),
+    /// let call = retrier.run(async |attempt| {
+    ///     if attempt.is_retry() {
+    ///         Ok("done")
+    ///     } else {
+    ///         Err(std::io::Error::from(std::io::ErrorKind::TimedOut))
+    ///     }
     /// });
     /// let moving = async {
     ///     while clock.sleeping() == 0 {

@@ -8,7 +8,7 @@ use crate::classify::{
 };
 use crate::standard::{LONGEST_DELAY, reason_if_last, reason_if_permanent};
 use crate::values::{at_most_the_cap, attempts, duration, each_once, in_range, switch};
-use crate::{Class, FailedAttempt, Milliseconds, SettingsError, format_duration, jitter};
+use crate::{Class, Codes, FailedAttempt, Milliseconds, SettingsError, format_duration, jitter};
 
 /// The settings of 2.0, in the order of the documentation.
 const NAMES_2_0: &[&str] = &[
@@ -17,6 +17,9 @@ const NAMES_2_0: &[&str] = &[
     "cap",
     "max-attempts",
     "respect-retry-after",
+    "permanent",
+    "transient",
+    "throttled",
 ];
 
 /// The settings of 2.1.
@@ -27,6 +30,9 @@ const NAMES_2_1: &[&str] = &[
     "cap",
     "max-attempts",
     "respect-retry-after",
+    "permanent",
+    "transient",
+    "throttled",
 ];
 
 /// 2.1 waits at most this much longer than its random delay if the service asks for it.
@@ -104,6 +110,8 @@ pub struct AwsSdk {
     pub max_attempts: NonZeroU32,
     /// Whether the delay that the failing service asks for counts.
     pub respect_retry_after: bool,
+    /// Codes with a class of the operator's; none by default.
+    pub codes: Codes,
 }
 
 impl AwsSdk {
@@ -115,6 +123,7 @@ impl AwsSdk {
         cap: 20_000,
         max_attempts: NonZeroU32::MIN.saturating_add(2),
         respect_retry_after: true,
+        codes: Codes::NONE,
     };
 
     /// 2.1, for all services but DynamoDB.
@@ -122,14 +131,21 @@ impl AwsSdk {
         generation: Generation::V2_1,
         base: 50,
         throttling_base: Some(1_000),
-        ..Self::V2_0
+        cap: 20_000,
+        max_attempts: NonZeroU32::MIN.saturating_add(2),
+        respect_retry_after: true,
+        codes: Codes::NONE,
     };
 
     /// 2.1 for DynamoDB and DynamoDB Streams.
     pub const V2_1_DYNAMODB: Self = Self {
+        generation: Generation::V2_1,
         base: 25,
+        throttling_base: Some(1_000),
+        cap: 20_000,
         max_attempts: NonZeroU32::MIN.saturating_add(3),
-        ..Self::V2_1
+        respect_retry_after: true,
+        codes: Codes::NONE,
     };
 
     /// The name of the policy: `aws-sdk-2.0` or `aws-sdk-2.1`.
@@ -172,12 +188,15 @@ impl AwsSdk {
                 Some("cap") => sdk.cap = duration("cap", value, 1, "1ms")?,
                 Some("max-attempts") => max_attempts = Some(attempts(value)?),
                 Some("respect-retry-after") => sdk.respect_retry_after = switch(value)?,
-                Some(_) | None => {
-                    return Err(SettingsError::Unknown {
-                        name: name.to_owned(),
-                        expected: names,
-                    });
-                }
+                Some(_) | None => match sdk.codes.read(name, value) {
+                    Some(read) => read?,
+                    None => {
+                        return Err(SettingsError::Unknown {
+                            name: name.to_owned(),
+                            expected: names,
+                        });
+                    }
+                },
             }
         }
         sdk.base = base.unwrap_or(defaults.base);
@@ -193,7 +212,8 @@ impl AwsSdk {
         in_range("throttling-base", throttling_base, 1, "1ms")?;
         in_range("cap", self.cap, 1, "1ms")?;
         at_most_the_cap("base", self.base, self.cap)?;
-        at_most_the_cap("throttling-base", throttling_base, self.cap)
+        at_most_the_cap("throttling-base", throttling_base, self.cap)?;
+        self.codes.validate()
     }
 
     /// The settings that differ from the defaults of the generation, as text.
@@ -221,11 +241,15 @@ impl AwsSdk {
         if !self.respect_retry_after {
             changed.push(("respect-retry-after", "off".to_owned()));
         }
+        changed.extend(self.codes.changed());
         changed
     }
 
-    /// Throttled and transient as the SDKs define them, and Backstop's own codes of work in progress elsewhere or not begun. Every other error is permanent, since the SDKs do not retry it.
+    /// The class of the list that has the code. Otherwise throttled and transient as the SDKs define them, and Backstop's own codes of work in progress elsewhere or not begun. Every other error is permanent, since the SDKs do not retry it.
     pub fn classify(&self, code: &str, status: Option<u16>) -> Class {
+        if let Some(listed) = self.codes.class_of(code) {
+            return listed;
+        }
         let last = last_part(code);
         let is = |codes: &[&str]| codes.contains(&code) || codes.contains(&last);
         let is_server_error = || match status_of(code, status) {

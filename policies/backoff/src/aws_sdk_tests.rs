@@ -192,7 +192,7 @@ fn an_invalid_setting_is_rejected_by_name() {
     for (pairs, message) in [
         (
             vec![("floor", "1s")],
-            "unknown setting `floor`: expected one of service, base, throttling-base, cap, max-attempts, respect-retry-after",
+            "unknown setting `floor`: expected one of service, base, throttling-base, cap, max-attempts, respect-retry-after, permanent, transient, throttled",
         ),
         (
             vec![("service", "s3")],
@@ -218,11 +218,39 @@ fn an_invalid_setting_is_rejected_by_name() {
             vec![("max-attempts", "0")],
             "setting `max-attempts` is `0`: expected a whole number from 1",
         ),
+        (
+            vec![("permanent", "Busy"), ("throttled", "Busy")],
+            "`Busy` is in `permanent` and in `throttled`: expected a code in one list",
+        ),
     ] {
         assert_eq!(error(AwsSdk::parse_2_1(pairs)), message);
     }
     assert_eq!(
         error(AwsSdk::parse_2_0([("service", "dynamodb")])),
-        "unknown setting `service`: expected one of base, throttling-base, cap, max-attempts, respect-retry-after"
+        "unknown setting `service`: expected one of base, throttling-base, cap, max-attempts, respect-retry-after, permanent, transient, throttled"
     );
+}
+
+#[test]
+fn listed_codes_precede_what_the_sdks_retry() {
+    let lists = [("transient", "HTTP 429,exit *"), ("permanent", "Throttl*")];
+    for sdk in [AwsSdk::parse_2_0(lists), AwsSdk::parse_2_1(lists)] {
+        let sdk = sdk.unwrap();
+        for (code, class) in [
+            ("HTTP 429", Transient),
+            ("exit 1", Transient),
+            ("ThrottlingException", Permanent),
+            ("SlowDown", Throttled),
+            ("OutOfStock", Permanent),
+        ] {
+            assert_eq!(sdk.classify(code, None), class, "{code}");
+        }
+        assert_eq!(
+            sdk.changed(),
+            [
+                ("permanent", "Throttl*".to_owned()),
+                ("transient", "HTTP 429,exit *".to_owned())
+            ]
+        );
+    }
 }

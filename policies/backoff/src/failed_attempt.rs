@@ -1,6 +1,6 @@
 //! What the built-in policies read of a failure, as plain values.
 
-use crate::{Class, Milliseconds, classify};
+use crate::Milliseconds;
 
 /// One failed attempt, without what the built-in policies do not read. The fields have the meaning of their namesakes in `wit/policy.wit`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,11 +19,4 @@ pub struct FailedAttempt<'a> {
     pub previous_delay: Option<Milliseconds>,
     /// In [0, 1).
     pub random: f64,
-}
-
-impl FailedAttempt<'_> {
-    /// The [default class](classify) of the error.
-    pub fn default_class(&self) -> Class {
-        classify(self.code, self.status)
-    }
 }

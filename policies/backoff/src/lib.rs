@@ -4,10 +4,12 @@
 
 mod aws_sdk;
 mod classify;
+mod codes;
 mod duration;
 mod failed_attempt;
 pub mod formula;
 pub mod jitter;
+pub mod pattern;
 mod settings;
 mod settings_error;
 mod standard;
@@ -15,6 +17,7 @@ mod values;
 
 pub use aws_sdk::AwsSdk;
 pub use classify::{CODES, Class, classify, classify_status};
+pub use codes::Codes;
 pub use duration::{Milliseconds, ParseDurationError, format_duration, parse_duration};
 pub use failed_attempt::FailedAttempt;
 pub use settings::Settings;

@@ -3,16 +3,19 @@
 use std::num::NonZeroU32;
 
 use crate::values::{at_most_the_cap, attempts, duration, each_once, in_range, switch};
-use crate::{Milliseconds, SettingsError, format_duration};
+use crate::{Class, Codes, Milliseconds, SettingsError, classify, format_duration};
 
 /// Every setting's name, in the order of the documentation.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 9] = [
     "base",
     "cap",
     "floor",
     "max-attempts",
     "max-age",
     "respect-retry-after",
+    "permanent",
+    "transient",
+    "throttled",
 ];
 
 /// The settings of a policy. Created only by [`Settings::parse`], so that `0 < base <= cap` and `floor <= cap` hold.
@@ -30,6 +33,8 @@ pub struct Settings {
     pub max_age: Option<Milliseconds>,
     /// Whether a delay is at least what the failing service asked for, even beyond the cap, up to 14 days; yes by default.
     pub respect_retry_after: bool,
+    /// Codes with a class of the operator's; none by default.
+    pub codes: Codes,
 }
 
 impl Default for Settings {
@@ -41,6 +46,7 @@ impl Default for Settings {
             max_attempts: None,
             max_age: None,
             respect_retry_after: true,
+            codes: Codes::NONE,
         }
     }
 }
@@ -68,12 +74,15 @@ impl Settings {
                 "max-age" => settings.max_age = Some(duration("max-age", value, 1, "1ms")?),
                 "max-attempts" => settings.max_attempts = Some(attempts(value)?),
                 "respect-retry-after" => settings.respect_retry_after = switch(value)?,
-                _ => {
-                    return Err(SettingsError::Unknown {
-                        name: name.to_owned(),
-                        expected: &NAMES,
-                    });
-                }
+                _ => match settings.codes.read(name, value) {
+                    Some(read) => read?,
+                    None => {
+                        return Err(SettingsError::Unknown {
+                            name: name.to_owned(),
+                            expected: &NAMES,
+                        });
+                    }
+                },
             }
         }
         settings.validate()?;
@@ -87,7 +96,14 @@ impl Settings {
         in_range("floor", self.floor, 0, "0s")?;
         in_range("max-age", self.max_age.unwrap_or(1), 1, "1ms")?;
         at_most_the_cap("base", self.base, self.cap)?;
-        at_most_the_cap("floor", self.floor, self.cap)
+        at_most_the_cap("floor", self.floor, self.cap)?;
+        self.codes.validate()
+    }
+
+    /// The class of an error: of the list that has its code, else [the default](classify()).
+    pub fn classify(&self, code: &str, status: Option<u16>) -> Class {
+        let listed = self.codes.class_of(code);
+        listed.unwrap_or_else(|| classify(code, status))
     }
 
     /// The settings that differ from their defaults, as [`parse`](Self::parse) reads them.
@@ -109,6 +125,7 @@ impl Settings {
         if self.respect_retry_after != default.respect_retry_after {
             changed.push(("respect-retry-after", "off".to_owned()));
         }
+        changed.extend(self.codes.changed());
         changed
     }
 }
@@ -131,7 +148,10 @@ mod tests {
             ("max-attempts", "5"),
             ("max-age", "3d"),
             ("respect-retry-after", "off"),
+            ("throttled", "Busy"),
         ]);
+        let mut codes = Codes::NONE;
+        codes.extend(Class::Throttled, ["Busy"]);
         let expected = Settings {
             base: 2_000,
             cap: 900_000,
@@ -139,6 +159,7 @@ mod tests {
             max_attempts: NonZeroU32::new(5),
             max_age: Some(259_200_000),
             respect_retry_after: false,
+            codes,
         };
         assert_eq!(settings, Ok(expected));
     }
@@ -148,7 +169,7 @@ mod tests {
         for (pairs, message) in [
             (
                 vec![("bas", "1s")],
-                "unknown setting `bas`: expected one of base, cap, floor, max-attempts, max-age, respect-retry-after",
+                "unknown setting `bas`: expected one of base, cap, floor, max-attempts, max-age, respect-retry-after, permanent, transient, throttled",
             ),
             (
                 vec![("base", "1s"), ("base", "2s")],
@@ -193,6 +214,10 @@ mod tests {
             (
                 vec![("respect-retry-after", "maybe")],
                 "setting `respect-retry-after` is `maybe`: expected `on` or `off`",
+            ),
+            (
+                vec![("transient", "Busy"), ("permanent", "Declined,Busy")],
+                "`Busy` is in `transient` and in `permanent`: expected a code in one list",
             ),
         ] {
             assert_eq!(Settings::parse(pairs).unwrap_err().to_string(), message);

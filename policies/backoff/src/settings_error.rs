@@ -30,6 +30,11 @@ pub enum SettingsError {
         value: Milliseconds,
         cap: Milliseconds,
     },
+    TwoLists {
+        code: String,
+        first: &'static str,
+        second: &'static str,
+    },
 }
 
 impl fmt::Display for SettingsError {
@@ -59,6 +64,14 @@ impl fmt::Display for SettingsError {
                 "setting `{name}` is `{}`: expected at most the cap of {}",
                 format_duration((*value).into()),
                 format_duration((*cap).into()),
+            ),
+            Self::TwoLists {
+                code,
+                first,
+                second,
+            } => write!(
+                f,
+                "`{code}` is in `{first}` and in `{second}`: expected a code in one list"
             ),
         }
     }

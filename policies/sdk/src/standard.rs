@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::{Duration, ErrorClass, Failure, Milliseconds, Policy, Settings, Verdict};
+use crate::{Duration, Error, ErrorClass, Failure, Milliseconds, Policy, Settings, Verdict};
 
 /// The delay before the next attempt, in which the standard policies differ.
 pub trait Delay: Send + Sync + 'static {
@@ -27,6 +27,11 @@ impl<D: Delay> Policy for Standard<D> {
             settings,
             delay: PhantomData,
         })
+    }
+
+    /// The class of the list that has the code, else the default.
+    fn classify(&self, error: &Error) -> ErrorClass {
+        self.settings.classify(&error.code, error.status).into()
     }
 
     /// The delay of the formula, or the one that the failing service asked for if that is longer, up to 14 days. `cap` limits only the formula. The host then shortens it to what the queue allows.

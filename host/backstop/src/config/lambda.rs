@@ -9,7 +9,7 @@ use super::policy::policy;
 use super::queue::{attempts, function, max_age};
 use super::url::queue_url;
 use super::{
-    Config, ConfigError, DeadLetterQueues, DeciderConfig, Places, folder_of, parse_pair,
+    Config, ConfigError, DeadLetterQueues, DeciderConfig, Places, folder_of, parse_pairs,
     parse_span, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
@@ -206,11 +206,7 @@ impl raw::Lambda {
             ),
         ] {
             if let Some(pairs) = text(name, key) {
-                let pairs = pairs
-                    .split(',')
-                    .map(parse_pair)
-                    .collect::<Result<Vec<_>, _>>();
-                let pairs = pairs.map_err(|error| value(name, error.to_string()))?;
+                let pairs = parse_pairs(&pairs).map_err(|error| value(name, error.to_string()))?;
                 *settings = Some(SettingsTable(pairs.into()));
             }
         }

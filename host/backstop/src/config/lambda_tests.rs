@@ -74,7 +74,10 @@ fn the_environment_overrides_the_file_of_the_package() {
     let both = lambda(&[
         root,
         ("BACKSTOP_POLICY", "linear"),
-        ("BACKSTOP_SETTINGS", "base=30s, cap=6h"),
+        (
+            "BACKSTOP_SETTINGS",
+            "base=30s, permanent=CardDeclined, HTTP 4*, cap=6h",
+        ),
         ("BACKSTOP_MAX_ATTEMPTS", "20"),
         ("BACKSTOP_MAX_AGE", "12h"),
         ("BACKSTOP_ALLOW_DISCARD", "false"),
@@ -86,7 +89,11 @@ fn the_environment_overrides_the_file_of_the_package() {
         ("AWS_LAMBDA_FUNCTION_NAME", "retry-handler"),
     ]);
     assert_eq!(part(&both.decider.policy).source, Source::builtin("linear"));
-    let settings = Settings::from([("base", "30s"), ("cap", "6h")]);
+    let settings = Settings::from([
+        ("base", "30s"),
+        ("permanent", "CardDeclined,HTTP 4*"),
+        ("cap", "6h"),
+    ]);
     assert_eq!(part(&both.decider.policy).settings, settings);
     assert_eq!(both.decider.bounds.max_attempts.unwrap().get(), 20);
     assert!(of_file.decider.bounds.allow_discard && !both.decider.bounds.allow_discard);

@@ -28,7 +28,7 @@ use backstop_files::mistake::Mistake;
 use backstop_files::regular_file::{self, WRITTEN};
 
 pub use admin::AdminConfig;
-use backstop_core::settings::parse_pair;
+use backstop_core::settings::parse_pairs;
 use backstop_files::values::parse_span;
 pub use backstop_records::Destination;
 pub use dead_letter_queues::{DeadLetterQueues, parse_dead_letter_queue};

@@ -59,7 +59,7 @@ fn every_key_is_read() {
         dead-letter-queue = "local:dead"
         handler = { exec = ["./work.sh", "--fast"] }
         policy = "orders.wasm"
-        settings = { base = "2s", max-attempts = 5, respect-retry-after = false }
+        settings = { base = "2s", max-attempts = 5, respect-retry-after = false, permanent = ["BadOrder", "HTTP 4*"], transient = [] }
         max-attempts = 9
         max-age = "3d"
         allow-discard = false
@@ -90,7 +90,9 @@ fn every_key_is_read() {
     let settings = [
         ("base", "2s"),
         ("max-attempts", "5"),
+        ("permanent", "BadOrder,HTTP 4*"),
         ("respect-retry-after", "false"),
+        ("transient", ""),
     ];
     let expected = PolicySpec::Single(PartSpec {
         source: Source::path("/etc/backstop/orders.wasm"),
@@ -268,8 +270,11 @@ fn an_invalid_value_is_rejected_with_its_key_and_what_is_expected() {
             &["line 5", "unknown key `clasifier`"],
         ),
         (
-            "settings = { base = [1] }",
-            &["line 5", "a text, a number or true or false"],
+            "settings = { base = {} }",
+            &[
+                "line 5",
+                "a text, a number, true or false, or a list of texts",
+            ],
         ),
         (
             "policy = { backoff = \"linear\" }\nsettings = { base = \"1s\" }",

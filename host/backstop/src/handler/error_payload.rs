@@ -4,11 +4,11 @@ use backstop_json::{Object, shown};
 
 use crate::failure::Error;
 
-/// The error that a text describes, if it is `{"errorType": "...", "errorMessage": "...", "requestId": "..."}`: an object whose `errorType` is a string. Other fields (`stackTrace`, Node's `trace`) are ignored.
+/// The error that a text describes, if it is `{"errorType": "...", "errorMessage": "...", "requestId": "..."}`: an object whose `errorType` is a string. Other fields (`stackTrace`, Node's `trace`) are ignored. The code of boto3's `ClientError` is that of the service.
 pub(super) fn error(text: &str) -> Option<Error> {
     let fields = Object::parse(text).ok()?;
     let message = fields.get("errorMessage").map_or_else(String::new, shown);
-    let mut error = Error::new(fields.text("errorType")?, message);
+    let mut error = Error::reported(fields.text("errorType")?, message);
     let request_id = fields.text("requestId");
     error
         .details
@@ -22,6 +22,8 @@ mod tests {
 
     #[test]
     fn an_error_in_lambdas_format_is_recognised() {
+        let boto = error(r#"{"errorType": "ClientError", "errorMessage": "An error occurred (ValidationException) when calling the PutItem operation: bad"}"#).unwrap();
+        assert_eq!(boto.code, "ValidationException");
         let found = error(r#" {"errorType": "OutOfStock", "errorMessage": "none left", "requestId": "r-1", "trace": ["at x"]} "#).unwrap();
         assert_eq!(
             (found.code.as_str(), found.message.as_str()),

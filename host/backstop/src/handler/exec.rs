@@ -226,22 +226,39 @@ async fn end_of(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
     }
 }
 
-/// The error in the last line of the output, if it has Lambda's format; otherwise the exit code or signal with the end of stderr.
+/// `EX_DATAERR` of sysexits.h: the input is wrong, whatever else the command says.
+const EX_DATAERR: i32 = 65;
+
+/// `EX_TEMPFAIL` of sysexits.h.
+const EX_TEMPFAIL: i32 = 75;
+
+/// The error in the last line of the output, if it has Lambda's format; otherwise the exit code or signal with the end of stderr. The code of an error of boto3 or the AWS CLI that ends stderr precedes exit codes that say nothing.
 fn failure(status: ExitStatus, stdout: &str, stderr: &str) -> Error {
     let last_line = stdout.trim_end().lines().next_back().unwrap_or_default();
-    if let Some(error) = error_payload::error(last_line) {
-        return error;
-    }
-    let code = match (status.code(), status.signal()) {
+    let ended = match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "exit unknown".to_owned(),
     };
+    let is_wrong_input = status.code() == Some(EX_DATAERR);
+    if let Some(error) = error_payload::error(last_line) {
+        return if is_wrong_input {
+            error.made_permanent(&ended)
+        } else {
+            error
+        };
+    }
+    let says_more = is_wrong_input || status.code() == Some(EX_TEMPFAIL) || status.code().is_none();
+    let of_service = Error::code_of_output(stderr).filter(|_| !says_more);
+    let code = of_service.unwrap_or(ended);
     Error::new(code, tail(stderr.trim_end(), MESSAGE_BYTES))
 }
 
 #[cfg(test)]
 mod tests {
+    use backstop_core::decision::ErrorClass;
+    use backstop_core::fallback::class_of;
+
     use super::*;
 
     #[test]
@@ -282,6 +299,57 @@ mod tests {
         );
         let long = "x".repeat(MESSAGE_BYTES) + "end";
         assert!(failure(exit(1), "", &long).message.ends_with("end"));
+    }
+
+    #[test]
+    fn exit_65_is_permanent_whatever_the_last_line_says() {
+        let line =
+            |name: &str| format!("{{\"errorType\": \"{name}\", \"errorMessage\": \"why\"}}\n");
+        let exit = |code: i32| ExitStatus::from_raw(code << 8);
+        let class = |error: &Error| class_of(&error.code, error.status);
+        for (name, code, message) in [
+            ("BadOrder", "BadOrder", "why"),
+            ("ThrottlingException", "exit 65", "ThrottlingException: why"),
+            (
+                "com.example.TimeoutError",
+                "exit 65",
+                "com.example.TimeoutError: why",
+            ),
+        ] {
+            let error = failure(exit(65), &line(name), "noise");
+            assert_eq!(
+                (error.code.as_str(), error.message.as_str()),
+                (code, message)
+            );
+            assert_eq!(class(&error), ErrorClass::Permanent, "{name}");
+            let other = failure(exit(1), &line(name), "noise");
+            assert_eq!(other, Error::new(name, "why"));
+        }
+        assert_eq!(class(&failure(exit(65), "", "")), ErrorClass::Permanent);
+    }
+
+    #[test]
+    fn an_error_of_boto3_or_the_aws_cli_at_the_end_of_stderr_gives_the_code() {
+        let text =
+            "An error occurred (ThrottlingException) when calling the PutItem operation: slow";
+        let traceback = format!("Traceback\n  x\nbotocore.exceptions.ClientError: {text}\n\n");
+        let exit = |code: i32| ExitStatus::from_raw(code << 8);
+        for (status, stderr, code) in [
+            (exit(1), traceback.as_str(), "ThrottlingException"),
+            (exit(254), text, "ThrottlingException"),
+            (
+                exit(1),
+                "An error occurred (A) when calling the B operation: x\ngave up",
+                "exit 1",
+            ),
+            // These say more.
+            (exit(65), text, "exit 65"),
+            (exit(75), text, "exit 75"),
+            (ExitStatus::from_raw(9), text, "signal 9"),
+        ] {
+            let error = failure(status, "working", stderr);
+            assert_eq!(error, Error::new(code, stderr.trim_end()));
+        }
     }
 
     #[test]

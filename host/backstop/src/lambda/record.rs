@@ -131,7 +131,7 @@ impl Shape<'_> {
         };
         let mut error = match (&fields, &self.delivery_error, self.response) {
             (Some(fields), _, _) if fields.get("errorType").is_some() => {
-                Error::new(show(fields, "errorType"), show(fields, "errorMessage"))
+                Error::reported(show(fields, "errorType"), show(fields, "errorMessage"))
             }
             (_, Some(delivery), _) => {
                 Error::new(show(delivery, "errorCode"), show(delivery, "errorMessage"))

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use backstop_backoff::{Class, classify};
 use serde::{Deserialize, Serialize};
 
+use super::boto;
 use super::{DETAIL_BYTES, MESSAGE_BYTES, Milliseconds, PAIRS};
 use crate::text::cut;
 
@@ -66,18 +67,50 @@ impl Error {
     /// assert_eq!(Error::permanent("ECONNRESET", "x").to_string(), "Permanent: ECONNRESET: x");
     /// ```
     pub fn permanent(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::new(code, message).made_permanent()
+        Self::new(code, message).made_permanent(PERMANENT)
     }
 
-    /// The same error, as one that is [permanent](Self::permanent).
+    /// The same error, as one that is [permanent](Self::permanent). A code that would contradict that is replaced by `otherwise`, and begins the message.
     #[must_use]
-    pub fn made_permanent(mut self) -> Self {
+    pub fn made_permanent(mut self, otherwise: &str) -> Self {
         self.status = Some(PERMANENT_STATUS);
         if classify(&self.code, self.status) != Class::Permanent {
             self.message = self.to_string();
-            PERMANENT.clone_into(&mut self.code);
+            otherwise.clone_into(&mut self.code);
         }
         self
+    }
+
+    /// An error that a function or a worker reports with a type and a message. boto3's `ClientError` says nothing: the service's code is in its message.
+    ///
+    /// ```
+    /// use backstop_core::failure::Error;
+    ///
+    /// let text = "An error occurred (SlowDown) when calling the PutObject operation: Reduce your rate";
+    /// assert_eq!(Error::reported("ClientError", text), Error::new("SlowDown", text));
+    /// assert_eq!(Error::reported("OrderFailed", text), Error::new("OrderFailed", text));
+    /// ```
+    pub fn reported(name: impl Into<String>, message: impl Into<String>) -> Self {
+        let (name, message) = (name.into(), message.into());
+        let is_of_boto = matches!(name.rsplit('.').next(), Some("ClientError"));
+        let of_service = boto::code(&message).filter(|_| is_of_boto);
+        match of_service.map(boto::named) {
+            Some(code) => Self::new(code, message),
+            None => Self::new(name, message),
+        }
+    }
+
+    /// The code in the last line of a program's error output, if that is an error of boto3 or of the AWS CLI.
+    ///
+    /// ```
+    /// use backstop_core::failure::Error;
+    ///
+    /// let output = "Traceback (most recent call last):\n  ...\nbotocore.exceptions.ClientError: \
+    ///     An error occurred (AccessDenied) when calling the GetObject operation: Access Denied\n";
+    /// assert_eq!(Error::code_of_output(output).unwrap(), "AccessDenied");
+    /// ```
+    pub fn code_of_output(output: &str) -> Option<String> {
+        boto::code_in_line(output.trim_end().lines().next_back()?).map(boto::named)
     }
 
     /// An error that says that the worker is unavailable, and cannot have seen the message.

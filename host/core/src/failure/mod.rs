@@ -13,6 +13,7 @@
 //! assert_eq!(busy.code, "HTTP 429");
 //! ```
 
+mod boto;
 mod error;
 mod time;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use backstop_backoff::{FailedAttempt, SettingsError};
+use backstop_backoff::{Class, FailedAttempt, SettingsError};
 
 use super::{Policy, answer, milliseconds};
 use crate::decision::Answer;
@@ -85,6 +85,27 @@ impl AwsSdk {
     #[must_use]
     pub fn respect_retry_after(mut self, respect: bool) -> Self {
         self.rule.respect_retry_after = respect;
+        self
+    }
+
+    /// Errors with these codes are permanent, whatever their status and the classification otherwise say. In a code, `*` stands for any text. A code that is written out precedes patterns, and a pattern with more characters one with fewer.
+    #[must_use]
+    pub fn permanent(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.rule.codes.extend(Class::Permanent, codes);
+        self
+    }
+
+    /// Errors with these codes are transient, see [`permanent`](Self::permanent).
+    #[must_use]
+    pub fn transient(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.rule.codes.extend(Class::Transient, codes);
+        self
+    }
+
+    /// Errors with these codes are throttled, see [`permanent`](Self::permanent).
+    #[must_use]
+    pub fn throttled(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.rule.codes.extend(Class::Throttled, codes);
         self
     }
 }

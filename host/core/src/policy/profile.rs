@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use backstop_backoff::{AwsSdk as AwsSdkRule, Settings};
+use backstop_backoff::{AwsSdk as AwsSdkRule, Codes, Settings};
 
 use super::{AwsSdk, FullJitter, Policy};
 
@@ -97,6 +97,7 @@ const TABLE: [(Profile, Row); 6] = [
                 max_attempts: NonZeroU32::new(3),
                 max_age: None,
                 respect_retry_after: true,
+                codes: Codes::NONE,
             }),
             budget: BudgetName::Aws2_1,
             source: "the numbers of the AWS SDKs for transient errors; RFC 9110, RFC 6585 and RFC 8470 for what is retried",

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use backstop_backoff::{FailedAttempt, Settings, SettingsError, formula};
+use backstop_backoff::{Class, FailedAttempt, Settings, SettingsError, formula};
 
 use super::{Policy, answer, milliseconds};
 use crate::decision::Answer;
@@ -134,6 +134,27 @@ impl<F: Formula> Standard<F> {
         self.settings.respect_retry_after = respect;
         self
     }
+
+    /// Errors with these codes are permanent, whatever their status and the classification otherwise say. In a code, `*` stands for any text. A code that is written out precedes patterns, and a pattern with more characters one with fewer.
+    #[must_use]
+    pub fn permanent(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.settings.codes.extend(Class::Permanent, codes);
+        self
+    }
+
+    /// Errors with these codes are transient, see [`permanent`](Self::permanent).
+    #[must_use]
+    pub fn transient(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.settings.codes.extend(Class::Transient, codes);
+        self
+    }
+
+    /// Errors with these codes are throttled, see [`permanent`](Self::permanent).
+    #[must_use]
+    pub fn throttled(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.settings.codes.extend(Class::Throttled, codes);
+        self
+    }
 }
 
 impl<F: Formula> Policy for Standard<F> {
@@ -154,7 +175,7 @@ impl<F: Formula> Policy for Standard<F> {
 
     fn answer(&self, failure: &Failure) -> Answer {
         let failed = FailedAttempt::from(failure);
-        let class = failed.default_class();
+        let class = self.settings.classify(failed.code, failed.status);
         let reason = self.settings.reason_to_dead_letter(&failed, Some(class));
         answer(class, reason, || {
             let by_formula = F::delay(&self.settings, &failed);

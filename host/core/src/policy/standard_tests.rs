@@ -61,6 +61,14 @@ fn an_invalid_value_is_rejected_as_the_component_rejects_it() {
             full().max_attempts(0),
             "setting `max-attempts` is `0`: expected a whole number from 1",
         ),
+        (
+            full().permanent(["Busy"]).transient(["Busy"]),
+            "`Busy` is in `permanent` and in `transient`: expected a code in one list",
+        ),
+        (
+            full().permanent(["A,B"]),
+            "setting `permanent` is `A,B`: expected codes, separated by commas, such as `CardDeclined, HTTP 4*`",
+        ),
     ] {
         assert_eq!(policy.validate().unwrap_err().to_string(), expected);
         // It answers, whatever its settings.
@@ -86,11 +94,13 @@ fn the_settings_are_those_that_the_component_would_get() {
         .floor(ms(10))
         .max_attempts(8)
         .max_age(ms(90_000))
-        .respect_retry_after(false);
+        .respect_retry_after(false)
+        .throttled(["Busy", "Slow*"])
+        .permanent(["CardDeclined"]);
     let settings = Policy::settings(&policy);
     assert_eq!(
         settings.to_string(),
-        "base=50ms, cap=5s, floor=10ms, max-age=1m30s, max-attempts=8, respect-retry-after=off"
+        "base=50ms, cap=5s, floor=10ms, max-age=1m30s, max-attempts=8, respect-retry-after=off, permanent=CardDeclined, throttled=Busy,Slow*"
     );
     let same = crate::policy::by_name("linear", &settings).unwrap();
     assert_eq!(same.settings(), settings);

@@ -169,7 +169,7 @@ where
 
     /// Retries only the errors for which the closure says `true`. For any other the call ends with [`RetryError::Permanent`] at once, and its policy is not evaluated.
     ///
-    /// `true` leaves the decision to the policy, which has limits and a classification of its own: what that calls permanent is not retried either.
+    /// `true` leaves the decision to the policy, which has limits and a classification of its own: what that calls permanent is not retried either, unless the policy has the code as [`transient`](crate::FullJitter).
     ///
     /// ```
     /// use std::io::{Error, ErrorKind};

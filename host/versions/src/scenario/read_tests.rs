@@ -215,8 +215,16 @@ fn an_error_outside_of_scenarios_names_no_scenario() {
         ),
         ("longest-delay = \"50d\"", "at most \"49d\""),
         (
-            "settings = { base = [] }",
-            "a text, a number or true or false",
+            "settings = { base = {} }",
+            "a text, a number, true or false, or a list of texts",
+        ),
+        (
+            "settings = { permanent = [\"A\", \"B,C\"] }",
+            "a text that is not empty and has no comma",
+        ),
+        (
+            "settings = { permanent = [503] }",
+            "a text that is not empty and has no comma",
         ),
         ("= 1", "line 1, column 1"),
     ] {
