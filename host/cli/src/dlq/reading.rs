@@ -1,5 +1,6 @@
 //! Reads letters for a command: limits, a progress line on a terminal, and what is said about the reading.
 
+use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,11 @@ use backstop_core::text::one_line;
 use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
 use backstop_files::values::{parse_number, parse_span};
 use clap::Parser;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::time::whole_seconds;
+use crate::bar::rate;
 use crate::error::{CommandError, Context, Result};
 
 /// What a command logs after the first signal.
@@ -101,7 +103,8 @@ impl Progress {
     /// Starts at 0.
     pub(crate) fn start(what: &'static str) -> Self {
         let bar = ProgressBar::new_spinner();
-        let style = ProgressStyle::with_template("{spinner} {human_pos} {prefix}, {per_sec}");
+        let style = ProgressStyle::with_template("{spinner} {human_pos} {prefix}, {rate}")
+            .map(|style| style.with_key("rate", write_rate));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         bar.set_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -117,6 +120,12 @@ impl Progress {
     pub(crate) fn add(&self, more: usize) {
         self.0.inc(u64::try_from(more).unwrap_or_default());
     }
+}
+
+/// How many in a second, as a whole number: `4,801/s`.
+fn write_rate(state: &ProgressState, text: &mut dyn Write) {
+    let elapsed = state.elapsed();
+    let _ = write!(text, "{}/s", HumanCount(rate(state.pos(), elapsed)));
 }
 
 impl Drop for Progress {
@@ -136,7 +145,8 @@ pub(crate) fn whole<'a>(seen: impl IntoIterator<Item = &'a Seen>, what: &str) ->
 /// What was seen, for people: `240 letters seen of about 250`.
 pub(crate) fn summary(seen: &Seen) -> String {
     let mut text = format!("{} seen", letters(seen.letters));
-    if let Some(about) = seen.about {
+    // SQS counts approximately: fewer than were seen say nothing.
+    if let Some(about) = seen.about.filter(|about| *about >= seen.letters) {
         text.push_str(&format!(" of about {}", count(about)));
     }
     if seen.held_by_others > 0 {
