@@ -200,3 +200,31 @@ pub(crate) fn as_json(seen: &Seen) -> Value {
         "not-made-visible": seen.hidden,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_below_what_was_seen_is_left_out_and_an_interrupted_reading_is_not_whole() {
+        let seen = |about: usize, end: End| Seen {
+            letters: 208,
+            about: Some(about),
+            held_by_others: 0,
+            later: 0,
+            fifo: false,
+            end,
+            hidden: 0,
+            hidden_for: Duration::ZERO,
+        };
+        for (about, expected) in [
+            (200, "208 letters seen"),
+            (208, "208 letters seen of about 208"),
+            (1_250, "208 letters seen of about 1,250"),
+        ] {
+            assert_eq!(summary(&seen(about, End::Empty)), expected);
+        }
+        assert!(whole([&seen(9, End::Empty), &seen(9, End::Most)], "more").is_ok());
+        assert!(whole([&seen(9, End::Empty), &seen(9, End::Stopped)], "more").is_err());
+    }
+}
