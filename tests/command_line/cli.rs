@@ -179,6 +179,60 @@ async fn an_input_file_that_can_not_be_read_is_exit_code_3_in_every_command() {
 }
 
 #[tokio::test]
+async fn the_configuration_of_the_folder_is_the_one_that_no_flag_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("backstop.toml");
+    let lines = folder.path().join("lines");
+    std::fs::write(&lines, "one\n").unwrap();
+    let run = async |arguments: &[&str]| {
+        let output = command(arguments)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, shown) = run(&["doctor"]).await;
+    assert_eq!(code, Some(2), "{shown}");
+    assert!(shown.contains("--config"), "{shown}");
+    // Its mistake, with its place, shows that it is read.
+    std::fs::write(
+        &config,
+        "admin = \"odd\"\n[queues.a]\nurl = \"local:a\"\nhandler.exec = \"true\"\n",
+    )
+    .unwrap();
+    let commands: [&[&str]; 5] = [
+        &["run"],
+        &["doctor"],
+        &["why", "5fea7756"],
+        &["policy", "replay", "lines"],
+        &["dlq", "list", "a"],
+    ];
+    for arguments in commands {
+        let (code, shown) = run(arguments).await;
+        assert_eq!(code, Some(3), "{arguments:?}: {shown}");
+        let place = "backstop.toml: line 1, column 1: admin: `odd`";
+        assert!(shown.contains(place), "{arguments:?}: {shown}");
+    }
+    // Flags of one queue are not for those of a file.
+    let (code, shown) = run(&["run", "--exec", "true"]).await;
+    assert_eq!(code, Some(2), "{shown}");
+    let one = [
+        "run",
+        "--cache=off",
+        "--queue-url",
+        "local:a",
+        "--exec",
+        "true",
+        "--messages",
+        "lines",
+    ];
+    let (code, shown) = run(&one).await;
+    assert_eq!(code, Some(0), "{shown}");
+}
+
+#[tokio::test]
 async fn a_mistyped_command_is_answered_with_a_suggestion() {
     let output = run(&["rum"]).await;
     assert_eq!(output.status.code(), Some(2));

@@ -71,7 +71,7 @@ async fn the_life_of_a_message_is_told_attempt_by_attempt() {
         );
     }
     for part in [
-        "throttled: retry in 129ms (visibility), by full-jitter (",
+        "throttled: retry in 1s (visibility, 129ms in whole seconds), by full-jitter (",
         ") base=2s",
         "permanent: dead-letter: permanent: HTTP 404, by full-jitter (",
         "as told: é, \"quoted\"\\nand more",

@@ -6,6 +6,7 @@ use std::io;
 use aws_config::SdkConfig;
 use aws_smithy_runtime_api::client::result::SdkError;
 
+use backstop_core::network;
 use backstop_core::text::chain;
 use url::Host;
 
@@ -74,6 +75,22 @@ impl Endpoint {
         own.filter(|own| !region.is_empty() && *own != region)
     }
 
+    /// Advice, if requests go to another region than that of the queue's URL.
+    pub fn instead_of_region(&self, queue_url: &str) -> Option<String> {
+        let url = http_url(queue_url).ok()?;
+        let host = url.host_str()?;
+        let is_of_aws = AWS_DOMAINS.iter().any(|domain| host.ends_with(domain));
+        // As in sqs.eu-west-1.amazonaws.com, or the former eu-west-1.queue.amazonaws.com.
+        let region = match host.strip_prefix("sqs.") {
+            Some(rest) => rest.split('.').next()?,
+            None => host.split_once(".queue.")?.0,
+        };
+        let own = self.other_region(region).filter(|_| is_of_aws)?;
+        Some(format!(
+            "the queue is in {region}, but requests go to {own}: set AWS_REGION={region}"
+        ))
+    }
+
     /// Advice, if requests go to AWS although the URL of their queue is that of an emulator: its host is an address or a name without a dot.
     pub fn instead_of(&self, queue_url: &str) -> Option<String> {
         let url = http_url(queue_url).ok().filter(|_| self.url.is_none())?;
@@ -107,9 +124,8 @@ impl Endpoint {
 
     /// The wrong setting behind an error. It is recognised by its text, since the SDK has no type for it.
     fn configuration_error(&self, text: &str) -> Option<(&'static str, String)> {
-        if text.contains("Missing Region") || text.contains("region must be set") {
-            let advice = "no AWS region is set: set AWS_REGION, or a region in the profile that AWS_PROFILE names";
-            return Some((NO_REGION, advice.to_owned()));
+        if network::lacks_region(text) {
+            return Some((NO_REGION, network::SET_A_REGION.to_owned()));
         }
         if text.contains("the credential provider was not enabled") {
             let profile = std::env::var("AWS_PROFILE").unwrap_or_default();
@@ -226,6 +242,12 @@ impl Endpoint {
             (Some(_), "S3") => {
                 "--endpoint-url (endpoint-url, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3)"
             }
+            (Some(_), "DYNAMODB") => {
+                "--endpoint-url (endpoint-url, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB)"
+            }
+            (Some(_), "FIREHOSE") => {
+                "--endpoint-url (endpoint-url, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_FIREHOSE)"
+            }
             (Some(_), _) => {
                 "--endpoint-url (endpoint-url, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_LAMBDA)"
             }
@@ -235,6 +257,8 @@ impl Endpoint {
     fn name(&self) -> &'static str {
         match self.service {
             "LAMBDA" => "Lambda",
+            "DYNAMODB" => "DynamoDB",
+            "FIREHOSE" => "Firehose",
             other => other,
         }
     }
@@ -287,6 +311,23 @@ mod tests {
             assert_eq!(endpoint(Some(local)).instead_of(&queue), None);
         }
         let aws = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders";
+        let in_region = |region: &str, url: Option<&str>| Endpoint {
+            region: Some(region.to_owned()),
+            ..endpoint(url)
+        };
+        let advice = in_region("us-east-1", None).instead_of_region(aws).unwrap();
+        assert!(advice.ends_with("set AWS_REGION=eu-west-1"), "{advice}");
+        for (right, queue) in [
+            (in_region("eu-west-1", None), aws),
+            (in_region("us-east-1", Some("http://127.0.0.1:4566")), aws),
+            (
+                in_region("us-east-1", None),
+                "http://sqs.eu-west-1.localhost:4566/0/q",
+            ),
+            (in_region("us-east-1", None), "local:orders"),
+        ] {
+            assert_eq!(right.instead_of_region(queue), None, "{queue}");
+        }
         for other in [aws, "local:orders", "orders"] {
             assert_eq!(endpoint(None).instead_of(other), None);
         }

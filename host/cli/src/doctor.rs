@@ -76,7 +76,7 @@ const OF_ONE_QUEUE: [&str; 23] = [
     // `--max-attempts` applies to the retry handler too.
     arg.conflicts_with(Resettable::Reset)
         .conflicts_with_all(OF_ONE_QUEUE)
-        .help("The configuration of a consumer, of a Lambda retry handler, or of both")
+        .help("The configuration of a consumer, of a Lambda retry handler, or of both [default: backstop.toml, if it is in this folder]")
 }))]
 #[command(mut_arg("queue_url", |arg| arg.help("One queue, configured by flags: its URL, or local:NAME for a queue in memory")))]
 #[command(mut_arg("max_attempts", |arg| arg.help("The maximum number of attempts, whatever the policy decides [default: the configuration's; 12 for the retry handler]")))]

@@ -11,13 +11,22 @@ use tokio::runtime::Handle;
 
 use crate::error::{CommandError, Context, Result};
 
+/// The configuration of a command that names none, if this folder has it.
+pub(crate) const DEFAULT_CONFIG: &str = "backstop.toml";
+
+/// The configuration in this folder, if there is one.
+pub(crate) fn default_config() -> Option<PathBuf> {
+    let path = PathBuf::from(DEFAULT_CONFIG);
+    path.is_file().then_some(path)
+}
+
 /// Which hosts to query.
 #[derive(Debug, Parser)]
 pub(crate) struct HostArgs {
     #[command(flatten)]
     place: HostPlace,
 
-    /// The configuration of the hosts; a cache folder that it names takes precedence
+    /// The configuration of the hosts; a cache folder that it names takes precedence [default: backstop.toml, if it is in this folder]
     #[arg(long, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
 }
@@ -96,7 +105,10 @@ impl HostPlace {
     fn folder(&self, config: Option<&Path>) -> Result<PathBuf> {
         let configured = match config {
             Some(path) => Config::read(path)?.policies.cache,
-            None => Cache::User,
+            None => match default_config().filter(|_| self.cache.is_none()) {
+                Some(path) => Config::read(&path)?.policies.cache,
+                None => Cache::User,
+            },
         };
         let cache = match (configured, &self.cache) {
             (Cache::User, Some(cache)) => Cache::parse(cache, Path::new("")),

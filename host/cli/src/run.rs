@@ -18,7 +18,7 @@ use backstop::internal::service::Service;
 use backstop::queue::Connections;
 use backstop_core::settings::parse_pair;
 use backstop_core::text::{chain, visible};
-use backstop_files::values::{parse_number, parse_span};
+use backstop_files::values::{parse_between, parse_span};
 use backstop_logging::BackgroundWriter;
 
 use crate::error::{CommandError, Context, Result};
@@ -53,7 +53,7 @@ On SIGTERM, SIGINT and SIGHUP, messages in progress finish (see --grace) and the
 #[command(group(ArgGroup::new("what").required(true).args(["config", "queue_url"])))]
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
-    /// Consume the queues in this configuration (host/docs/configuration.md)
+    /// Consume the queues in this configuration (host/docs/configuration.md) [default: backstop.toml, if it is in this folder]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "signed_for", "plain_http", "token_servers", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "envelope_key_file", "messages"])]
     pub(super) config: Option<PathBuf>,
 
@@ -126,7 +126,7 @@ pub(super) struct Args {
     dead_letter_queue: Vec<(Option<String>, String)>,
 
     /// The maximum number of attempts, whatever the policy decides
-    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
+    #[arg(long, value_name = "N", value_parser = parse_between::<1, { u32::MAX }, u32>)]
     pub(super) max_attempts: Option<u32>,
 
     /// The maximum age of a message, such as 3d or 12h: older ones are not retried, whatever the policy decides
@@ -138,11 +138,11 @@ pub(super) struct Args {
     allow_discard: Option<bool>,
 
     /// The maximum number of messages in progress
-    #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
+    #[arg(long, value_name = "N", value_parser = parse_between::<1, 100_000, usize>)]
     max_in_flight: Option<usize>,
 
     /// The maximum number of polls at the same time: there are as many as the queue has work for [default: 10]
-    #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
+    #[arg(long, value_name = "N", value_parser = parse_between::<1, 100, usize>)]
     max_polls: Option<usize>,
 
     /// How failed messages wait for their next attempt: invisible in their queue, sent to it again, or whichever is possible [default: auto]

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::dlq::shown::print_json;
 use crate::error::{CommandError, Result, unreadable};
-use crate::hosts::{HostPlace, each};
+use crate::hosts::{HostPlace, default_config, each};
 use crate::output::println;
 use crate::policy::progress::Reading;
 use crate::policy::replay::candidates::{named, queues};
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "policy")]
     settings: Vec<(String, String)>,
 
-    /// Also show the answers of the policies of the queues in this configuration, within their limits
+    /// Also show the answers of the policies of the queues in this configuration, within their limits [default: backstop.toml, if it is in this folder]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -128,12 +128,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Args {
+    fn config(&self) -> Option<PathBuf> {
+        let given = self.config.clone();
+        given.or_else(|| default_config().filter(|_| self.policy.is_none()))
+    }
+
     /// The files of the flags, or the one that the configuration names, once there is one.
     fn records(&self) -> Result<Vec<PathBuf>> {
-        let (true, Some(config)) = (self.records.is_empty(), &self.config) else {
+        let (true, Some(config)) = (self.records.is_empty(), self.config()) else {
             return Ok(self.records.clone());
         };
-        let Some(Destination::File(file)) = Config::read(config)?.decisions else {
+        let Some(Destination::File(file)) = Config::read(&config)?.decisions else {
             return Ok(Vec::new());
         };
         match described(&file) {
@@ -144,9 +149,9 @@ impl Args {
     }
 
     fn candidate(&self) -> Result<Option<Candidate>> {
-        match (&self.policy, &self.config) {
+        match (&self.policy, self.config()) {
             (Some(name), _) => named(name, &self.settings).map(Some),
-            (None, Some(path)) => queues(path, None).map(Some),
+            (None, Some(path)) => queues(&path, None).map(Some),
             (None, None) => Ok(None),
         }
     }
@@ -237,7 +242,13 @@ fn decision(record: &DecisionRecord) -> String {
     let decision = &record.decision;
     let verdict = decision.action.verdict();
     let made = match &decision.action {
-        Action::Retry { delay } => format!("{verdict} in {delay} ({})", decision.hold.as_str()),
+        Action::Retry { delay } => {
+            let (taken, hold) = (delay.whole_seconds(), decision.hold.as_str());
+            match taken == *delay {
+                true => format!("{verdict} in {delay} ({hold})"),
+                false => format!("{verdict} in {taken} ({hold}, {delay} in whole seconds)"),
+            }
+        }
         Action::DeadLetter { reason } | Action::Discard { reason } => {
             format!("{verdict}: {reason}")
         }
@@ -305,7 +316,10 @@ fn what_follows(last: &Step, now: Timestamp) -> String {
     let Action::Retry { delay } = record.decision.action else {
         return format!("It ended with the {}.", record.decision.action.verdict());
     };
-    let due = record.failure.failed_at.plus(delay.as_duration());
+    let due = record
+        .failure
+        .failed_at
+        .plus(delay.whole_seconds().as_duration());
     if now < due {
         let left = Milliseconds::from_duration(due.since(now));
         return format!("Its next attempt is due at {}, in {left}.", due.rfc3339());

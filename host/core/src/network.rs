@@ -1,6 +1,28 @@
-//! The codes of network errors, named as in Node.js.
+//! The codes of network errors, named as in Node.js, and what to do about a request to AWS that names no region.
 
 use std::io::{self, ErrorKind};
+
+/// What to do if requests to AWS have no region.
+pub const SET_A_REGION: &str =
+    "no AWS region is set: set AWS_REGION, or a region in the profile that AWS_PROFILE names";
+
+/// Whether the text of an SDK's error says that no region is set: it has no type for it, and several texts.
+///
+/// ```
+/// use backstop_core::network::lacks_region;
+///
+/// assert!(lacks_region("dispatch failure: other: missing signing region"));
+/// assert!(lacks_region("Invalid Configuration: Missing Region"));
+/// assert!(!lacks_region("the bucket is in another region"));
+/// ```
+pub fn lacks_region(error: &str) -> bool {
+    const TEXTS: [&str; 3] = [
+        "Missing Region",
+        "region must be set",
+        "missing signing region",
+    ];
+    TEXTS.iter().any(|text| error.contains(text))
+}
 
 /// The code of an error that says that this machine is short of something for now: file descriptors, processes, memory, ports.
 ///

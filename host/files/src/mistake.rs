@@ -53,6 +53,29 @@ impl Mistake {
     }
 }
 
+/// The line and the column of a value, from 1, by the keys that lead to it, such as `queues.orders.max-age`; of the table that is nearest to it if it is not there. `None` if even the first key is not.
+pub fn place_of(text: &str, keys: &str) -> Option<(usize, usize)> {
+    let (file, _) = DeTable::parse_recoverable(text);
+    let start = span_of(file.get_ref(), keys)?.start;
+    let found = Mistake::new(text, start..start, "");
+    Some((found.line, found.column))
+}
+
+/// Where a key with a value is, or the value of the last key that is there.
+fn span_of(table: &DeTable<'_>, keys: &str) -> Option<Range<usize>> {
+    // A name may have dots itself.
+    let (key, value, rest) = table.iter().find_map(|(key, value)| {
+        let name: &str = key.get_ref();
+        let rest = keys.strip_prefix(name)?;
+        (rest.is_empty() || rest.starts_with('.')).then_some((key, value, rest))
+    })?;
+    let within = match (value.get_ref(), rest.strip_prefix('.')) {
+        (DeValue::Table(table), Some(rest)) => span_of(table, rest),
+        _ => None,
+    };
+    within.or_else(|| Some(key.span()))
+}
+
 /// The number of the line that contains a byte, from 1.
 pub fn line_of(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().iter().take(byte);
@@ -246,6 +269,23 @@ pub fn names_no_type(message: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_found_by_its_keys() {
+        let text = "a = 1\n[queues.\"or.ders\"]\nb = 2\n c = { d = 3 }\n";
+        for (keys, expected) in [
+            ("a", Some((1, 1))),
+            ("queues.or.ders.b", Some((3, 1))),
+            ("queues.or.ders.c.d", Some((4, 8))),
+            ("queues.or.ders.c.none", Some((4, 2))),
+            ("queues.or.ders.none.x", Some((2, 9))),
+            ("queues.or", Some((2, 2))),
+            ("none", None),
+            ("", None),
+        ] {
+            assert_eq!(place_of(text, keys), expected, "{keys}");
+        }
+    }
 
     #[test]
     fn the_location_is_shown_with_its_line() {

@@ -30,11 +30,30 @@ pub struct Command(pub Vec<String>);
 #[derive(Debug, Clone, Default)]
 pub struct SettingsTable(pub Settings);
 
-/// Parses the integer of a flag. It starts at 1 if the type does not hold 0.
+/// Parses the integer of a flag. It starts at 1 if the type does not hold 0. One that is too large for the type is told the largest.
 pub fn parse_number<T: FromStr>(text: &str) -> Result<T, String> {
-    let least = if "0".parse::<T>().is_ok() { 0 } else { 1 };
-    let number = text.trim().parse();
-    number.map_err(|_| format!("expected a whole number from {least}"))
+    let text = text.trim();
+    text.parse().map_err(|_| {
+        let least = if "0".parse::<T>().is_ok() { 0 } else { 1 };
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let largest = ["18446744073709551615", "4294967295", "65535", "255"];
+        let most = largest.iter().find(|most| most.parse::<T>().is_ok());
+        match most.filter(|_| is_number) {
+            Some(most) => format!("expected a whole number from {least} to {most}"),
+            None => format!("expected a whole number from {least}"),
+        }
+    })
+}
+
+/// Parses the integer of a flag that is from `LEAST` to `MOST`.
+pub fn parse_between<const LEAST: u16, const MOST: u32, T: TryFrom<u32>>(
+    text: &str,
+) -> Result<T, String> {
+    let number: Option<u32> = text.trim().parse().ok();
+    number
+        .filter(|number| (u32::from(LEAST)..=MOST).contains(number))
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| format!("expected a whole number from {LEAST} to {MOST}"))
 }
 
 macro_rules! deserialize_with {
@@ -200,5 +219,31 @@ impl<'de> Visitor<'de> for SettingText {
 
     fn visit_bool<E>(self, switch: bool) -> Result<Setting, E> {
         Ok(Setting(switch.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_does_not_fit_is_told_what_would() {
+        assert_eq!(parse_number::<u16>(" 7 "), Ok(7));
+        for (text, expected) in [
+            ("many", "expected a whole number from 0"),
+            ("", "expected a whole number from 0"),
+            ("70000", "expected a whole number from 0 to 65535"),
+        ] {
+            assert_eq!(parse_number::<u16>(text).unwrap_err(), expected, "{text}");
+        }
+        let expected = "expected a whole number from 1 to 4294967295";
+        assert_eq!(parse_number::<NonZeroU32>("0").unwrap_err(), expected);
+        assert_eq!(parse_between::<1, 16, u16>("16"), Ok(16));
+        for text in ["0", "17", "-1", "99999999999", "x"] {
+            let refused = parse_between::<1, 16, u16>(text).unwrap_err();
+            assert_eq!(refused, "expected a whole number from 1 to 16", "{text}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use backstop_core::clock;
-use backstop_core::text::visible;
+use backstop_core::text::{of_folder, visible};
 
 use crate::record::{DecisionRecord, Observer};
 
@@ -121,7 +121,7 @@ impl Recorder {
         options.create(true).append(true).read(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path)?;
+        let mut file = options.open(path).map_err(of_folder)?;
         let mut last = [b'\n'];
         if file.seek(SeekFrom::End(-1)).is_ok() {
             file.read_exact(&mut last)?;

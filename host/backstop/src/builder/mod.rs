@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::raw;
-use crate::config::{Config, ConfigError, FunctionHandler, Naming, Places, folder_of};
+use crate::config::{Config, ConfigError, FunctionHandler, Naming, Places, Written, folder_of};
 use crate::failure::Error;
 use crate::handler::{Handler, function};
 use crate::queue::{Connections, Message, short_name};
@@ -45,6 +45,7 @@ pub struct Backstop {
     /// The directory of the file; relative paths in `raw` start from it.
     folder: PathBuf,
     places: Places,
+    written: Written,
     naming: Naming,
     /// The queue that the methods apply to; all queues if there is none.
     current: Option<String>,
@@ -63,8 +64,10 @@ impl Backstop {
     /// A host for the queues of a `backstop.toml`. Its queues need no `handler`: [`handler_of`](Self::handler_of) sets it.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
-        let raw = raw::Config::read(path)?;
-        Ok(Self::with_raw(raw, folder_of(path).to_owned()))
+        let written = Written::read(path)?;
+        let mut host = Self::with_raw(written.parse()?, folder_of(path).to_owned());
+        host.written = written;
+        Ok(host)
     }
 
     fn with_raw(raw: raw::Config, folder: PathBuf) -> Self {
@@ -72,6 +75,7 @@ impl Backstop {
             raw,
             folder,
             places: Places::default(),
+            written: Written::default(),
             naming: Naming::Methods,
             current: None,
             mistake: None,
@@ -229,8 +233,9 @@ impl Backstop {
     /// A file in which each queue has a handler, with errors that name overriding values by their flags.
     #[doc(hidden)]
     pub fn file_by_flags(path: &Path) -> Result<Self, ConfigError> {
-        let raw = raw::Config::read_complete(path)?;
-        let mut host = Self::with_raw(raw, folder_of(path).to_owned());
+        let written = Written::read(path)?;
+        let mut host = Self::with_raw(written.parse_complete()?, folder_of(path).to_owned());
+        host.written = written;
         host.naming = Naming::Flags;
         Ok(host)
     }
@@ -240,7 +245,10 @@ impl Backstop {
     pub fn into_config(self) -> Result<Config, ConfigError> {
         match self.mistake {
             Some(mistake) => Err(mistake),
-            None => self.raw.convert(&self.folder, &self.places),
+            None => self
+                .raw
+                .convert(&self.folder, &self.places)
+                .map_err(|error| self.written.locate(error, &self.places)),
         }
     }
 

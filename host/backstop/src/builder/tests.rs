@@ -194,7 +194,7 @@ fn the_queues_of_a_file_get_their_functions_by_name() {
     );
     let error = host().into_config().unwrap_err();
     assert!(
-        error.to_string().starts_with("queues.a.handler: expected"),
+        error.to_string().contains(": queues.a.handler: expected"),
         "{error}"
     );
     assert!(Backstop::file_by_flags(&path).is_err());

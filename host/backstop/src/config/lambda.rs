@@ -9,7 +9,7 @@ use super::policy::policy;
 use super::queue::{attempts, function, max_age};
 use super::url::queue_url;
 use super::{
-    Config, ConfigError, DeadLetterQueues, DeciderConfig, Places, folder_of, parse_pairs,
+    Config, ConfigError, DeadLetterQueues, DeciderConfig, Places, Written, folder_of, parse_pairs,
     parse_span, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
@@ -304,8 +304,12 @@ fn memory_to_compile(mebibytes: String) -> Option<usize> {
 }
 
 /// Reads the file, if there is one.
-fn read_or_default(path: Option<&Path>) -> Result<raw::Config, ConfigError> {
-    path.map_or_else(|| Ok(raw::Config::default()), raw::Config::read)
+fn read_or_default(path: Option<&Path>) -> Result<(raw::Config, Written), ConfigError> {
+    let Some(path) = path else {
+        return Ok(Default::default());
+    };
+    let written = Written::read(path)?;
+    Ok((written.parse()?, written))
 }
 
 /// The values of a Lambda retry handler that `backstop doctor` takes as flags.
@@ -322,7 +326,7 @@ pub struct LambdaFlags {
 impl Config {
     /// The configuration in a file, if one is given, with a Lambda retry handler whose values the flags override.
     pub fn with_lambda(path: Option<&Path>, flags: LambdaFlags) -> Result<Self, ConfigError> {
-        let mut raw = read_or_default(path)?;
+        let (mut raw, written) = read_or_default(path)?;
         let mut places = Places::default();
         let lambda = raw.lambda.get_or_insert_default();
         if let Some(url) = flags.retry_queue {
@@ -338,6 +342,7 @@ impl Config {
             places.name("lambda.functions", "--function");
         }
         raw.convert(path.map_or(Path::new(""), folder_of), &places)
+            .map_err(|error| written.locate(error, &places))
     }
 
     /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; then the environment. The path of a policy is searched for next to the file, in the package, and in the layers.
@@ -352,7 +357,7 @@ impl Config {
                 .find(|path| path.exists()),
         };
         let folder = path.as_deref().map_or(package.as_path(), folder_of);
-        let mut raw = read_or_default(path.as_deref())?;
+        let (mut raw, written) = read_or_default(path.as_deref())?;
         let mut places = Places::default();
         let lambda = raw.lambda.get_or_insert_default();
         lambda.override_by(variable, &mut places)?;
@@ -369,7 +374,9 @@ impl Config {
         // The only directory that a function may write to.
         policies.cache.get_or_insert_with(|| CACHE.to_owned());
         policies.override_by(&set, &mut places)?;
-        let mut config = raw.convert(folder, &places)?;
+        let mut config = raw
+            .convert(folder, &places)
+            .map_err(|error| written.locate(error, &places))?;
         if let Some(lambda) = &mut config.lambda {
             let folders = [folder, package.as_path(), Path::new(LAYERS)];
             let find = |source: &mut Source| {

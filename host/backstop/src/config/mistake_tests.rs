@@ -276,7 +276,7 @@ fn invalid_names_are_rejected() {
         ] {
             let message = rejection(&text).unwrap_or_else(|| panic!("accepted: {text}"));
             let right = format!("{place}: `{name}` is not a function: expected a name or an ARN");
-            assert!(message.starts_with(&right), "{message}");
+            assert!(message.contains(&right), "{message}");
         }
     }
     let long = "f".repeat(257);
@@ -295,7 +295,7 @@ fn invalid_names_are_rejected() {
         ))
         .unwrap();
         assert!(
-            message.starts_with("queues: a queue has no name"),
+            message.contains(": queues: a queue has no name"),
             "{message}"
         );
     }
@@ -335,7 +335,10 @@ fn an_endpoint_is_a_scheme_a_host_and_a_port() {
         ("", "no scheme"),
     ] {
         let message = rejection(&format!("endpoint-url = \"{bad}\"\n[lambda]")).unwrap();
-        assert!(message.starts_with("endpoint-url: "), "{message}");
+        assert!(
+            message.contains("line 1, column 1: endpoint-url: "),
+            "{message}"
+        );
         assert!(message.contains(why), "{bad}: {why:?} is not in: {message}");
         names_no_type(&message);
         assert!(parse_endpoint(bad).is_err());
@@ -344,7 +347,7 @@ fn an_endpoint_is_a_scheme_a_host_and_a_port() {
         rejection("[queues.q]\nurl = \"http://localhost:99999/q\"\nhandler = { exec = \"true\" }")
             .unwrap();
     assert!(
-        message.starts_with("queues.q.url: ") && message.contains("up to 65535"),
+        message.contains(": queues.q.url: ") && message.contains("up to 65535"),
         "{message}"
     );
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use crate::handler::Handler;
 use crate::policy::{KeyError, Limits, SourceError};
-use backstop_files::mistake::Mistake;
+use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
 pub use admin::AdminConfig;
@@ -162,14 +162,62 @@ pub enum ConfigError {
 impl Config {
     /// Reads a file. Paths in it are relative to its directory.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let raw = raw::Config::read_complete(path)?;
-        raw.convert(folder_of(path), &Places::default())
+        Self::parse(&raw::Config::read_text(path)?, path)
     }
 
     /// Parses `text` as the content of the file `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let raw = raw::Config::parse_complete(text, path)?;
-        raw.convert(folder_of(path), &Places::default())
+        let places = Places::default();
+        let written = Written::new(text, path);
+        written
+            .parse_complete()?
+            .convert(folder_of(path), &places)
+            .map_err(|error| written.locate(error, &places))
+    }
+}
+
+/// A file as it was read, to say where a value is that is invalid. Without a file, no value is anywhere.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Written {
+    path: PathBuf,
+    text: String,
+}
+
+impl Written {
+    fn new(text: &str, path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = raw::Config::read_text(path)?;
+        let path = path.to_owned();
+        Ok(Self { path, text })
+    }
+
+    pub(crate) fn parse(&self) -> Result<raw::Config, ConfigError> {
+        raw::Config::parse(&self.text, &self.path)
+    }
+
+    /// As [`parse`](Self::parse), for a program that adds no handlers: each queue in the file has one.
+    pub(crate) fn parse_complete(&self) -> Result<raw::Config, ConfigError> {
+        raw::Config::parse_complete(&self.text, &self.path)
+    }
+
+    /// Adds the file, line and column to the place of a value that is in the file.
+    pub(crate) fn locate(&self, mut error: ConfigError, places: &Places) -> ConfigError {
+        if let ConfigError::Value { place, .. }
+        | ConfigError::Key { place, .. }
+        | ConfigError::Policy { place, .. } = &mut error
+            && !places.is_name(place)
+            && let Some((line, column)) = place_of(&self.text, place)
+        {
+            let path = self.path.display();
+            *place = format!("{path}: line {line}, column {column}: {place}");
+        }
+        error
     }
 }
 
@@ -228,17 +276,8 @@ impl raw::Config {
         })
     }
 
-    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
-        Self::parse(&Self::read_text(path)?, path)
-    }
-
     fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|error| syntax_error(text, path, &error))
-    }
-
-    /// As [`read`](Self::read), for a program that adds no handlers: each queue in the file has one.
-    pub(crate) fn read_complete(path: &Path) -> Result<Self, ConfigError> {
-        Self::parse_complete(&Self::read_text(path)?, path)
     }
 
     fn parse_complete(text: &str, path: &Path) -> Result<Self, ConfigError> {

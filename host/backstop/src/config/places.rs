@@ -37,6 +37,11 @@ impl Places {
         }
     }
 
+    /// Whether a value that did not come from the file has this name.
+    pub(crate) fn is_name(&self, name: &str) -> bool {
+        self.0.values().any(|it| it == name)
+    }
+
     /// The name of the value of a key.
     pub(crate) fn of(&self, key: &str) -> String {
         self.0.get(key).map_or_else(|| key.to_owned(), Clone::clone)

@@ -104,7 +104,8 @@ mod tests {
             ),
         ] {
             let error = parsed(queue).unwrap_err();
-            assert!(error.starts_with(place), "{queue}: {error}");
+            let place = format!(": {place}");
+            assert!(error.contains(&place), "{queue}: {error}");
         }
     }
 }

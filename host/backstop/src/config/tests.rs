@@ -183,7 +183,7 @@ fn only_an_http_handler_has_a_proxy() {
     let error = of(r#"{ exec = "cat", proxy = "http://proxy.internal:3128" }"#).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "queues.orders.handler.proxy: expected together with `http` only: no other handler has a proxy"
+        "/etc/backstop/backstop.toml: line 3, column 27: queues.orders.handler.proxy: expected together with `http` only: no other handler has a proxy"
     );
 }
 
@@ -339,6 +339,28 @@ fn each_limit_of_the_compiling_child_is_set_on_its_own() {
         );
     }
     assert!(with(r#"{ times = "9s" }"#).is_err());
+}
+
+#[test]
+fn an_invalid_value_is_named_with_its_file_and_line() {
+    let text = format!("admin = \"odd\"\n{ORDERS}");
+    let rejected = parse(&text).unwrap_err().to_string();
+    assert!(
+        rejected.contains("backstop.toml: line 1, column 1: admin: `odd`"),
+        "{rejected}"
+    );
+    let text = format!("{ORDERS}\nmax-attempts = 0\n");
+    let line = text.lines().count();
+    let rejected = parse(&text).unwrap_err().to_string();
+    let expected = format!("line {line}, column 1: queues.orders.max-attempts: expected");
+    assert!(rejected.contains(&expected), "{rejected}");
+    // What overrides the file is not in it.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backstop.toml");
+    std::fs::write(&path, format!("admin = \"127.0.0.1:9465\"\n{ORDERS}")).unwrap();
+    let host = crate::Backstop::file_by_flags(&path).unwrap();
+    let rejected = host.admin("odd").into_config().unwrap_err().to_string();
+    assert!(rejected.starts_with("--admin: `odd`"), "{rejected}");
 }
 
 #[test]

@@ -256,6 +256,8 @@ fn log_decision(failure: &Failure, decision: &Decision) {
     match &decision.action {
         Action::Retry { delay } => {
             let hold = decision.hold.as_str();
+            // The one that is taken; the record has the one that was decided.
+            let delay = delay.whole_seconds();
             tracing::info!(%error, %class, %delay, hold, by, "{verdict}");
         }
         Action::DeadLetter { reason } | Action::Discard { reason } => {

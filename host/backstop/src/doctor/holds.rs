@@ -278,6 +278,9 @@ fn describe(waits: &Waits, load: Option<(Rate, u64)>) -> String {
     let mean = text(mean(&waits.of_messages));
     let delay = text(waits.longest_delay);
     let mut words = match load {
+        Some((rate, 1)) => format!(
+            "at {rate}, about 1 message waits at once, for {mean} in all, by delays of up to {delay}"
+        ),
         Some((rate, waiting)) => format!(
             "at {rate}, about {waiting} messages wait at once, each for {mean} in all, by delays of up to {delay}"
         ),

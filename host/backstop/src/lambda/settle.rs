@@ -132,7 +132,7 @@ impl RetryHandler {
                 if now < due {
                     let wait = due.since(now);
                     let hold = decided.decision.hold;
-                    tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, %delay, left = %Milliseconds::from_duration(wait), by = hold.as_str(), "hold");
+                    tracing::info!(event = event.id, attempt = event.next_attempt().get(), %error, %class, delay = %delay.whole_seconds(), left = %Milliseconds::from_duration(wait), by = hold.as_str(), "hold");
                     if hold == Hold::Resend {
                         let envelope = hold::after(message, &failure, *delay, &decided);
                         let cause = Cause {

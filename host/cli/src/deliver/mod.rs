@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use backstop::queue::Connections;
 use backstop_core::settings::parse_pair;
+use backstop_files::values::parse_number;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::error::{CommandError, Result};
@@ -71,7 +72,7 @@ struct Shared {
     settings: Vec<(String, String)>,
 
     /// The most requests in flight
-    #[arg(long, value_name = "COUNT", default_value = "16")]
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = parse_number::<NonZeroUsize>)]
     requests: NonZeroUsize,
 
     /// What happens to the later entries of a message group or key when one is undelivered: stop leaves them undelivered too, in order; continue sends them

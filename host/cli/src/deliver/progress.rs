@@ -5,6 +5,8 @@ use std::time::Duration;
 use backstop_deliver::Counts;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
+use crate::bar::rate;
+
 /// The bar. It disappears when dropped.
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -44,12 +46,6 @@ impl Progress {
             HumanCount(rate)
         ));
     }
-}
-
-/// How many in a second.
-pub(super) fn rate(count: u64, time: Duration) -> u64 {
-    let milliseconds = time.as_millis().max(1);
-    u64::try_from(u128::from(count) * 1_000 / milliseconds).unwrap_or(u64::MAX)
 }
 
 impl Drop for Progress {

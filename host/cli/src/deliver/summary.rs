@@ -10,7 +10,7 @@ use backstop_deliver::Counts;
 use indicatif::HumanCount;
 use serde_json::{Value, json};
 
-use super::progress::rate;
+use crate::bar::rate;
 use crate::output::println;
 
 /// The most reasons that are counted separately. The others are counted together.

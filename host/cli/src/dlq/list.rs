@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
-use backstop_core::text::one_line;
+use backstop_core::text::{of_folder, one_line};
 use backstop_dead_letters::{By, Filters, Groups, Letter, Seen};
 use clap::Parser;
 use serde_json::{Map, Value, json};
@@ -254,6 +254,7 @@ impl Saved {
             .truncate(true)
             .mode(0o600)
             .open(path)
+            .map_err(of_folder)
             .with_context(|| format!("can't write {}", path.display()))?;
         Ok(Self {
             file: BufWriter::new(file),

@@ -9,6 +9,7 @@ use clap::Parser;
 
 use super::reading::unusable;
 use crate::error::{CommandError, Context, Result};
+use crate::hosts::DEFAULT_CONFIG;
 
 /// Names dead-letter queues.
 #[derive(Debug, Parser)]
@@ -25,7 +26,7 @@ pub(crate) struct QueueArgs {
 #[derive(Debug, Parser)]
 pub(crate) struct AccessArgs {
     /// The configuration in which a name is looked up
-    #[arg(long, value_name = "FILE", default_value = "backstop.toml")]
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub(crate) config: PathBuf,
 
     /// Use this endpoint in place of the region's own

@@ -1,5 +1,6 @@
 //! Reads letters for a command: limits, a progress line on a terminal, and what is said about the reading.
 
+use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,11 @@ use backstop_core::text::one_line;
 use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
 use backstop_files::values::{parse_number, parse_span};
 use clap::Parser;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::time::whole_seconds;
+use crate::bar::rate;
 use crate::error::{CommandError, Context, Result};
 
 /// What a command logs after the first signal.
@@ -101,7 +103,8 @@ impl Progress {
     /// Starts at 0.
     pub(crate) fn start(what: &'static str) -> Self {
         let bar = ProgressBar::new_spinner();
-        let style = ProgressStyle::with_template("{spinner} {human_pos} {prefix}, {per_sec}");
+        let style = ProgressStyle::with_template("{spinner} {human_pos} {prefix}, {rate}")
+            .map(|style| style.with_key("rate", write_rate));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         bar.set_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -117,6 +120,12 @@ impl Progress {
     pub(crate) fn add(&self, more: usize) {
         self.0.inc(u64::try_from(more).unwrap_or_default());
     }
+}
+
+/// How many in a second, as a whole number: `4,801/s`.
+fn write_rate(state: &ProgressState, text: &mut dyn Write) {
+    let elapsed = state.elapsed();
+    let _ = write!(text, "{}/s", HumanCount(rate(state.pos(), elapsed)));
 }
 
 impl Drop for Progress {
@@ -136,7 +145,8 @@ pub(crate) fn whole<'a>(seen: impl IntoIterator<Item = &'a Seen>, what: &str) ->
 /// What was seen, for people: `240 letters seen of about 250`.
 pub(crate) fn summary(seen: &Seen) -> String {
     let mut text = format!("{} seen", letters(seen.letters));
-    if let Some(about) = seen.about {
+    // SQS counts approximately: fewer than were seen say nothing.
+    if let Some(about) = seen.about.filter(|about| *about >= seen.letters) {
         text.push_str(&format!(" of about {}", count(about)));
     }
     if seen.held_by_others > 0 {
@@ -189,4 +199,32 @@ pub(crate) fn as_json(seen: &Seen) -> Value {
         },
         "not-made-visible": seen.hidden,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_below_what_was_seen_is_left_out_and_an_interrupted_reading_is_not_whole() {
+        let seen = |about: usize, end: End| Seen {
+            letters: 208,
+            about: Some(about),
+            held_by_others: 0,
+            later: 0,
+            fifo: false,
+            end,
+            hidden: 0,
+            hidden_for: Duration::ZERO,
+        };
+        for (about, expected) in [
+            (200, "208 letters seen"),
+            (208, "208 letters seen of about 208"),
+            (1_250, "208 letters seen of about 1,250"),
+        ] {
+            assert_eq!(summary(&seen(about, End::Empty)), expected);
+        }
+        assert!(whole([&seen(9, End::Empty), &seen(9, End::Most)], "more").is_ok());
+        assert!(whole([&seen(9, End::Empty), &seen(9, End::Stopped)], "more").is_err());
+    }
 }

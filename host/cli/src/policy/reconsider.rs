@@ -9,6 +9,7 @@ use indicatif::HumanCount;
 use serde_json::json;
 
 use super::pass_on::pass_on;
+use crate::bar::messages;
 use crate::dlq::shown::print_json;
 use crate::error::Result;
 use crate::hosts::{HostArgs, each};
@@ -91,10 +92,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
 fn print(args: &Args, host: &Host, result: &Reconsidered, taken: &Taken) {
     let bold = anstyle::Style::new().bold();
     println!(
-        "{bold}{}{bold:#}  {}: {} remembered messages wait",
+        "{bold}{}{bold:#}  {}: {} remembered and waiting",
         one_line(&args.queue),
         one_line(host.name()),
-        HumanCount(result.waiting)
+        messages(result.waiting)
     );
     println!("  decided again by {}", one_line(&result.policy));
     let last = result

@@ -11,7 +11,7 @@ use backstop_core::text::one_line;
 use backstop_workbench::simulate::Rounded;
 use indicatif::HumanCount;
 
-use crate::bar::bar;
+use crate::bar::{bar, messages};
 use crate::output::println;
 use crate::policy::table::with_headers;
 
@@ -93,13 +93,14 @@ fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp)
     let bold = Style::new().bold();
     let yellow: Style = AnsiColor::Yellow.on_default();
     let which = match is_filtered {
-        true => "messages that match wait",
-        false => "messages wait",
+        true => " that match",
+        false => "",
     };
     println!(
-        "{bold}{}{bold:#}  {} {which}",
+        "{bold}{}{bold:#}  {}{which} {}",
         one_line(name),
-        HumanCount(sum.waiting)
+        messages(sum.waiting),
+        if sum.waiting == 1 { "waits" } else { "wait" }
     );
     if sum.resent > 0 {
         println!(

@@ -16,6 +16,11 @@ impl Milliseconds {
         Self(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 
+    /// A delay as SQS takes it: in whole seconds, rounded up.
+    pub const fn whole_seconds(self) -> Self {
+        Self(self.0.div_ceil(1_000).saturating_mul(1_000))
+    }
+
     /// The same duration as a [`Duration`].
     pub fn as_duration(self) -> Duration {
         Duration::from_millis(self.0.into())

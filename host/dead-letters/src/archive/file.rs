@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use backstop_core::text::of_folder;
 use backstop_files::regular_file;
 use rustix::fs::{FlockOperation, flock};
 
@@ -62,7 +63,7 @@ impl ArchiveFile {
             .create(true)
             .mode(0o600)
             .open(path)
-            .map_err(failed)?;
+            .map_err(|cause| failed(of_folder(cause)))?;
         if !file.metadata().map_err(failed)?.is_file() {
             let reason = "it is no regular file, so what is written to it may not last";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));

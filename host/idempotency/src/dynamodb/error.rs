@@ -9,8 +9,9 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
-use aws_smithy_types::error::display::DisplayErrorContext;
 use backstop_core::failure::Error;
+use backstop_core::network::{SET_A_REGION, lacks_region};
+use backstop_core::text::chain;
 
 use crate::store::{Completion, StoreError};
 
@@ -60,6 +61,28 @@ pub(super) fn refusal<T, E: OperationError>(
     Err(store_error(&error))
 }
 
+/// Why there was no answer, in words.
+fn no_answer(error: &(dyn std::error::Error + 'static)) -> String {
+    let text = chain(error);
+    match lacks_region(&text) {
+        true => SET_A_REGION.to_owned(),
+        false => text,
+    }
+}
+
+/// What went wrong: the code and message of DynamoDB, or why it did not answer.
+pub(super) fn why<E>(error: &SdkError<E, HttpResponse>) -> String
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let of_service = error.as_service_error().map(ProvideErrorMetadata::meta);
+    match of_service.map(|it| (it.code(), it.message())) {
+        Some((Some(code), Some(message))) => format!("{code}: {message}"),
+        Some((Some(code), None)) => code.to_owned(),
+        Some((None, _)) | None => no_answer(error),
+    }
+}
+
 fn store_error<E: OperationError>(error: &SdkError<E, HttpResponse>) -> StoreError {
     let status = error.raw_response().map(|it| it.status().as_u16());
     let of_service = error.as_service_error();
@@ -71,12 +94,15 @@ fn store_error<E: OperationError>(error: &SdkError<E, HttpResponse>) -> StoreErr
         (None, SdkError::ConstructionFailure(_)) => ("InvalidRequest", false),
         (None, SdkError::TimeoutError(_)) => ("Timeout", true),
         (None, SdkError::DispatchFailure(failure)) if failure.is_timeout() => ("Timeout", true),
+        (None, SdkError::DispatchFailure(_)) if lacks_region(&chain(error)) => {
+            ("MissingRegion", false)
+        }
         (None, SdkError::DispatchFailure(_)) => ("ConnectionFailed", true),
         (None, _) => ("InvalidResponse", true),
     };
     let message = match of_service.and_then(ProvideErrorMetadata::message) {
         Some(message) => message.to_owned(),
-        None => DisplayErrorContext(error).to_string(),
+        None => no_answer(error),
     };
     StoreError {
         error: Error {
@@ -99,5 +125,30 @@ pub(super) fn of_result(error: StoreError, completion: &Completion<'_>) -> Store
     StoreError {
         refused_result: refused_result || error.refused_result,
         ..error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use aws_smithy_runtime_api::client::result::ConnectorError;
+
+    #[test]
+    fn an_unreachable_table_is_explained_in_words() {
+        let unsent = |cause: &str| -> SdkError<PutItemError, HttpResponse> {
+            SdkError::dispatch_failure(ConnectorError::io(cause.into()))
+        };
+        let error = store_error(&unsent("tcp connect error"));
+        assert_eq!(error.error.code, "ConnectionFailed");
+        assert!(
+            error.error.message.ends_with("tcp connect error"),
+            "{error}"
+        );
+        assert!(!error.error.message.contains(['{', '(']), "{error:?}");
+        let error = store_error(&unsent("missing signing region"));
+        assert_eq!(error.error.code, "MissingRegion");
+        assert_eq!(error.error.message, SET_A_REGION);
+        assert!(!error.may_have_happened);
     }
 }

@@ -1,6 +1,5 @@
 //! Whether a table can hold the records.
 
-use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
 use aws_sdk_dynamodb::types::{KeyType, TableStatus, TimeToLiveStatus};
 
@@ -70,7 +69,7 @@ impl DynamoStore {
             },
             _ => TableError::NotDescribed {
                 table: table.clone(),
-                why: DisplayErrorContext(error).to_string(),
+                why: super::error::why(&error),
             },
         })?;
         let Some(description) = described.table else {

@@ -136,7 +136,8 @@ impl Queue for SqsQueue {
             .await
             .map_err(|error| {
                 let error = failed("GetQueueAttributes", &self.endpoint, &error);
-                match self.endpoint.instead_of(&self.url) {
+                let advice = self.endpoint.instead_of(&self.url);
+                match advice.or_else(|| self.endpoint.instead_of_region(&self.url)) {
                     Some(advice) => QueueError {
                         message: format!("{}; {advice}", error.message),
                         ..error

@@ -44,7 +44,8 @@ fn ended(queue: &Arc<dyn Queue>, found: Rehearsal) -> Result<()> {
     match found.error {
         Some(error) => Err(error).with_context(|| one_line(queue.url())),
         None if left > 0 => Err(CommandError::NotMoved(format!(
-            "{left} letters would not be moved"
+            "{} would not be moved",
+            reading::letters(usize::try_from(left).unwrap_or(usize::MAX))
         ))),
         None => reading::whole(
             [&found.seen],

@@ -327,7 +327,8 @@ fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
     match summary.outcome {
         Outcome::Done if left == 0 => Ok(()),
         Outcome::Done => Err(CommandError::NotMoved(format!(
-            "{left} letters were not moved: `backstop dlq runs {run}` says why"
+            "{} not moved: `backstop dlq runs {run}` says why",
+            super::reading::letters(usize::try_from(left).unwrap_or(usize::MAX))
         ))),
         Outcome::Stopped | Outcome::Failed => Err(CommandError::NotMoved(format!(
             "the run was stopped: {}. The other letters are as they were; `backstop dlq redrive --resume {run}` goes on",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use backstop_core::settings::parse_pair;
+use backstop_files::values::parse_number;
 use clap::{ArgGroup, Parser};
 
 use super::share::Share;
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME|PATH|URL")]
     pub(super) policy: Option<String>,
 
-    /// Replay the policies of the queues in this configuration, with their settings
+    /// Replay the policies of the queues in this configuration, with their settings [default: backstop.toml, if it is in this folder]
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
@@ -60,7 +61,7 @@ pub(crate) struct Args {
     pub(super) queue: Option<String>,
 
     /// How many samples to show for each kind of difference
-    #[arg(long, value_name = "N", default_value = "3")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = parse_number::<usize>)]
     pub(super) samples: usize,
 
     /// The share of compared records that may differ, such as 1%. A record on which the policy newly breaks is never allowed

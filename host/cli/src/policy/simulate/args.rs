@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use backstop_core::settings::parse_pair;
-use backstop_files::values::{parse_number, parse_span};
+use backstop_files::values::{parse_between, parse_number, parse_span};
 use clap::Parser;
 
 use super::client_counts::ClientCounts;
@@ -52,11 +52,11 @@ pub(crate) struct Args {
     pub(super) clients: ClientCounts,
 
     /// The number of runs for each policy and number of clients
-    #[arg(long, value_name = "N", requires = "contention", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", requires = "contention", default_value = "100", value_parser = parse_between::<1, 100_000, u32>)]
     pub(super) runs: u32,
 
     /// The number of messages
-    #[arg(long, value_name = "N", conflicts_with = "contention", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", conflicts_with = "contention", default_value = "2000", value_parser = parse_between::<1, 100_000, u32>)]
     pub(super) messages: u32,
 
     /// The maximum number of attempts, whatever the policy decides
@@ -79,11 +79,11 @@ pub(crate) struct Args {
     pub(super) given: FailureArgs,
 
     /// The seed of all random numbers
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_number::<u64>)]
     pub(super) seed: u64,
 
     /// The number of threads [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
+    #[arg(long, value_name = "N", value_parser = parse_between::<1, 16, u16>)]
     threads: Option<u16>,
 
     #[command(flatten)]

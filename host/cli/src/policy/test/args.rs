@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use backstop_core::settings::parse_pair;
+use backstop_files::values::parse_number;
 use clap::Parser;
 
 const EXAMPLES: &str = "\
@@ -49,11 +50,11 @@ pub(crate) struct Args {
     pub(super) strict: bool,
 
     /// The seed of random numbers and generated failures
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_number::<u64>)]
     pub(super) seed: u64,
 
     /// The number of generated failures [default: 2000, or as many as fit into three seconds]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     pub(super) cases: Option<u32>,
 
     /// Also write a JUnit report to this file
