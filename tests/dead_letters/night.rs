@@ -22,6 +22,9 @@ use crate::world::World;
 /// The document with the configuration.
 pub(crate) const INCIDENT: &str = "host/docs/incident.md";
 
+/// The most attempts in it.
+const ATTEMPTS: &str = "max-attempts = 3";
+
 /// How the payment provider does.
 pub(crate) const FAILING: u8 = 0;
 pub(crate) const OVERLOADED: u8 = 1;
@@ -50,6 +53,11 @@ pub(crate) struct Night {
 impl Night {
     /// With the configuration of the incident, and a provider that fails.
     pub(crate) async fn begin() -> Self {
+        Self::with_attempts(ATTEMPTS).await
+    }
+
+    /// With this setting instead of its `max-attempts`.
+    pub(crate) async fn with_attempts(attempts: &str) -> Self {
         let document = &document(INCIDENT);
         let world = World::standard(&ministack().endpoint).await;
         let provider = Arc::new(AtomicU8::new(FAILING));
@@ -62,7 +70,8 @@ impl Night {
         let config = blocks(document, "toml")[0]
             .replace(&url("orders-dead"), &format!("{:?}", queues.dead_letters))
             .replace(&url("orders"), &format!("{:?}", queues.url))
-            .replace("http://127.0.0.1:8080/", &worker.url);
+            .replace("http://127.0.0.1:8080/", &worker.url)
+            .replace(ATTEMPTS, attempts);
         let config = format!("endpoint-url = {:?}\n\n{config}", queues.endpoint);
         std::fs::write(world.path("backstop.toml"), config).unwrap();
         let mut host = command(&["run", "--json", "--config", "backstop.toml"]);
