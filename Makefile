@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
 # They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later; the tests also curl and openssl.
-.PHONY: help build policies packages dist demo test check lint bench lambda toolchain services clean
+.PHONY: help build policies packages dist demo test check lint advisories bench lambda toolchain services clean
 
 help:
 	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
@@ -17,17 +17,24 @@ demo: toolchain
 	cargo build --locked --package backstop-cli --bin backstop
 	@$${CARGO_TARGET_DIR:-target}/debug/backstop demo
 
+# Most tests wait: three for each processor, of any program.
 test: build services
-	cargo test --locked --workspace --no-fail-fast
+	.services/python/bin/cargo-nextest nextest run --locked --workspace --test-threads $$(($$(nproc) * 3))
+	cargo test --locked --workspace --doc --no-fail-fast
 
 # All of the workspace: tests run each program of it.
 build: toolchain
 	cargo build --locked --workspace --bins
 
-check: lint
+check: lint advisories
 	cargo fmt --all --check
 	cargo deny --locked check bans licenses sources
 	typos
+
+# What is known against the versions in the lock file, where its database can be fetched.
+advisories:
+	@if cargo deny --locked fetch db; then cargo deny --locked check --disable-fetch advisories; \
+	else echo "advisories: NOT CHECKED, because their database can't be fetched here"; fi
 
 lint: toolchain
 	cargo clippy --locked --workspace --all-targets -- --deny warnings

@@ -4,11 +4,13 @@
 #   CONFIG=backstop.toml      is added to the package
 #   POLICIES="a.wasm b.wasm"  are added to the package's top folder, compiled ahead of time like the built-in ones
 #   ARCHITECTURES="arm64"     builds for one of the two only
+#   PROFILE=dev               builds without optimisation, to see that it builds: too large for what is deployed
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 backstop=${CARGO_TARGET_DIR:-target}/debug/backstop
 output=${CARGO_TARGET_DIR:-target}/lambda
 tools=$PWD/.services/lambda
+profile=${PROFILE:-lambda}
 largest_zip=$((15 * 1024 * 1024))
 
 # The cross toolchain: zig is its linker and C compiler, and targets an old glibc.
@@ -27,7 +29,7 @@ for architecture in ${ARCHITECTURES:-arm64 x86-64}; do
     esac
     rustup target add "$target"
     folder=$output/$architecture
-    cargo lambda build --locked --profile lambda --package backstop-lambda \
+    cargo lambda build --locked --profile "$profile" --package backstop-lambda \
         "--$architecture" --lambda-dir "$folder"
     bootstrap=$folder/backstop-lambda/bootstrap
 
@@ -63,5 +65,5 @@ with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as arch
 PYTHON
     size=$(stat --format %s "$zip")
     echo "$zip: $((size / 1024)) KiB, needs $glibc"
-    [ "$size" -le "$largest_zip" ] || { echo "$zip has more than $largest_zip bytes" >&2 && exit 1; }
+    [ "$profile" != lambda ] || [ "$size" -le "$largest_zip" ] || { echo "$zip has more than $largest_zip bytes" >&2 && exit 1; }
 done

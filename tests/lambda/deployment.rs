@@ -12,6 +12,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use backstop_tests::emulator::services;
+use backstop_tests::once::once_per_run;
 use serde_json::json;
 use template::Template;
 
@@ -149,26 +150,30 @@ impl CdkApp {
         cdk
     }
 
-    fn synthesized(&self, arguments: &[&str]) -> Template {
+    fn synthesized(&self, arguments: &[&str]) -> String {
         run(&mut self.synth(arguments));
-        let template = std::fs::read(self.template()).unwrap();
-        Template::of(&serde_json::from_slice(&template).unwrap())
+        std::fs::read_to_string(self.template()).unwrap()
     }
 }
 
 fn sam() -> &'static Template {
     static SAM: OnceLock<Template> = OnceLock::new();
     SAM.get_or_init(|| {
-        let mut transform = python();
-        transform.args(["-c", TRANSFORM]);
-        let template = run(transform.arg(example().join("template.yaml")));
-        Template::of(&serde_json::from_str(&template).unwrap())
+        Template::read(&once_per_run("sam-template", || {
+            let mut transform = python();
+            transform.args(["-c", TRANSFORM]);
+            run(transform.arg(example().join("template.yaml")))
+        }))
     })
 }
 
 fn cdk() -> &'static Template {
     static CDK: OnceLock<Template> = OnceLock::new();
-    CDK.get_or_init(|| CdkApp::new().synthesized(&[]))
+    CDK.get_or_init(|| {
+        Template::read(&once_per_run("cdk-template", || {
+            CdkApp::new().synthesized(&[])
+        }))
+    })
 }
 
 fn both() -> [&'static Template; 2] {
@@ -206,7 +211,7 @@ fn the_cdk_app_applies_its_context() {
         .into_iter()
         .flat_map(|value| ["--context", value])
         .collect();
-    let template = app.synthesized(&arguments);
+    let template = Template::read(&app.synthesized(&arguments));
     let handler = template.named("handler");
     let variables = &handler["Environment"]["Variables"];
     assert_eq!(variables["BACKSTOP_POLICY"], "linear");

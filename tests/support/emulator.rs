@@ -1,7 +1,10 @@
-//! The emulators of SQS, started on a free port at first use and stopped with the test process.
+//! The emulators of SQS, started on a free port at first use.
+//!
+//! Under cargo-nextest, which gives each test a process, the tests that run one after the other in a slot share its emulators; they stop with the run. Otherwise the tests of a process share them, and they stop with it.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -16,8 +19,35 @@ pub struct Emulator {
     pub name: &'static str,
     /// Where it listens.
     pub endpoint: String,
-    /// Stops it when this process ends: it runs while its standard input is open.
-    _guard: Child,
+    /// Stops it. It belongs to this process or to the run: see [`Slot`].
+    _guard: Option<Child>,
+}
+
+/// The place of one test in a run of cargo-nextest: no two tests of the run are in it at the same time.
+struct Slot {
+    run: String,
+    /// The process of cargo-nextest, which is the parent of each test's.
+    runner: u32,
+    number: String,
+}
+
+impl Slot {
+    /// That of this process; none under `cargo test`.
+    fn of_this_process() -> Option<Self> {
+        Some(Self {
+            run: std::env::var("NEXTEST_RUN_ID").ok()?,
+            runner: std::os::unix::process::parent_id(),
+            number: std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok()?,
+        })
+    }
+
+    /// The port of the emulator that an earlier test of this run and this slot has started and written to this file.
+    fn running(&self, file: &Path, health: &str) -> Option<u16> {
+        let written = std::fs::read_to_string(file).ok()?;
+        let (run, port) = written.split_once(' ')?;
+        let port = port.parse().ok()?;
+        (run == self.run && answers(port, health)).then_some(port)
+    }
 }
 
 /// ministack: SQS, Lambda and more in one process.
@@ -78,6 +108,13 @@ pub fn services() -> PathBuf {
     folder.canonicalize().unwrap()
 }
 
+/// The folder of what the tests that run now share.
+pub(crate) fn running() -> PathBuf {
+    let folder = services().join("running");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 /// A free port.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
@@ -88,20 +125,47 @@ pub fn free_port() -> u16 {
 }
 
 fn start(name: &'static str, health: &str, describe: impl Fn(&mut Command, &str)) -> Emulator {
+    let emulator = |port, guard| Emulator {
+        name,
+        endpoint: format!("http://127.0.0.1:{port}"),
+        _guard: guard,
+    };
+    let slot = Slot::of_this_process();
+    let place = match &slot {
+        Some(slot) => slot.number.clone(),
+        None => program_name(),
+    };
+    let written = running().join(format!("{name}.{place}"));
+    if let Some(port) = slot
+        .as_ref()
+        .and_then(|slot| slot.running(&written, health))
+    {
+        return emulator(port, None);
+    }
+
     let port = free_port();
-    // The shell stops the emulator when its standard input is closed, which happens however this process ends.
     let mut command = Command::new("sh");
-    command.args(["-c", r#""$@" & cat > /dev/null; kill $!"#, "sh"]);
+    match &slot {
+        // Its standard input is closed however this process ends.
+        None => command.args(["-c", r#""$@" & cat > /dev/null; kill $!"#, "sh"]),
+        // Apart from the test, whose group of processes the runner may end.
+        Some(slot) => command
+            .args([
+                "-c",
+                r#"runner=$1; shift; "$@" & while kill -0 "$runner" 2> /dev/null; do sleep 1; done; kill $!"#,
+                "sh",
+                &slot.runner.to_string(),
+            ])
+            .process_group(0),
+    };
     describe(&mut command, &port.to_string());
-    let log = services().join(format!("{name}.{port}.log"));
-    let log = std::fs::File::create(log).unwrap();
+    let log = std::fs::File::create(written.with_added_extension("log")).unwrap();
     let guard = command
         .stdin(Stdio::piped())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .spawn()
         .unwrap();
-    let endpoint = format!("http://127.0.0.1:{port}");
     let started = clock::instant();
     while !answers(port, health) {
         assert!(
@@ -110,11 +174,16 @@ fn start(name: &'static str, health: &str, describe: impl Fn(&mut Command, &str)
         );
         std::thread::sleep(Duration::from_millis(50));
     }
-    Emulator {
-        name,
-        endpoint,
-        _guard: guard,
+    if let Some(slot) = &slot {
+        std::fs::write(&written, format!("{} {port}", slot.run)).unwrap();
     }
+    emulator(port, Some(guard))
+}
+
+/// The name of this test program, for the name of a log.
+fn program_name() -> String {
+    let program = std::env::current_exe().unwrap();
+    program.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
 /// Whether a server on this port answers a request for this path with 200.

@@ -17,6 +17,7 @@ pub mod exposition;
 pub mod idempotency;
 pub mod lambda;
 pub mod mapping;
+pub mod once;
 pub mod policies;
 pub mod preview_1;
 pub mod process;

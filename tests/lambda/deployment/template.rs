@@ -12,8 +12,9 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Finds the role of each resource through the mapping and the on-failure destination.
-    pub(super) fn of(template: &Value) -> Self {
+    /// Reads JSON, and finds the role of each resource through the mapping and the on-failure destination.
+    pub(super) fn read(json: &str) -> Self {
+        let template: Value = serde_json::from_str(json).unwrap();
         let mut this = Self {
             resources: template["Resources"].as_object().unwrap().clone(),
             parameters: template["Parameters"].clone(),
