@@ -217,7 +217,7 @@ async fn an_installation_that_fails_or_is_incomplete_is_an_error() {
     for (npm, expected) in [
         (
             "echo no network >&2; exit 7",
-            "error: `npm install` failed (exit status: 7): see above for what it says",
+            "error: mine is created without its toolchain: run the command there again: `npm install` failed (exit status: 7): see above for what it says",
         ),
         (
             "true",

@@ -135,7 +135,12 @@ fn is_wanted(missing: &ToolError, installation: Installation, folder: &str) -> b
 }
 
 fn install(installation: Installation, project: &Project) -> Result<()> {
-    component::install(installation, project)?;
+    component::install(installation, project).with_context(|| {
+        format!(
+            "{} is created without its toolchain: run the command there again",
+            project.folder.display()
+        )
+    })?;
     match backstop_workbench::missing_toolchain(project.language, &project.folder) {
         None => Ok(()),
         Some(missing) => Err(CommandError::from(missing))
