@@ -63,6 +63,22 @@ async fn the_commands_about_waiting_messages_run() {
     for (shown, expected) in shown.iter().zip(["30 messages wait", "30", "", &id]) {
         assert!(shown.contains(expected), "{shown}");
     }
+    // The page shows another queue than this one; the words of its lines are those of the command.
+    let of_page = &blocks(&page, "text")[0];
+    for beginning in [
+        "  the queue counts about ",
+        "  waiting  next due ",
+        "  process ",
+    ] {
+        let line = |text: &str| {
+            let found = text.lines().find(|line| line.starts_with(beginning));
+            let words = found.unwrap_or_else(|| panic!("{beginning:?} is not in:\n{text}"));
+            let words = words.split_whitespace();
+            let words = words.filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(line(of_page), line(&shown[0]));
+    }
     assert_eq!(night.world.queues.dead().await, 0);
     night.host.stop().await;
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use backstop_engine::{Measure, Shape};
 use backstop_tests::backstop::text;
 use backstop_tests::card_payments;
+use backstop_tests::documents::document;
 use backstop_tests::edges;
 use backstop_tests::toolchain::{Author, example};
 use backstop_workbench::{Language, Metadata};
@@ -97,11 +98,38 @@ async fn a_new_policy_works_with_the_commands_of_its_readme(language: Language) 
             measure.title()
         );
     }
+    assert_documented_size(language, file.len());
     let metadata = Metadata::of(&file);
     assert_eq!(metadata.name.as_deref(), Some("card-payments"));
     assert_eq!(metadata.version.as_deref(), Some("0.1.0"));
     assert_eq!(metadata.language.as_deref(), Some(language.title()));
     author
+}
+
+/// The table of languages shows about the size that a build has here.
+fn assert_documented_size(language: Language, bytes: usize) {
+    let page = document("host/docs/write-a-policy.md");
+    let row = page
+        .lines()
+        .find(|line| line.starts_with(&format!("| [`{language}`]")));
+    let size = row
+        .unwrap()
+        .trim_end_matches('|')
+        .trim()
+        .rsplit("| ")
+        .next();
+    let (number, unit) = size.unwrap().split_once(' ').unwrap();
+    let unit = match unit {
+        "KiB" => 1_024.0,
+        "MiB" => 1_048_576.0,
+        other => panic!("{other}"),
+    };
+    let documented = number.parse::<f64>().unwrap() * unit;
+    let share = f64::from(u32::try_from(bytes).unwrap()) / documented;
+    assert!(
+        (0.95..1.05).contains(&share),
+        "{language}: {bytes} bytes, documented as {size:?}"
+    );
 }
 
 async fn works_and_explains_errors(case: Case) {

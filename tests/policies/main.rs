@@ -3,6 +3,7 @@
 mod chart;
 mod checks;
 mod codes;
+mod install;
 mod languages;
 mod native;
 mod preview_1;

@@ -77,6 +77,66 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
     assert!(known.is_subset(&keys), "{known:?} {keys:?}");
 }
 
+/// A default of a table as TOML, if it is a value and no description.
+fn default_value(cell: &str) -> Option<String> {
+    let value = cell.split([',', ';']).next()?.trim();
+    let value = value.trim_matches('`');
+    let digits = value.replace(' ', "_");
+    let is_of_text = value.len() < 12 && value.starts_with(|c: char| c.is_ascii_digit());
+    match value {
+        "" => None,
+        "true" | "false" => Some(value.to_owned()),
+        _ if digits.chars().all(|c| c.is_ascii_digit() || c == '_') => Some(digits),
+        _ if cell.starts_with('`') || (is_of_text && !value.contains(' ')) => {
+            Some(format!("{value:?}"))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn every_default_in_the_tables_of_keys_is_the_one_of_the_code() {
+    let text = document("host/docs/configuration.md");
+    let queue = "url = \"local:q\"\nhandler = { exec = [\"true\"] }\n";
+    let queues = format!("[queues.q]\n{queue}");
+    let idempotency = format!("{queues}[queues.q.idempotency]\ntable = \"t\"\n");
+    let parsed = |text: &str| {
+        let config = Config::parse(text, Path::new("/x/backstop.toml"));
+        format!(
+            "{:?}",
+            config.unwrap_or_else(|error| panic!("{error}\n{text}"))
+        )
+    };
+    let mut checked = BTreeSet::new();
+    for (section, table) in [
+        ("## `[limits]`", format!("{queues}[limits]\n")),
+        ("## `[policies]`", format!("{queues}[policies]\n")),
+        ("## `[queues.NAME]`", queues.clone()),
+        ("### Idempotency", idempotency),
+        ("## `[lambda]`", "[lambda]\n".to_owned()),
+    ] {
+        let (_, rest) = text.split_once(&format!("\n{section}\n")).unwrap();
+        let (_, rest) = rest.split_once("|---|---|---|\n").unwrap();
+        let without = parsed(&table);
+        for row in rest.lines().take_while(|line| line.starts_with('|')) {
+            let cells: Vec<_> = row.split(" | ").collect();
+            let key = cells[0].split('`').nth(1).unwrap();
+            let default = cells[2].trim_end_matches('|').trim();
+            // It depends on the machine or on other keys.
+            if ["cache", "handler", "prefix", "key"].contains(&key) {
+                continue;
+            }
+            let Some(value) = default_value(default) else {
+                continue;
+            };
+            let with = parsed(&format!("{table}{key} = {value}\n"));
+            assert_eq!(with, without, "{section} {key}: the default is not {value}");
+            checked.insert(format!("{section} {key}"));
+        }
+    }
+    assert!(checked.len() > 25, "{checked:?}");
+}
+
 #[tokio::test]
 async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
     let folder = tempfile::tempdir().unwrap();

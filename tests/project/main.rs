@@ -5,5 +5,6 @@ mod commands;
 mod crates;
 mod docs;
 mod map;
+mod names;
 mod picture;
 mod rust_worker;

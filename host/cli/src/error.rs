@@ -20,7 +20,7 @@ use backstop_workbench::chart::ChartError;
 use backstop_workbench::replay::ReadError;
 use backstop_workbench::scenario::ScenarioError;
 use backstop_workbench::simulate::contention::contender::BaselineError;
-use backstop_workbench::{BuildError, NewError, ProjectError};
+use backstop_workbench::{BuildError, NewError, ProjectError, ToolError};
 
 use crate::output::OutputError;
 
@@ -152,6 +152,9 @@ pub(crate) enum CommandError {
     Project(#[from] ProjectError),
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// A toolchain can't be installed.
+    #[error(transparent)]
+    Toolchain(#[from] ToolError),
     #[error(transparent)]
     Baseline(#[from] BaselineError),
     #[error(transparent)]

@@ -20,7 +20,7 @@ Exit codes:
   1    unexpected error, or standard output can't be written
   2    invalid command line
   3    invalid configuration, scenarios file or key, or an input file that can't be read
-  4    a policy or its signature is missing or rejected, a build failed, or no version to roll back to
+  4    a policy or its signature is missing or rejected, a build or an installation failed, or no version to roll back to
   5    a queue, handler, registry, bucket or running host can't be reached or used
   6    `backstop doctor` found a problem, or a warning with --strict
   7    `backstop policy test`: a scenario or a check failed
@@ -75,7 +75,8 @@ impl From<&CommandError> for Exit {
             | CommandError::Signature(_)
             | CommandError::Package(_)
             | CommandError::Project(_)
-            | CommandError::Build(_) => Self::Policy,
+            | CommandError::Build(_)
+            | CommandError::Toolchain(_) => Self::Policy,
             CommandError::Admin(ClientError::Url { .. }) => Self::Usage,
             CommandError::Start(error) => of_start(error),
             CommandError::NoHost(_)
@@ -236,6 +237,7 @@ fn has_own_lines(error: &CommandError) -> bool {
         | CommandError::New(_)
         | CommandError::Project(_)
         | CommandError::Build(_)
+        | CommandError::Toolchain(_)
         | CommandError::Baseline(_)
         | CommandError::Records(_)
         | CommandError::Chart(_)

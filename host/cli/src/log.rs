@@ -25,16 +25,8 @@ static STDERR: OnceLock<BackgroundWriter> = OnceLock::new();
 
 /// Starts logging. A `quiet` command prints its own output and logs nothing unless `verbose` asks for it.
 pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<()> {
-    // What the TLS verifier logs is also in the error of the request.
-    let level = match (quiet, verbose) {
-        (true, 0) => "off",
-        (true, 1) | (false, 0) => {
-            "warn,aws_config=error,rustls_platform_verifier=off,backstop=info"
-        }
-        (true, _) | (false, 1) => "warn,rustls_platform_verifier=off,backstop=debug",
-        (false, _) => "info,backstop=trace,aws_smithy_runtime=debug",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(default_filter(verbose, quiet)));
     let writer = BackgroundWriter::to(stderr(), |lines| {
         tracing::warn!(
             lines,
@@ -61,6 +53,20 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
             .init(),
     }
     Ok(())
+}
+
+/// What is logged where `RUST_LOG` does not say it.
+///
+/// Of two libraries, the warnings say nothing that is not logged anyway: what the TLS verifier logs is also in the error of the request, and a folder that can no longer be watched, because it was removed, is an update check.
+fn default_filter(verbose: u8, quiet: bool) -> &'static str {
+    match (quiet, verbose) {
+        (true, 0) => "off",
+        (true, 1) | (false, 0) => {
+            "warn,aws_config=error,notify=error,rustls_platform_verifier=off,backstop=info"
+        }
+        (true, _) | (false, 1) => "warn,notify=error,rustls_platform_verifier=off,backstop=debug",
+        (false, _) => "info,backstop=trace,aws_smithy_runtime=debug",
+    }
 }
 
 /// Logs panics. Written to stderr directly, they would block the thread if the reader of stderr has stopped.
@@ -98,5 +104,31 @@ pub(super) fn write(text: &str) {
 pub(super) fn flush() {
     if let Some(writer) = STDERR.get() {
         writer.flush(FLUSH_TIMEOUT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn the_bookkeeping_of_the_library_that_watches_folders_is_not_logged_by_default() {
+        for (verbose, quiet, is_logged) in [
+            (0, false, false),
+            (1, false, false),
+            (1, true, false),
+            (2, true, false),
+            (2, false, true),
+        ] {
+            let filter = EnvFilter::new(default_filter(verbose, quiet));
+            let subscriber = tracing_subscriber::fmt().with_env_filter(filter).finish();
+            tracing::subscriber::with_default(subscriber, || {
+                let of_notify = tracing::enabled!(target: "notify::inotify", Level::WARN);
+                let of_ours = tracing::enabled!(target: "backstop_versions", Level::WARN);
+                assert_eq!((of_notify, of_ours), (is_logged, true), "{verbose} {quiet}");
+            });
+        }
     }
 }

@@ -181,7 +181,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     pub(super) endpoint_url: Option<String>,
 
-    /// Fill a local queue with the lines of this file, or - for standard input, and stop when it is empty
+    /// Fill a local queue with the lines of this file that are not blank, or - for standard input, and stop when it is empty
     #[arg(long, value_name = "FILE|-")]
     messages: Option<PathBuf>,
 

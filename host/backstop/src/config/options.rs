@@ -25,7 +25,7 @@ pub struct Options {
     pub attempt_timeout: Duration,
     /// How long a request waits at most for others to be batched with it: a third of the visibility timeout or less.
     pub linger: Duration,
-    /// How long attempts may go on, and the last poll may take, after the consumer was stopped. No poll is longer, so a short grace time costs more requests.
+    /// How long attempts may go on, and the last poll may take, after the consumer was stopped. No poll is longer, unless it is less than a second, so a short grace time costs more requests.
     pub grace: Duration,
 }
 

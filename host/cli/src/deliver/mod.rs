@@ -55,7 +55,7 @@ impl Service {
 /// The flags of every service.
 #[derive(Debug, Parser)]
 struct Shared {
-    /// The input, one entry a line; - is standard input
+    /// The input, one entry in each line that is not blank; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
 

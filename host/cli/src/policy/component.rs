@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use anstyle::Style;
-use backstop_workbench::{self, Built, Project};
+use backstop_workbench::{self, Built, Installation, Project};
 
 use crate::error::Result;
 use crate::exit::Exit;
@@ -14,9 +14,18 @@ use crate::{log, signals};
 /// Builds the component, and shows each command on stderr before it runs.
 pub(super) fn build(project: &Project, names: bool) -> Result<Built> {
     end_tools_on_signal();
+    Ok(backstop_workbench::build(project, names, &mut shown)?)
+}
+
+/// Installs the toolchain of a policy's folder, and shows each command and what it writes on stderr.
+pub(super) fn install(installation: Installation, project: &Project) -> Result<()> {
+    end_tools_on_signal();
+    Ok(installation.run(&project.folder, &mut shown)?)
+}
+
+fn shown(command: &str) {
     let dim = Style::new().dimmed();
-    let mut step = |command: &str| eprintln!("{dim}$ {command}{dim:#}");
-    Ok(backstop_workbench::build(project, names, &mut step)?)
+    eprintln!("{dim}$ {command}{dim:#}");
 }
 
 /// The path of the component of a policy's folder, which is built first if the sources changed.

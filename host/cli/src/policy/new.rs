@@ -1,22 +1,24 @@
 //! `backstop policy new`: creates a policy's folder from a template.
 
-use std::path::PathBuf;
+use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
 
 use backstop_engine::builtin;
-use backstop_workbench::{Language, PolicyName};
+use backstop_workbench::{Installation, Language, PolicyName, Project, ToolError};
 use clap::{Parser, ValueEnum};
 
-use crate::error::Result;
-use crate::output::println;
+use super::component;
+use crate::error::{CommandError, Context, Result};
+use crate::output::{eprint, eprintln, println};
 
 const EXAMPLES: &str = "\
 Examples:
-  backstop policy new card-payments --lang typescript
+  backstop policy new card-payments --lang typescript --install
   backstop policy test card-payments";
 
 /// Create a policy's folder that builds and passes its tests
 ///
-/// The folder contains a realistic policy (full jitter, with a classification of one API's errors), scenarios that test it, a README, and pinned versions of the toolchain. If the toolchain is not installed, the command prints how to install it.
+/// The folder contains a realistic policy (full jitter, with a classification of one API's errors), scenarios that test it, a README, and pinned versions of the toolchain. If the toolchain is not installed, the command prints how to install it, or with --install runs that, after a question.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
@@ -30,6 +32,14 @@ pub(super) struct Args {
     /// The folder to create [default: the policy's name]
     #[arg(long)]
     folder: Option<PathBuf>,
+
+    /// Install the toolchain if it is missing: show the commands, ask, and run them
+    #[arg(long)]
+    install: bool,
+
+    /// Install without a question
+    #[arg(long, requires = "install")]
+    yes: bool,
 }
 
 /// The languages, as they are typed.
@@ -64,10 +74,17 @@ impl From<Lang> for Language {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
+    let language = Language::from(args.lang);
     let folder = args
         .folder
         .unwrap_or_else(|| PathBuf::from(args.name.to_string()));
-    let project = backstop_workbench::create(&folder, &args.name, args.lang.into())?;
+    let mut missing = backstop_workbench::missing_toolchain(language, &folder);
+    // Before anything is written.
+    let installation = match &missing {
+        Some(_) if args.install => Some(installation(language, &folder, args.yes)?),
+        Some(_) | None => None,
+    };
+    let project = backstop_workbench::create(&folder, &args.name, language)?;
     let folder: PathBuf = folder.components().collect();
     // On a command line, the plain name of a built-in policy refers to the built-in.
     let is_builtin = builtin::names().any(|name| folder.as_os_str() == name);
@@ -81,9 +98,52 @@ pub(super) fn run(args: Args) -> Result<()> {
     println!("  {}", folder.join(project.language.source()).display());
     println!("  {}", project.scenarios().display());
     println!();
-    if let Some(missing) = backstop_workbench::missing_toolchain(&project) {
+    if let (Some(tool), Some(installation)) = (&missing, installation)
+        && (args.yes || is_wanted(tool, installation, &shown))
+    {
+        install(installation, &project)?;
+        missing = None;
+    }
+    if let Some(missing) = missing {
         println!("first, once:        {missing}");
     }
     println!("build and test it:  backstop policy test {shown}");
     Ok(())
+}
+
+/// What would be installed, if somebody can be asked, or need not be.
+fn installation(language: Language, folder: &Path, is_agreed: bool) -> Result<Installation> {
+    if !is_agreed && !std::io::stdin().is_terminal() {
+        return Err(CommandError::Usage(
+            "--install asks before it installs anything, and standard input is no terminal: add --yes to install without a question, or leave --install out to get the commands".to_owned(),
+        ));
+    }
+    Ok(Installation::new(language, folder)?)
+}
+
+/// Asks. Only `y` and `yes` are a yes.
+fn is_wanted(missing: &ToolError, installation: Installation, folder: &str) -> bool {
+    eprintln!("{missing}");
+    eprintln!("These commands install it, run in {folder}/:");
+    for command in installation.commands() {
+        eprintln!("  {command}");
+    }
+    eprint!("Run them now? [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+fn install(installation: Installation, project: &Project) -> Result<()> {
+    component::install(installation, project).with_context(|| {
+        format!(
+            "{} is created without its toolchain: run the command there again",
+            project.folder.display()
+        )
+    })?;
+    match backstop_workbench::missing_toolchain(project.language, &project.folder) {
+        None => Ok(()),
+        Some(missing) => Err(CommandError::from(missing))
+            .context("the commands ran, and the toolchain is still incomplete"),
+    }
 }

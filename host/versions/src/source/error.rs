@@ -42,10 +42,16 @@ pub enum SourceError {
         path: PathBuf,
     },
     /// A folder without a policy.
-    #[error("there is no policy in the folder {}: expected a file that ends in .wasm or .wat", path.display())]
+    #[error(
+        "there is no policy in the folder {}: expected a file that ends in .wasm or .wat{}",
+        path.display(),
+        if *has_sources { ". It has the sources of one, which a host does not build: run `backstop policy build` and name the file in its `build` folder" } else { "" }
+    )]
     Empty {
         /// The folder.
         path: PathBuf,
+        /// Whether it is the folder of a policy's sources.
+        has_sources: bool,
     },
     /// Larger than [`Limits::component`](backstop_engine::Limits::component).
     #[error("the policy {name} has more than the {most} bytes that `limits.component` allows")]

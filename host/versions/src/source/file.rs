@@ -9,6 +9,9 @@ use super::error::SourceError;
 use super::fetched::FetchedFile;
 use crate::signature::{LONGEST, signature_path};
 
+/// The file by which a folder is that of a policy's sources.
+const MANIFEST: &str = "policy.toml";
+
 /// Reads the policy at this path, or the last version in this folder; `name` is the policy's name in errors. At most `most` bytes.
 pub(super) fn fetch(
     path: &Path,
@@ -25,6 +28,7 @@ pub(super) fn fetch(
             .map_err(unreadable(path))?
             .ok_or_else(|| SourceError::Empty {
                 path: path.to_owned(),
+                has_sources: path.join(MANIFEST).is_file(),
             })?,
         false => path.to_owned(),
     };
@@ -120,5 +124,21 @@ mod tests {
         }
         std::fs::create_dir(folder.path().join("z.wasm")).unwrap();
         assert_eq!(last().as_deref(), Some("orders-10.1.wat"));
+    }
+
+    #[test]
+    fn the_folder_of_a_policy_s_sources_is_no_folder_of_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = || {
+            let fetched = fetch(folder.path(), &"orders", false, 1_000);
+            fetched.unwrap_err().to_string()
+        };
+        assert!(error().ends_with(".wasm or .wat"), "{}", error());
+        std::fs::write(folder.path().join(MANIFEST), "").unwrap();
+        assert!(
+            error().contains("run `backstop policy build`"),
+            "{}",
+            error()
+        );
     }
 }

@@ -5,14 +5,73 @@ use std::process::Command;
 
 use super::toolchain::{self, Tool, ToolError, Words};
 use crate::bindings::{ENTRY_MODULE, PYTHON_ENTRY_MODULE, WORLD};
-use crate::project::{Language, Project};
+use crate::project::{Language, Project, RUST_CHANNEL, RUST_TARGET};
 
-/// The first tool that is missing, with how to install it. None if the toolchain is complete.
-pub fn missing_toolchain(project: &Project) -> Option<ToolError> {
-    let tools = project.language.tools().iter();
+/// The first tool that is missing in a policy's folder, which need not exist yet, with how to install it. None if the toolchain is complete.
+pub fn missing_toolchain(language: Language, folder: &Path) -> Option<ToolError> {
+    let tools = language.tools().iter();
     tools
-        .map(|names| tool(project.language, &project.folder, names))
+        .map(|names| tool(language, folder, names))
         .find_map(Result::err)
+        .or_else(|| match language {
+            Language::Rust => missing_target(folder),
+            Language::JavaScript
+            | Language::TypeScript
+            | Language::Python
+            | Language::Go
+            | Language::C => None,
+        })
+}
+
+/// Whether Rust lacks WebAssembly.
+fn missing_target(folder: &Path) -> Option<ToolError> {
+    let rustup = Tool::find(folder, &["rustup"], "");
+    let is_there = match &rustup {
+        Ok(rustup) => rustup_has_target(rustup),
+        Err(_) => rustc_has_target(folder),
+    };
+    if is_there {
+        return None;
+    }
+    let install = match &rustup {
+        Ok(_) => {
+            let commands = Language::Rust.install_commands().iter();
+            let commands: Vec<_> = commands.map(|words| words.join(" ")).collect();
+            format!(
+                "run: {} (else the first build does it)",
+                commands.join(" && ")
+            )
+        }
+        Err(_) => Language::Rust.install().to_owned(),
+    };
+    Some(ToolError::Missing {
+        name: RUST_TARGET,
+        install,
+    })
+}
+
+fn rustup_has_target(rustup: &Tool) -> bool {
+    let question = ["target", "list", "--installed", "--toolchain", RUST_CHANNEL];
+    let mut command = rustup.command(Path::new("."), question);
+    // A question installs nothing.
+    let answer = command.env("RUSTUP_AUTO_INSTALL", "0").output();
+    answer.is_ok_and(|it| {
+        let targets = String::from_utf8_lossy(&it.stdout);
+        it.status.success() && targets.lines().any(|line| line.trim() == RUST_TARGET)
+    })
+}
+
+/// A Rust that rustup has not installed may have other targets, or none.
+fn rustc_has_target(folder: &Path) -> bool {
+    let Ok(rustc) = Tool::find(folder, &["rustc"], "") else {
+        return false;
+    };
+    let question = ["--print", "target-libdir", "--target", RUST_TARGET];
+    let answer = rustc.command(Path::new("."), question).output();
+    answer.is_ok_and(|it| {
+        let path = String::from_utf8_lossy(&it.stdout).trim().to_owned();
+        it.status.success() && Path::new(&path).is_dir()
+    })
 }
 
 fn tool(language: Language, folder: &Path, names: &[&'static str]) -> Result<Tool, ToolError> {

@@ -1,10 +1,11 @@
 //! `backstop policy build`: builds a policy's folder into a component, with the toolchain of its language.
 //!
-//! [`commands`] runs the [`toolchain`] of the language, [`component`] turns its output into a component that hosts load, [`hint`] explains a build that fails because an export is missing, and [`sources`] tells whether a build is needed.
+//! [`commands`] runs the [`toolchain`] of the language, [`component`] turns its output into a component that hosts load, [`hint`] explains a build that fails because an export is missing, [`install`] installs the toolchain, and [`sources`] tells whether a build is needed.
 
 mod commands;
 mod component;
 mod hint;
+mod install;
 mod sources;
 mod toolchain;
 
@@ -19,6 +20,7 @@ use toolchain::Deadline;
 
 pub use commands::missing_toolchain;
 pub use component::{ComponentError, Metadata};
+pub use install::Installation;
 pub use toolchain::{ToolError, end_tools};
 
 /// Why a build fails.

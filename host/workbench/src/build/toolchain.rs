@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -44,6 +44,14 @@ pub enum ToolError {
         /// What it wrote.
         output: String,
     },
+    /// It exited with an error, after what it wrote was shown.
+    #[error("`{command}` failed ({status}): see above for what it says")]
+    Shown {
+        /// The command line.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
     /// It exceeded the time limit and was killed.
     #[error(
         "`{command}` was killed: the build took longer than {}, the `build-timeout` of policy.toml",
@@ -82,6 +90,11 @@ impl Tool {
             name: names.first().copied().unwrap_or_default(),
             install: install.to_owned(),
         })
+    }
+
+    /// Where the program is.
+    pub(crate) fn into_path(self) -> PathBuf {
+        self.0
     }
 
     /// A command of this tool, to be run in `folder`.
@@ -169,6 +182,27 @@ pub(crate) fn run(
     Err(ToolError::Failed {
         command: shown(command),
         output: tail(text.trim(), MAX_OUTPUT).to_owned(),
+    })
+}
+
+/// Runs a command until it ends, however long it takes, with the output that it has been given.
+pub(crate) fn show(command: &mut Command) -> Result<(), ToolError> {
+    command.stdin(Stdio::null()).process_group(0);
+    let program = PathBuf::from(command.get_program());
+    let unstartable = |cause| ToolError::Unstartable { program, cause };
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(cause) => return Err(unstartable(cause)),
+    };
+    let running = Running::is(&child);
+    let status = child.wait().map_err(unstartable)?;
+    drop(running);
+    if status.success() {
+        return Ok(());
+    }
+    Err(ToolError::Shown {
+        command: shown(command),
+        status,
     })
 }
 

@@ -13,6 +13,7 @@ use backstop_files::mistake::Mistake;
 use backstop_files::regular_file::{self, WRITTEN};
 
 pub use language::Language;
+pub(crate) use language::{RUST_CHANNEL, RUST_TARGET};
 pub use name::PolicyName;
 
 /// The name of the manifest.
