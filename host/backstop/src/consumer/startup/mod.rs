@@ -49,6 +49,15 @@ pub struct Ready {
     pub envelope_keys: Option<EnvelopeKeys>,
 }
 
+impl Ready {
+    /// The attributes of all dead-letter queues, each once.
+    pub(crate) fn all_dead_letters(&self) -> Vec<Description> {
+        let default = self.dead_letters.iter();
+        let all = default.flat_map(|default| each_once(default, &self.class_dead_letters));
+        all.map(|(_, there)| there.clone()).collect()
+    }
+}
+
 /// Finds the queue and its dead-letter queue and checks that they match each other, the handler, the policy and the options. Reports all faults at once.
 pub async fn check(
     connections: &Connections,
@@ -303,6 +312,7 @@ async fn find_dead_letters(
                 arn: queue.url().to_owned(),
                 fifo: queue.url().ends_with(".fifo"),
                 redrive: None,
+                access_policy: None,
                 ..description.clone()
             });
             Ok(there.map(|there| (queue, there)))
