@@ -1,57 +1,28 @@
-//! Queues that are named twice: two tables for one queue, and a queue that is its own dead-letter queue.
+//! Two tables for one queue: each would get a part of its messages.
 
 use std::collections::BTreeMap;
 
 use backstop_aws::queue_identity;
 
-use super::{Config, ConfigError, DeadLetterQueues, Places, value};
+use super::{Config, ConfigError, Places, value};
 
 impl Config {
-    /// Each queue has one table, and none is its own dead-letter queue, however its URL is spelled.
+    /// Each queue has one table, however its URL is spelled. The start compares ARNs too, which tell what only the environment's endpoint makes the same.
     pub(super) fn check_same_queues(&self, places: &Places) -> Result<(), ConfigError> {
+        let has_endpoint = self.endpoint_url.is_some();
         let mut served = BTreeMap::new();
         for queue in &self.queues {
-            let table = format!("queues.{}", queue.name);
-            if let Some(other) = served.insert(self.identity(&queue.url), &queue.name) {
+            let identity = queue_identity(&queue.url, has_endpoint);
+            if let Some(other) = served.insert(identity, &queue.name) {
                 return Err(value(
-                    places.of(&format!("{table}.url")),
+                    places.of(&format!("queues.{}.url", queue.name)),
                     format!(
                         "names the queue of `{other}` too, so that each would handle a part of its messages: expected one table for each queue"
                     ),
                 ));
             }
-            self.check_dead_letters(&table, &queue.url, &queue.dead_letter_queues, places)?;
         }
-        let Some(lambda) = &self.lambda else {
-            return Ok(());
-        };
-        let Some(url) = &lambda.retry_queue else {
-            return Ok(());
-        };
-        self.check_dead_letters("lambda", url, &lambda.dead_letter_queues, places)
-    }
-
-    fn check_dead_letters(
-        &self,
-        table: &str,
-        url: &str,
-        dead_letters: &DeadLetterQueues,
-        places: &Places,
-    ) -> Result<(), ConfigError> {
-        let own = self.identity(url);
-        if dead_letters.urls().all(|it| self.identity(it) != own) {
-            return Ok(());
-        }
-        Err(value(
-            places.of(&format!("{table}.dead-letter-queue")),
-            format!(
-                "{url} would be its own dead-letter queue, and receive its dead letters again: expected another queue"
-            ),
-        ))
-    }
-
-    fn identity(&self, url: &str) -> String {
-        queue_identity(url, self.endpoint_url.is_some())
+        Ok(())
     }
 }
 
@@ -85,32 +56,5 @@ mod tests {
         }
         let two = "[queues.a]\nurl = \"local:a\"\nDO\n[queues.b]\nurl = \"local:b\"\nDO\n";
         assert_eq!(error(two), None);
-    }
-
-    #[test]
-    fn a_queue_that_is_its_own_dead_letter_queue_is_rejected() {
-        const URL: &str = "https://sqs.eu-west-1.amazonaws.com/1/orders";
-        for dead in [
-            "\"https://sqs.eu-west-1.amazonaws.com/1/orders\"",
-            "\"https://sqs-fips.eu-west-1.amazonaws.com/1/orders\"",
-            "{ permanent = \"https://sqs.eu-west-1.amazonaws.com/1/orders/\", default = \"local:dead\" }",
-        ] {
-            let queue = error(&format!(
-                "[queues.a]\nurl = \"{URL}\"\nDO\ndead-letter-queue = {dead}\n"
-            ));
-            let lambda = error(&format!(
-                "[lambda]\nretry-queue = \"{URL}\"\ndead-letter-queue = {dead}\n"
-            ));
-            for (found, key) in [(queue, "queues.a"), (lambda, "lambda")] {
-                let found = found.unwrap();
-                assert!(
-                    found.contains(&format!("{key}.dead-letter-queue: {URL} would be its own")),
-                    "{found}"
-                );
-            }
-        }
-        // The dead-letter queue of one may be another table's queue.
-        let chain = "[queues.a]\nurl = \"local:a\"\nDO\ndead-letter-queue = \"local:b\"\n[queues.b]\nurl = \"local:b\"\nDO\n";
-        assert_eq!(error(chain), None);
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_aws::queue_identity;
 use backstop_core::backoff::Backoff;
 use tokio::time::{Instant, sleep};
 
@@ -187,7 +188,7 @@ impl Checked {
             }
         };
         for (dead, there) in each_once(&dead_letters, &by_class) {
-            if there.arn == description.arn {
+            if there.arn == description.arn || is_same(dead.url(), url) {
                 self.faults.push(Fault::Itself {
                     url: url.to_owned(),
                 });
@@ -259,6 +260,11 @@ impl Checked {
             }
         }
     }
+}
+
+/// Whether two URLs are those of one queue: where its attributes can't be read, its ARN is not known.
+fn is_same(one: &str, other: &str) -> bool {
+    queue_identity(one, false) == queue_identity(other, false)
 }
 
 /// All dead-letter queues of a queue, each once.
