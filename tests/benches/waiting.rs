@@ -159,6 +159,8 @@ fn description() -> Description {
         in_flight: Some(0),
         visible: Some(0),
         redrive: None,
+        delay: Milliseconds(0),
+        access_policy: None,
     }
 }
 

@@ -8,7 +8,7 @@
 use aws_sdk_lambda::types::RecursiveLoop;
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::{Queues, config};
-use backstop_tests::backstop::{run, text};
+use backstop_tests::backstop::{command, run, text};
 use backstop_tests::emulator::ministack;
 use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function, map, send_failures};
 use serde_json::Value;
@@ -61,6 +61,7 @@ async fn a_deployment_is_checked_from_its_queue_to_its_functions() {
         .make(endpoint, "checked")
         .await;
     Function::python(FAILS_WHEN_TOLD)
+        .with("BACKSTOP_FUNCTIONS", "checked")
         .make(endpoint, "checker")
         .await;
     let arguments = [
@@ -111,6 +112,26 @@ async fn a_deployment_is_checked_from_its_queue_to_its_functions() {
     assert!(bad.is_empty() && found.len() > 15, "{bad:?}");
     assert_eq!(code, Some(0));
 
+    // Its function leads to the queue, and the queue to its handler; so does the handler.
+    for name in ["checked", "checker"] {
+        let named = ["--function", name, "--max-attempts", "20"];
+        let (by_name, code) = findings(&[&named[..], &["--endpoint-url", endpoint]].concat()).await;
+        let subjects = |found: &[Value]| {
+            let subjects = found.iter().map(|it| it["subject"].to_string());
+            subjects.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(subjects(&by_name), subjects(&found), "{name}");
+        assert_eq!(code, Some(0), "{name}: {by_name:?}");
+    }
+    let named = ["--function", "no-such", "--endpoint-url", endpoint];
+    let (by_name, code) = findings(&named).await;
+    assert!(
+        texts(&by_name, "wrong")[0].starts_with("does not exist"),
+        "{by_name:?}"
+    );
+    assert!(texts(&by_name, "good").is_empty(), "{by_name:?}");
+    assert_eq!(code, Some(6));
+
     // And one with other mistakes.
     set(&queues, &queues.url, (Q::VisibilityTimeout, "40")).await;
     queues.redrive_after(5).await;
@@ -118,6 +139,138 @@ async fn a_deployment_is_checked_from_its_queue_to_its_functions() {
     assert!(texts(&found, "wrong")[0].contains("maxReceiveCount to at least 51"));
     assert!(texts(&found, "warning")[0].contains("VisibilityTimeout to at least 180"));
     assert_eq!(code, Some(6));
+}
+
+/// The handler's own start rejects some of these, ignores some, and finds others only when a record arrives.
+#[tokio::test]
+async fn each_mistake_in_the_environment_of_a_deployed_handler_is_reported() {
+    let endpoint = &ministack().endpoint;
+    let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, "20"), TWO_WEEKS]).await;
+    queues.redrive_after(1_000).await;
+    let (old, none) = (
+        format!("{}-old", queues.url),
+        format!("{}-none", queues.url),
+    );
+    let dead = format!("permanant={none},default={}", queues.dead_letters);
+    Function::python(FAILS_WHEN_TOLD)
+        .with("BACKSTOP_RETRY_QUEUE_URL", &old)
+        .with("BACKSTOP_DEAD_LETTER_QUEUE_URL", &dead)
+        .with("BACKSTOP_POLICY", "linear")
+        .with("BACKSTOP_SETTINGS", "bse=2s")
+        .with("BACKSTOP_MAX_AGE", "soon")
+        .with("BACKSTOP_HOLD", "later")
+        .with("BACKSTOP_MAXATTEMPTS", "5")
+        .with("BACKSTOP_FUNCTIONS", "no-such")
+        .with("BACKSTOP_DECISIONS", "decisions.jsonl")
+        .make(endpoint, "hapless")
+        .await;
+    map(endpoint, "hapless", &queues.arn().await).await;
+    let named = ["--function", "hapless", "--endpoint-url", endpoint];
+    let (found, code) = findings(&named).await;
+    let printed = |verdict| texts(&found, verdict).join("\n");
+    let (wrong, warnings) = (printed("wrong"), printed("warning"));
+    for part in [
+        &format!("BACKSTOP_RETRY_QUEUE_URL is {old}"),
+        "does not exist: create it or correct its URL",
+        "`bse`",
+        "BACKSTOP_MAX_AGE: ",
+        "BACKSTOP_HOLD: ",
+        "does not exist: create it or correct its name",
+        "BACKSTOP_DECISIONS is /var/task/decisions.jsonl",
+        "VisibilityTimeout to at least 180",
+    ] {
+        assert!(wrong.contains(part), "{part:?} is not in:\n{wrong}");
+    }
+    for part in [
+        "ignores the variable BACKSTOP_MAXATTEMPTS: the setting is BACKSTOP_MAX_ATTEMPTS",
+        "the class `permanant` (`permanent`?)",
+    ] {
+        assert!(warnings.contains(part), "{part:?} is not in:\n{warnings}");
+    }
+    assert_eq!(code, Some(6));
+
+    // Files of the package are not here, and nothing good is said of them.
+    Function::python(FAILS_WHEN_TOLD)
+        .with("BACKSTOP_POLICY", "./mine.wasm")
+        .with("BACKSTOP_CONFIG", "mine.toml")
+        .make(endpoint, "packed")
+        .await;
+    let queues = Queues::standard(endpoint, &[]).await;
+    map(endpoint, "packed", &queues.arn().await).await;
+    let named = ["--retry-queue", &queues.url, "--endpoint-url", endpoint];
+    let (found, _) = findings(&named).await;
+    let unknown = texts(&found, "unknown").join("\n");
+    for part in [
+        "mine.wasm is not here",
+        "the file mine.toml of BACKSTOP_CONFIG",
+    ] {
+        assert!(unknown.contains(part), "{part:?} is not in:\n{unknown}");
+    }
+    let of_policy = |it: &Value| it["subject"] == "policy" && it["verdict"] == "good";
+    assert!(!found.iter().any(of_policy), "{found:?}");
+}
+
+#[tokio::test]
+async fn open_and_delayed_queues_and_misspelt_classes_are_reported() {
+    let endpoint = &ministack().endpoint;
+    let open = r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": "*"}}"#;
+    let queues = Queues::standard(endpoint, &[(Q::DelaySeconds, "5"), (Q::Policy, open)]).await;
+    set(&queues, &queues.dead_letters, (Q::Policy, open)).await;
+    let dead = format!("permanant={}", queues.dead_letters);
+    let (found, code) = findings(&[
+        "--queue-url",
+        &queues.url,
+        "--dead-letter-queue",
+        &queues.dead_letters,
+        "--dead-letter-queue",
+        &dead,
+        "--exec",
+        "cat",
+        "--endpoint-url",
+        endpoint,
+    ])
+    .await;
+    let warnings = texts(&found, "warning");
+    for part in [
+        "for 5s (DelaySeconds)",
+        "lets everybody send messages to it",
+        "its dead-letter queue",
+        "(`permanent`?)",
+        "Set max-attempts or max-age",
+    ] {
+        let has = warnings.iter().any(|text| text.contains(part));
+        assert!(has, "{part:?} is not in:\n{warnings:#?}");
+    }
+    assert_eq!((warnings.len(), code), (5, Some(0)));
+}
+
+/// The file's own mistake is reported by the command; two URLs whose hosts differ are found by the queue's ARN.
+#[tokio::test]
+async fn one_queue_under_two_names_is_reported() {
+    let endpoint = &ministack().endpoint;
+    let queues = Queues::standard(endpoint, &[]).await;
+    queues.redrive_after(1_000).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backstop.toml");
+    let other = queues.url.replace("127.0.0.1", "localhost");
+    assert_ne!(other, queues.url);
+    let table = |name: &str, url: &str| {
+        format!(
+            "[queues.{name}]\nurl = \"{url}\"\nhandler = {{ exec = \"cat\" }}\nmax-attempts = 5\n"
+        )
+    };
+    let tables = table("orders", &queues.url) + &table("invoices", &other);
+    std::fs::write(&path, &tables).unwrap();
+    let arguments = ["doctor", "--json", "--config", path.to_str().unwrap()];
+    let mut doctor = command(&arguments);
+    let output = doctor.env("AWS_ENDPOINT_URL", endpoint).output().await;
+    let shown = text(&output.unwrap().stdout);
+    assert!(shown.contains("is that of `"), "{shown}");
+
+    std::fs::write(&path, format!("endpoint-url = \"{endpoint}\"\n{tables}")).unwrap();
+    let output = run(&arguments).await;
+    let printed = text(&output.stderr);
+    assert!(printed.contains("names the queue of `"), "{printed}");
 }
 
 #[tokio::test]
@@ -223,8 +376,10 @@ async fn forecast(queue: &str, base: &str, more: &[&str]) -> (Value, Option<i32>
         "cap=13h",
         "--set",
         "max-attempts=4",
+        "--max-attempts",
+        "12",
     ];
-    let (found, code) = findings(&[&arguments, &settings, more].concat()).await;
+    let (found, code) = findings(&[&arguments[..], &settings, more].concat()).await;
     let mut found = found.into_iter().filter(|it| it["hold"].is_object());
     let forecast = found.next().unwrap();
     assert!(found.next().is_none());
@@ -332,7 +487,10 @@ async fn its_output_is_readable() {
     ])
     .await;
     let shown = text(&output.stdout);
-    assert!(shown.contains("good      policy: full-jitter ("), "{shown}");
+    assert!(
+        shown.contains("unknown   policy: not checked: the handler's settings are not known"),
+        "{shown}"
+    );
     assert!(shown.contains("wrong     retry queue retries: "), "{shown}");
     assert!(
         shown.contains("nothing listens at the endpoint http://127.0.0.1:9: check --endpoint-url"),

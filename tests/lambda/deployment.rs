@@ -5,6 +5,7 @@
     reason = "a test that can't go on fails"
 )]
 
+mod math;
 mod template;
 
 use std::path::{Path, PathBuf};
@@ -359,11 +360,14 @@ fn alarms_cover_every_silent_failure() {
     let expected = [
         "AWS/Lambda AsyncEventsDropped of function: Sum from 100 for 1 x 300 s",
         "AWS/Lambda DestinationDeliveryFailures of function: Sum from 1 for 1 x 300 s",
+        "AWS/Lambda Duration of handler: Maximum from 48000 for 3 x 300 s",
         "AWS/Lambda Errors of handler: Sum from 1 for 1 x 300 s",
+        "AWS/Lambda Throttles of handler: Sum from 1 for 3 x 300 s",
+        "AWS/SQS ApproximateAgeOfOldestMessage of dead letters.QueueName: Maximum from 604800 for 1 x 300 s",
         "AWS/SQS ApproximateNumberOfMessagesNotVisible of retries.QueueName: Maximum from 100000 for 1 x 300 s",
-        "AWS/SQS ApproximateNumberOfMessagesVisible of dead letters.QueueName: Maximum from 1 for 1 x 300 s",
         "AWS/SQS ApproximateNumberOfMessagesVisible of retries.QueueName: Minimum from 100 for 3 x 300 s",
         "Backstop retries.QueueName-error-lines: Sum from 1 for 1 x 300 s",
+        "IF(FILL(sent, 0) > 0 OR DIFF(FILL(visible, 0) + FILL(hidden, 0)) > 0, 1, 0) with hidden = AWS/SQS ApproximateNumberOfMessagesNotVisible of dead letters.QueueName: Average, sent = AWS/SQS NumberOfMessagesSent of dead letters.QueueName: Sum, visible = AWS/SQS ApproximateNumberOfMessagesVisible of dead letters.QueueName: Average from 1 for 1 x 300 s",
     ];
     for template in both() {
         let alarms = template.alarms();
@@ -374,6 +378,100 @@ fn alarms_cover_every_silent_failure() {
         json!({"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]});
     for alarm in sam().of_kind("AWS::CloudWatch::Alarm") {
         assert_eq!(alarm["AlarmActions"], topic);
+    }
+}
+
+#[test]
+fn the_thresholds_of_the_alarms_follow_the_timeout_and_the_retention() {
+    for template in both() {
+        let threshold = |metric: &str| {
+            let alarms = template.of_kind("AWS::CloudWatch::Alarm");
+            let alarm = alarms.iter().find(|alarm| alarm["MetricName"] == metric);
+            alarm.unwrap()["Threshold"].as_f64().unwrap()
+        };
+        let timeout = template.named("handler")["Timeout"].as_f64().unwrap();
+        assert_eq!(threshold("Duration"), 0.8 * 1_000.0 * timeout);
+        let letters = template.named("dead letters");
+        let retention = letters["MessageRetentionPeriod"].as_f64().unwrap();
+        assert_eq!(threshold("ApproximateAgeOfOldestMessage"), retention / 2.0);
+    }
+}
+
+/// No emulator evaluates alarms, so `math` does, as CloudWatch documents its functions. Each series has a value for each five minutes: the letters that were sent, and the averages of those that are visible and hidden. A period in which the queue was idle has none.
+#[test]
+fn new_dead_letters_raise_the_alarm_whoever_moved_them_and_old_ones_do_not() {
+    let (idle, none) = (None, Some(0.0));
+    let (one, two, part) = (Some(1.0), Some(2.0), Some(0.4));
+    for (name, sent, visible, hidden, expected) in [
+        ("no letters", [none; 4], [none; 4], [none; 4], [0; 4]),
+        ("an idle queue", [idle; 4], [idle; 4], [idle; 4], [0; 4]),
+        (
+            "a letter of the handler",
+            [none, one, none, none],
+            [none, part, one, one],
+            [none; 4],
+            [0, 1, 1, 0],
+        ),
+        (
+            "the first letter after idle hours",
+            [idle, one, none, none],
+            [idle, one, one, one],
+            [idle, none, none, none],
+            [0, 1, 0, 0],
+        ),
+        ("an old letter", [none; 4], [one; 4], [none; 4], [0; 4]),
+        (
+            "a letter that SQS moved",
+            [none; 4],
+            [one, one, two, two],
+            [none; 4],
+            [0, 0, 1, 0],
+        ),
+        (
+            "the first one that SQS moved, after idle hours",
+            [idle, idle, none, none],
+            [idle, idle, one, one],
+            [idle, idle, none, none],
+            [0, 0, 1, 0],
+        ),
+        (
+            "letters that are read",
+            [none; 4],
+            [two, part, none, two],
+            [none, Some(1.6), two, none],
+            [0; 4],
+        ),
+        (
+            "letters that are removed",
+            [none; 4],
+            [two, one, none, none],
+            [none; 4],
+            [0; 4],
+        ),
+        (
+            "a new one while another is removed",
+            [none, none, one, none],
+            [one; 4],
+            [none; 4],
+            [0, 0, 1, 0],
+        ),
+    ] {
+        let series = |id: &str| match id {
+            "sent" => sent.to_vec(),
+            "visible" => visible.to_vec(),
+            "hidden" => hidden.to_vec(),
+            other => panic!("{other} is not a metric of the alarm"),
+        };
+        for template in both() {
+            let found = math::evaluated(&template.expression(), 4, &series);
+            // Missing data do not breach.
+            let raised = found
+                .iter()
+                .map(|it| u8::from(it.is_some_and(|value| value >= 1.0)));
+            // The first period has none before it.
+            let raised: Vec<_> = raised.skip(1).collect();
+            assert_eq!(raised, expected[1..], "{name}: {found:?}");
+        }
     }
 }
 

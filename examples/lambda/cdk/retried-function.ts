@@ -152,14 +152,46 @@ export class RetriedFunction extends Construct {
       threshold: 100,
       evaluationPeriods: 3,
     });
+    // On new letters, not on any: one that nobody has moved yet would keep an alarm on, which then says nothing of the next.
     this.alarm("DeadLetter", {
       alarmDescription: "An event was given up. The attributes of its dead letter say why.",
-      metric: this.deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
+      // The handler's letters are counted when it sends them. Those that SQS moves are in no count of sends, so the number
+      // of letters tells, whether somebody is reading them (hidden) or not. A queue that was idle has no metrics: that is 0.
+      metric: new cloudwatch.MathExpression({
+        label: "dead letters have arrived",
+        expression: "IF(FILL(sent, 0) > 0 OR DIFF(FILL(visible, 0) + FILL(hidden, 0)) > 0, 1, 0)",
+        usingMetrics: {
+          sent: this.deadLetterQueue.metricNumberOfMessagesSent({ statistic: cloudwatch.Stats.SUM }),
+          // Averages, since the average of a sum is the sum of the averages: a letter that becomes hidden is counted once.
+          visible: this.deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.AVERAGE }),
+          hidden: this.deadLetterQueue.metricApproximateNumberOfMessagesNotVisible({ statistic: cloudwatch.Stats.AVERAGE }),
+        },
+      }),
+    });
+    this.alarm("OldDeadLetter", {
+      alarmDescription:
+        "A dead letter has waited for a week. The queue drops it two weeks after it was sent; one that SQS moved, two weeks after its record was. Redrive it or archive it.",
+      metric: this.deadLetterQueue.metricApproximateAgeOfOldestMessage({ statistic: cloudwatch.Stats.MAXIMUM }),
+      threshold: RETENTION.toSeconds() / 2,
     });
     this.alarm("HandlerError", {
       alarmDescription:
         "The handler itself failed or ran out of time. Its logs say why. The records of that batch come again.",
       metric: this.handler.metricErrors(),
+    });
+    this.alarm("HandlerThrottle", {
+      alarmDescription:
+        "Lambda has refused to run the handler for 15 minutes, so retries are late. See to the account's concurrency, and to a reserved concurrency below the mapping's MaximumConcurrency.",
+      metric: this.handler.metricThrottles({ statistic: cloudwatch.Stats.SUM }),
+      evaluationPeriods: 3,
+    });
+    this.alarm("HandlerDuration", {
+      alarmDescription:
+        "For 15 minutes, the handler has needed most of its time, and may soon leave records for the next batch or run out of it. See its logs for slow requests; give it more time or memory, or smaller batches.",
+      metric: this.handler.metricDuration({ statistic: cloudwatch.Stats.MAXIMUM }),
+      // Of its timeout, it reserves the last five seconds.
+      threshold: 0.8 * TIMEOUT.toMilliseconds(),
+      evaluationPeriods: 3,
     });
     // What the handler reports and goes on with.
     const errorLines = new logs.MetricFilter(this, "HandlerErrorLines", {

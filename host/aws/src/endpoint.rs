@@ -10,6 +10,7 @@ use backstop_core::network;
 use backstop_core::text::chain;
 use url::Host;
 
+use crate::queue_url::{AWS_DOMAINS, region_of};
 use crate::{http_url, parse_endpoint};
 
 /// No credentials were found, or the configured ones can't be loaded.
@@ -20,9 +21,6 @@ pub const NO_REGION: &str = "MissingRegion";
 
 /// The endpoint is not a valid URL.
 pub const BAD_ENDPOINT: &str = "InvalidEndpoint";
-
-/// The ends of the host names of AWS.
-const AWS_DOMAINS: [&str; 3] = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"];
 
 /// Whether a code means that this host can't send any request to AWS. No message is the cause, and every other request would fail too.
 pub fn is_configuration_error(code: &str) -> bool {
@@ -79,13 +77,8 @@ impl Endpoint {
     pub fn instead_of_region(&self, queue_url: &str) -> Option<String> {
         let url = http_url(queue_url).ok()?;
         let host = url.host_str()?;
-        let is_of_aws = AWS_DOMAINS.iter().any(|domain| host.ends_with(domain));
-        // As in sqs.eu-west-1.amazonaws.com, or the former eu-west-1.queue.amazonaws.com.
-        let region = match host.strip_prefix("sqs.") {
-            Some(rest) => rest.split('.').next()?,
-            None => host.split_once(".queue.")?.0,
-        };
-        let own = self.other_region(region).filter(|_| is_of_aws)?;
+        let region = region_of(host)?;
+        let own = self.other_region(region)?;
         Some(format!(
             "the queue is in {region}, but requests go to {own}: set AWS_REGION={region}"
         ))

@@ -1,6 +1,7 @@
 //! Access to AWS: a size limit for every response, the time at the service, and explanations for requests that got no response.
 
 mod endpoint;
+mod queue_url;
 mod response_limit;
 mod service_time;
 mod url;
@@ -8,6 +9,7 @@ mod url;
 pub use endpoint::{
     BAD_ENDPOINT, Endpoint, NO_CREDENTIALS, NO_REGION, NoResponse, is_configuration_error,
 };
+pub use queue_url::{queue_identity, queue_region};
 pub use response_limit::ResponseLimit;
 pub use service_time::{Answered, ServiceTime};
 pub use url::{http_url, parse_endpoint};

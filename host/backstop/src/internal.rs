@@ -36,7 +36,7 @@ pub mod decider {
 
 pub mod doctor {
     pub use crate::doctor::{
-        Finding, HoldForecast, InvalidRate, Rate, Scope, Simulate, Verdict, Waits, Workload,
+        Finding, Given, HoldForecast, InvalidRate, Rate, Scope, Simulate, Verdict, Waits, Workload,
         examine,
     };
 }

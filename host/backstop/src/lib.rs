@@ -19,6 +19,7 @@
 //!     Backstop::queue("https://sqs.eu-west-1.amazonaws.com/123456789012/orders")
 //!         .policy("oci://registry.example.com/policies/orders:live")
 //!         .set("base", "2s")
+//!         .max_attempts(8)
 //!         .handler(ship)
 //!         .run()
 //!         .await?;

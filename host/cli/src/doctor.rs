@@ -7,12 +7,13 @@ use clap::Parser;
 use clap::builder::Resettable;
 
 use backstop::internal::config::{Config, LambdaFlags};
-use backstop::internal::doctor::{Finding, Rate, Verdict, Workload, examine};
+use backstop::internal::doctor::{Finding, Given, Rate, Verdict, Workload, examine};
 use backstop::queue::Connections;
 use backstop_core::text::one_line;
 
 use crate::error::{CommandError, Result};
 use crate::forecast;
+use crate::hosts::default_config;
 use crate::output::println;
 use crate::run::{Args as RunArgs, config_of};
 
@@ -25,7 +26,10 @@ Examples:
     backstop doctor --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders \\
       --http http://127.0.0.1:8080/ --max-attempts 8
 
-  Check a Lambda retry handler, from its queue to the functions that it retries:
+  Check a Lambda retry handler as it is deployed: its environment, its queues, its mapping and the functions that it retries:
+    backstop doctor --function retry-handler
+
+  The same from its queue, with functions whose failures go there:
     backstop doctor --retry-queue https://sqs.eu-west-1.amazonaws.com/123456789012/retries \\
       --function orders --function invoices
 
@@ -71,7 +75,7 @@ const OF_ONE_QUEUE: [&str; 23] = [
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 #[group(skip)]
-#[command(mut_group("what", |group| group.arg("retry_queue")))]
+#[command(mut_group("what", |group| group.args(["retry_queue", "functions"]).multiple(true)))]
 #[command(mut_arg("config", |arg| {
     // `--max-attempts` applies to the retry handler too.
     arg.conflicts_with(Resettable::Reset)
@@ -92,7 +96,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL", conflicts_with_all = OF_ONE_QUEUE)]
     retry_queue: Option<String>,
 
-    /// A function whose failures go to the retry queue; may be repeated [default: the configuration's]
+    /// The retry handler, whose environment is checked with all that it names; or a function whose failures go to the retry queue. May be repeated [default: the configuration's]
     #[arg(
         long = "function",
         value_name = "NAME|ARN",
@@ -115,9 +119,9 @@ pub(super) async fn run(args: Args) -> Result<()> {
         rate: args.rate,
         simulate: forecast::waits,
     };
-    let config = config(args)?;
+    let (config, given) = config(args)?;
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
-    let findings = examine(&config, &connections, workload).await;
+    let findings = examine(&config, &given, &connections, workload).await;
     for finding in &findings {
         if json {
             println!("{}", serde_json::to_string(finding)?);
@@ -154,8 +158,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The configuration, with the flags applied over the file.
-fn config(args: Args) -> Result<Config> {
+/// The configuration, with the flags applied over the file, and where its values come from.
+fn config(args: Args) -> Result<(Config, Given)> {
     let Args {
         run: flags,
         retry_queue,
@@ -163,19 +167,25 @@ fn config(args: Args) -> Result<Config> {
         ..
     } = args;
     if flags.queue_url.is_some() {
-        return config_of(flags);
+        return Ok((config_of(flags)?, Given::default()));
     }
-    let lambda = LambdaFlags {
-        retry_queue,
-        max_attempts: flags.max_attempts,
-        functions,
+    let needs_file = retry_queue.is_none();
+    let given = Given {
+        file: flags
+            .config
+            .or_else(|| default_config().filter(|_| needs_file)),
+        flags: LambdaFlags {
+            retry_queue,
+            max_attempts: flags.max_attempts,
+            functions,
+        },
     };
-    let mut config = match &flags.config {
-        Some(path) if lambda == LambdaFlags::default() => Config::read(path)?,
-        path => Config::with_lambda(path.as_deref(), lambda)?,
+    let mut config = match &given.file {
+        Some(path) if given.flags == LambdaFlags::default() => Config::read(path)?,
+        path => Config::with_lambda(path.as_deref(), given.flags.clone())?,
     };
     config.endpoint_url = flags.endpoint_url.or(config.endpoint_url);
-    Ok(config)
+    Ok((config, given))
 }
 
 fn show(finding: &Finding) {

@@ -37,7 +37,7 @@ Examples:
 
   Consume one queue, without a configuration:
     backstop run --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders \\
-      --policy full-jitter --set base=2s --set max-attempts=8 --http http://127.0.0.1:8080/
+      --policy full-jitter --set base=2s --max-attempts 8 --http http://127.0.0.1:8080/
 
   Try your own policy without an AWS account, on a queue in memory; each line is a message:
     printf 'one\\ntwo\\n' | backstop run --queue-url local:try --policy ./mine.wasm --exec ./work.sh --messages -

@@ -99,6 +99,8 @@ mod tests {
             visible: Some(visible),
             in_flight: Some(1),
             redrive: None,
+            delay: Default::default(),
+            access_policy: None,
         };
         Arrivals::new(START, &description)
     }

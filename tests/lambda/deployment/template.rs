@@ -182,19 +182,59 @@ impl Template {
                 assert_eq!(alarm["ComparisonOperator"], "GreaterThanOrEqualToThreshold");
                 assert_eq!(alarm["TreatMissingData"], "notBreaching");
                 let part = |name: &str| self.text(&alarm[name]);
-                let of = alarm["Dimensions"][0].get("Value");
-                let of = of.map_or_else(String::new, |of| format!(" of {}", self.text(of)));
-                format!(
-                    "{} {}{of}: {} from {} for {} x {} s",
-                    part("Namespace"),
-                    part("MetricName"),
-                    part("Statistic"),
-                    part("Threshold"),
-                    part("EvaluationPeriods"),
-                    part("Period"),
-                )
+                let (measured, period) = match alarm["Metrics"].as_array() {
+                    Some(metrics) => self.calculated(metrics),
+                    None => {
+                        let metric = self.metric(alarm);
+                        (format!("{metric}: {}", part("Statistic")), part("Period"))
+                    }
+                };
+                let (threshold, periods) = (part("Threshold"), part("EvaluationPeriods"));
+                format!("{measured} from {threshold} for {periods} x {period} s")
             })
             .collect()
+    }
+
+    /// The expression of an alarm with its metrics, and their common period.
+    fn calculated(&self, metrics: &[Value]) -> (String, String) {
+        let (calculated, measured): (Vec<_>, Vec<_>) =
+            metrics.iter().partition(|it| it["Expression"].is_string());
+        assert_eq!(calculated.len(), 1, "{metrics:?}");
+        assert_ne!(calculated[0]["ReturnData"], false);
+        let mut periods = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for metric in measured {
+            assert_eq!(metric["ReturnData"], false, "{metric}");
+            let (id, stat) = (self.text(&metric["Id"]), &metric["MetricStat"]);
+            periods.insert(self.text(&stat["Period"]));
+            let (of, statistic) = (self.metric(&stat["Metric"]), self.text(&stat["Stat"]));
+            names.insert(format!("{id} = {of}: {statistic}"));
+        }
+        assert_eq!(periods.len(), 1, "{periods:?}");
+        let names: Vec<_> = names.into_iter().collect();
+        let expression = self.text(&calculated[0]["Expression"]);
+        let measured = format!("{expression} with {}", names.join(", "));
+        (measured, periods.into_iter().collect())
+    }
+
+    /// The name of a metric and what it is of.
+    fn metric(&self, metric: &Value) -> String {
+        let of = metric["Dimensions"][0].get("Value");
+        let of = of.map_or_else(String::new, |of| format!(" of {}", self.text(of)));
+        let (namespace, name) = (&metric["Namespace"], &metric["MetricName"]);
+        format!("{} {}{of}", self.text(namespace), self.text(name))
+    }
+
+    /// The expression of the only alarm that has one.
+    pub(super) fn expression(&self) -> String {
+        let alarms = self.of_kind("AWS::CloudWatch::Alarm");
+        let metrics = alarms
+            .iter()
+            .filter_map(|alarm| alarm["Metrics"].as_array());
+        let mut found = metrics.flatten().filter_map(|it| it["Expression"].as_str());
+        let first = found.next().unwrap().to_owned();
+        assert_eq!(found.next(), None);
+        first
     }
 
     /// The settings of all resources except roles and alarms, without those that must differ: the location of the code and the names of the queues.

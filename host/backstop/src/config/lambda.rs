@@ -22,7 +22,7 @@ use raw::{Bytes, SettingsTable, Span};
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that is read here, apart from those that Lambda sets.
-const VARIABLES: [&str; 21] = [
+pub(crate) const VARIABLES: [&str; 21] = [
     "BACKSTOP_RETRY_QUEUE_URL",
     "BACKSTOP_DEAD_LETTER_QUEUE_URL",
     "BACKSTOP_POLICY",
@@ -303,8 +303,38 @@ fn memory_to_compile(mebibytes: String) -> Option<usize> {
     Some(mebibytes.checked_mul(3 << 18)?.clamp(1, most))
 }
 
+impl raw::Config {
+    /// The configuration of a Lambda retry handler: this one, with the values of its environment. Paths are relative to `folder`.
+    pub(super) fn overridden_by(
+        mut self,
+        written: &Written,
+        folder: &Path,
+        variable: Variables<'_>,
+    ) -> Result<Config, ConfigError> {
+        let set = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
+        let mut places = Places::default();
+        let lambda = self.lambda.get_or_insert_default();
+        lambda.override_by(variable, &mut places)?;
+        let limits = self.limits.get_or_insert_default();
+        limits.time.get_or_insert(Span(TIME));
+        if let Some(bytes) = set("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(memory_to_compile) {
+            let compile = limits.compile.get_or_insert_default();
+            compile.memory.get_or_insert(Bytes(bytes));
+        }
+        if let Some(record) = set("BACKSTOP_DECISIONS") {
+            self.decisions = Some(raw::Decisions { record });
+        }
+        let policies = self.policies.get_or_insert_default();
+        // The only directory that a function may write to.
+        policies.cache.get_or_insert_with(|| CACHE.to_owned());
+        policies.override_by(&set, &mut places)?;
+        self.convert(folder, &places)
+            .map_err(|error| written.locate(error, &places))
+    }
+}
+
 /// Reads the file, if there is one.
-fn read_or_default(path: Option<&Path>) -> Result<(raw::Config, Written), ConfigError> {
+pub(super) fn read_or_default(path: Option<&Path>) -> Result<(raw::Config, Written), ConfigError> {
     let Some(path) = path else {
         return Ok(Default::default());
     };
@@ -312,39 +342,7 @@ fn read_or_default(path: Option<&Path>) -> Result<(raw::Config, Written), Config
     Ok((written.parse()?, written))
 }
 
-/// The values of a Lambda retry handler that `backstop doctor` takes as flags.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LambdaFlags {
-    /// `--retry-queue`
-    pub retry_queue: Option<String>,
-    /// `--max-attempts`
-    pub max_attempts: Option<u32>,
-    /// `--function`
-    pub functions: Vec<String>,
-}
-
 impl Config {
-    /// The configuration in a file, if one is given, with a Lambda retry handler whose values the flags override.
-    pub fn with_lambda(path: Option<&Path>, flags: LambdaFlags) -> Result<Self, ConfigError> {
-        let (mut raw, written) = read_or_default(path)?;
-        let mut places = Places::default();
-        let lambda = raw.lambda.get_or_insert_default();
-        if let Some(url) = flags.retry_queue {
-            lambda.retry_queue = Some(url);
-            places.name("lambda.retry-queue", "--retry-queue");
-        }
-        if let Some(most) = flags.max_attempts {
-            lambda.max_attempts = Some(most);
-            places.name("lambda.max-attempts", "--max-attempts");
-        }
-        if !flags.functions.is_empty() {
-            lambda.functions = Some(flags.functions);
-            places.name("lambda.functions", "--function");
-        }
-        raw.convert(path.map_or(Path::new(""), folder_of), &places)
-            .map_err(|error| written.locate(error, &places))
-    }
-
     /// The configuration of a Lambda retry handler: the file that `BACKSTOP_CONFIG` names, or `backstop.toml` in the package or in a layer, if there is one; then the environment. The path of a policy is searched for next to the file, in the package, and in the layers.
     pub fn of_lambda(variable: Variables<'_>) -> Result<Self, ConfigError> {
         let set = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
@@ -357,26 +355,8 @@ impl Config {
                 .find(|path| path.exists()),
         };
         let folder = path.as_deref().map_or(package.as_path(), folder_of);
-        let (mut raw, written) = read_or_default(path.as_deref())?;
-        let mut places = Places::default();
-        let lambda = raw.lambda.get_or_insert_default();
-        lambda.override_by(variable, &mut places)?;
-        let limits = raw.limits.get_or_insert_default();
-        limits.time.get_or_insert(Span(TIME));
-        if let Some(bytes) = set("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(memory_to_compile) {
-            let compile = limits.compile.get_or_insert_default();
-            compile.memory.get_or_insert(Bytes(bytes));
-        }
-        if let Some(record) = set("BACKSTOP_DECISIONS") {
-            raw.decisions = Some(raw::Decisions { record });
-        }
-        let policies = raw.policies.get_or_insert_default();
-        // The only directory that a function may write to.
-        policies.cache.get_or_insert_with(|| CACHE.to_owned());
-        policies.override_by(&set, &mut places)?;
-        let mut config = raw
-            .convert(folder, &places)
-            .map_err(|error| written.locate(error, &places))?;
+        let (raw, written) = read_or_default(path.as_deref())?;
+        let mut config = raw.overridden_by(&written, folder, variable)?;
         if let Some(lambda) = &mut config.lambda {
             let folders = [folder, package.as_path(), Path::new(LAYERS)];
             let find = |source: &mut Source| {

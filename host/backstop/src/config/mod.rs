@@ -5,6 +5,7 @@
 mod admin;
 mod dead_letter_queues;
 mod decider;
+mod deployed;
 mod idempotency;
 mod lambda;
 mod limits;
@@ -14,6 +15,7 @@ mod policies;
 mod policy;
 mod queue;
 pub(crate) mod raw;
+mod same_queue;
 mod shadow;
 mod url;
 
@@ -33,8 +35,11 @@ use backstop_files::values::parse_span;
 pub use backstop_records::Destination;
 pub use dead_letter_queues::{DeadLetterQueues, parse_dead_letter_queue};
 pub use decider::DeciderConfig;
+pub(crate) use deployed::Deployed;
+pub use deployed::LambdaFlags;
 pub use idempotency::{IdempotencyConfig, OnMissingKey, OnUnknown, RecordAttributes, RecordFormat};
-pub use lambda::{LambdaConfig, LambdaFlags, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
+pub(crate) use lambda::VARIABLES;
+pub use lambda::{LambdaConfig, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
 pub use options::Options;
 pub(crate) use options::longest_linger;
 pub(crate) use places::{Naming, Places};
@@ -333,6 +338,7 @@ impl raw::Config {
                 .transpose()?,
         };
         config.check_signed_for(places)?;
+        config.check_same_queues(places)?;
         Ok(config)
     }
 }

@@ -199,6 +199,8 @@ mod tests {
             visible: None,
             in_flight: None,
             redrive: None,
+            delay: Milliseconds(0),
+            access_policy: None,
         }
     }
 

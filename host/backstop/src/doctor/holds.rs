@@ -142,6 +142,25 @@ impl Waiting {
         }
     }
 
+    /// Whether nothing but the policy ends the retries of a message, or not even that. Under `visibility`, the queue's retention does.
+    pub(super) fn endless(&self, bounds: &Bounds, waits: &Waits) -> Option<&'static str> {
+        let has_end = bounds.max_attempts.is_some()
+            || bounds.max_age.is_some()
+            || self.max_receives.is_some()
+            || self.mode == HoldMode::Visibility;
+        if has_end {
+            return None;
+        }
+        Some(match waits.unended_at {
+            Some(_) => {
+                "nothing ends the retries of a message that keeps failing: it is tried again forever. Set max-attempts or max-age (--max-attempts, --max-age)"
+            }
+            None => {
+                "only the policy ends the retries of a message: while it is broken, and the fallback decides, or after a mistake in a new version, a message is tried again forever. Set max-attempts or max-age (--max-attempts, --max-age)"
+            }
+        })
+    }
+
     /// Adds what these waits mean for the queue.
     pub(super) fn report(&self, findings: &mut Findings, mut waits: Waits, rate: Option<Rate>) {
         if waits.longest_delay == 0 {

@@ -228,3 +228,52 @@ async fn a_policy_that_does_not_retry_needs_no_hold() {
     let found = report(&waiting, &waits(0, &[0]), "10/s");
     assert_eq!((found.verdict, found.hold), (Verdict::Good, None));
 }
+
+#[tokio::test]
+async fn retries_without_an_end_are_reported_unless_the_queue_ends_them() {
+    let queue = queue("local:orders").await;
+    let ended = waits(1_000, &[1_000]);
+    let unended = Waits {
+        unended_at: NonZeroU32::new(1_000),
+        ..ended.clone()
+    };
+    let none = Bounds::default();
+    let auto = Waiting::in_queue(HoldMode::Auto, &queue);
+    let text = auto.endless(&none, &unended).unwrap();
+    assert!(text.starts_with("nothing ends the retries"), "{text}");
+    let text = auto.endless(&none, &ended).unwrap();
+    assert!(text.starts_with("only the policy ends"), "{text}");
+    for waits in [&ended, &unended] {
+        let text = auto.endless(&none, waits).unwrap();
+        super::super::documented::expect_row(Verdict::Warning, text);
+    }
+    let resend = Waiting::in_queue(HoldMode::Resend, &queue);
+    assert!(resend.endless(&none, &ended).is_some());
+    // The retention ends them.
+    let visibility = Waiting::in_queue(HoldMode::Visibility, &queue);
+    assert_eq!(visibility.endless(&none, &unended), None);
+    for bounds in [
+        Bounds {
+            max_attempts: NonZeroU32::new(3),
+            ..none
+        },
+        Bounds {
+            max_age: Some(Milliseconds(1)),
+            ..none
+        },
+    ] {
+        assert_eq!(auto.endless(&bounds, &unended), None, "{bounds:?}");
+    }
+    // So does SQS, except for messages that are sent again.
+    let redriven = Description {
+        redrive: Some(Redrive {
+            dead_letter_arn: "local:dead".to_owned(),
+            max_receive_count: NonZeroU32::new(5).unwrap(),
+        }),
+        ..queue.clone()
+    };
+    let auto = Waiting::in_queue(HoldMode::Auto, &redriven);
+    assert_eq!(auto.endless(&none, &unended), None);
+    let resend = Waiting::in_queue(HoldMode::Resend, &redriven);
+    assert!(resend.endless(&none, &unended).is_some());
+}

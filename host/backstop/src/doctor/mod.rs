@@ -1,14 +1,23 @@
 //! Checks a deployment before it runs, and reports what would not work as its operator expects.
 //!
-//! The queues of a consumer are checked as `backstop run` checks them at its start. For a Lambda retry handler, `observed` collects the deployment's settings from AWS, and `retries` compares them with the known mistakes.
+//! The queues of a consumer are checked as `backstop run` checks them at its start. For a Lambda retry handler, `lambda` goes from its queue to its functions: `observed` collects the deployment's settings from AWS, `environment` reads its variables as the handler does, and `retries` compares all of it with the known mistakes.
 
+mod access;
 mod admin;
+mod classes;
+#[cfg(test)]
+mod documented;
+mod environment;
 mod holds;
+mod lambda;
+mod nearest;
 mod observed;
+mod queues;
 mod rate;
 mod retries;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -16,11 +25,10 @@ use serde::Serialize;
 use crate::assembly::{Assembly, LoadError};
 #[cfg(feature = "idempotency")]
 use crate::config::IdempotencyConfig;
-use crate::config::{Config, DeciderConfig, LambdaConfig, QueueConfig};
-use crate::consumer;
+use crate::config::{Config, DeciderConfig, LambdaFlags, QueueConfig};
 use crate::policy::{LivePolicy, Location, PolicySpec};
 use crate::queue::{Connections, short_name};
-use crate::service::{self, Examined, QueueFault};
+use crate::service::{self, Examined, QueueFault, Served};
 use crate::text::chain;
 #[cfg(feature = "idempotency")]
 use backstop_idempotency::TableError;
@@ -96,9 +104,19 @@ impl Findings {
     }
 }
 
+/// Where the settings of a Lambda retry handler come from, apart from its environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Given {
+    /// The file, which is taken for that in the handler's package.
+    pub file: Option<PathBuf>,
+    /// The flags.
+    pub flags: LambdaFlags,
+}
+
 /// Checks everything that the configuration names, for this load. Changes nothing.
 pub async fn examine(
     config: &Config,
+    given: &Given,
     connections: &Arc<Connections>,
     workload: Workload,
 ) -> Vec<Finding> {
@@ -117,11 +135,12 @@ pub async fn examine(
         found.extend(findings.found);
     }
     found.extend(config.admin.iter().flat_map(admin::examine));
+    let mut served = Served::default();
     for queue in &config.queues {
-        found.extend(examine_queue(queue, &assembly, connections, workload).await);
+        found.extend(examine_queue(queue, &assembly, connections, &mut served, workload).await);
     }
     if let Some(lambda) = &config.lambda {
-        found.extend(examine_lambda(lambda, &assembly, connections, workload).await);
+        found.extend(lambda::examine(config, lambda, given, connections, workload).await);
     }
     found
 }
@@ -130,15 +149,21 @@ async fn examine_queue(
     queue: &QueueConfig,
     assembly: &Assembly,
     connections: &Connections,
+    served: &mut Served,
     workload: Workload,
 ) -> Vec<Finding> {
     let mut findings = Findings::about(format!("queue {}", queue.name));
     let Examined {
-        faults,
+        mut faults,
         warnings,
         policy,
         description,
+        dead_letters,
     } = service::examine(queue, assembly, connections).await;
+    if let Some(description) = &description {
+        let added = served.add(&queue.name, &queue.url, description);
+        faults.extend(added.err().map(QueueFault::from));
+    }
     // Nothing is known about the decisions of a policy that can't be loaded.
     let has_policy = !faults.iter().any(is_policy);
     if faults.is_empty() {
@@ -152,6 +177,16 @@ async fn examine_queue(
     }
     for warning in warnings {
         findings.add(Verdict::Warning, warning.to_string());
+    }
+    classes::check(&mut findings, &queue.dead_letter_queues, &queue.decider);
+    if let Some(description) = &description {
+        queues::check(&mut findings, description);
+    }
+    for letters in &dead_letters {
+        if let Some((verdict, text)) = queues::access(letters) {
+            let name = short_name(&letters.arn);
+            findings.add(verdict, format!("its dead-letter queue {name}: {text}"));
+        }
     }
     #[cfg(feature = "idempotency")]
     if let Some(config) = &queue.idempotency {
@@ -212,7 +247,13 @@ async fn forecast(
     let scope = waiting.scope(&decider.bounds);
     let simulation = move || (workload.simulate)(&policy.current(), &scope);
     match tokio::task::spawn_blocking(simulation).await {
-        Ok(waits) => waiting.report(findings, waits, workload.rate),
+        Ok(waits) => {
+            let endless = waiting.endless(&decider.bounds, &waits);
+            waiting.report(findings, waits, workload.rate);
+            if let Some(text) = endless {
+                findings.add(Verdict::Warning, text);
+            }
+        }
         Err(ended) => std::panic::resume_unwind(ended.into_panic()),
     }
 }
@@ -223,66 +264,6 @@ fn is_policy(fault: &QueueFault) -> bool {
         QueueFault::Policy(error) => matches!(**error, LoadError::Policy(_)),
         QueueFault::Http(_) | QueueFault::Consumer(_) => false,
     }
-}
-
-async fn examine_lambda(
-    lambda: &LambdaConfig,
-    assembly: &Assembly,
-    connections: &Connections,
-    workload: Workload,
-) -> Vec<Finding> {
-    let mut findings = Findings::about("policy");
-    let mut valid = None;
-    match assembly.policy(&lambda.decider).await {
-        Ok(policy) => {
-            let title = policy.current().title();
-            findings.add(Verdict::Good, format!("{title} {VALID}"));
-            discards(&mut findings, &lambda.decider);
-            valid = Some(policy);
-        }
-        Err(error @ LoadError::Scenarios(_)) => findings.add(Verdict::Wrong, chain(&error)),
-        Err(error @ LoadError::Policy(_)) => findings.add(
-            Verdict::Wrong,
-            format!("{}: the fallback would decide instead", chain(&error)),
-        ),
-    }
-    let mut found = findings.found;
-    let mut findings = Findings::about("shadow");
-    shadow(&mut findings, &lambda.decider, assembly).await;
-    found.append(&mut findings.found);
-    let Some(url) = &lambda.retry_queue else {
-        let mut findings = Findings::about("retry queue");
-        findings.add(
-            Verdict::Unknown,
-            "not configured: set retry-queue in [lambda] (--retry-queue) to check the whole path of a failed event",
-        );
-        if let Some(policy) = valid {
-            let waiting = Waiting::in_retry_queue(lambda.hold, None);
-            forecast(&mut findings, &waiting, &lambda.decider, policy, workload).await;
-        }
-        found.extend(findings.found);
-        return found;
-    };
-    match observed::observe(lambda, url, connections).await {
-        Ok(observed) => {
-            found.extend(retries::check(&observed, lambda));
-            if let Some(policy) = valid {
-                let queue = &observed.retry_queue;
-                let mut findings =
-                    Findings::about(format!("retry queue {}", short_name(&queue.arn)));
-                let waiting = Waiting::in_retry_queue(lambda.hold, Some(queue));
-                forecast(&mut findings, &waiting, &lambda.decider, policy, workload).await;
-                found.extend(findings.found);
-            }
-        }
-        Err(error) => {
-            let mut findings = Findings::about(format!("retry queue {}", short_name(url)));
-            let fault = consumer::fault("retry queue", url, "sqs:GetQueueAttributes", error);
-            findings.add(Verdict::Wrong, chain(&fault));
-            found.extend(findings.found);
-        }
-    }
-    found
 }
 
 /// What a good finding says about a policy, after its title.

@@ -1,11 +1,16 @@
 //! The settings of a retry queue, its event source mapping, its handler and the functions that it retries, as AWS reports them.
 
+use std::collections::BTreeMap;
+
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionResponseType};
+use aws_sdk_lambda::types::{
+    EventSourceMappingConfiguration, FunctionConfiguration, FunctionResponseType,
+};
 
 use crate::config::LambdaConfig;
+use crate::function_name::unqualified;
 use crate::invocation;
 use crate::lambda::{Functions, LambdaApi};
 use crate::queue::{Connections, Description, QueueError};
@@ -16,15 +21,37 @@ use backstop_aws::Endpoint;
 pub(super) struct Observed {
     pub(super) retry_queue: Description,
     /// The dead-letter queue, or why it can't be checked; `None` if there is none.
-    pub(super) dead_letters: Option<Result<Description, String>>,
+    pub(super) dead_letters: Option<Described>,
     /// The dead-letter queues of classes, or why they can't be checked.
-    pub(super) class_dead_letters: Vec<(String, Result<Description, String>)>,
+    pub(super) class_dead_letters: Vec<(String, Described)>,
     /// The mappings of the retry queue, or why they can't be checked.
     pub(super) mappings: Result<Vec<Mapping>, String>,
     /// The handler, if it is known.
     pub(super) handler: Option<Function>,
     /// The functions that are retried.
     pub(super) functions: Vec<Function>,
+}
+
+/// A queue's attributes, or why there are none.
+pub(super) type Described = Result<Description, Unseen>;
+
+/// Why a queue can't be checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unseen {
+    /// It does not exist.
+    Missing,
+    /// For this reason.
+    Unknown(String),
+}
+
+impl Unseen {
+    fn of(error: QueueError) -> Self {
+        if error.is_missing_queue() {
+            Self::Missing
+        } else {
+            Self::Unknown(error.to_string())
+        }
+    }
 }
 
 /// One event source mapping.
@@ -52,9 +79,13 @@ pub(super) struct Function {
     pub(super) events: Result<Option<Events>, String>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) timeout: u32,
+    /// Its memory, in MiB.
+    pub(super) memory: Option<i32>,
+    /// Its environment, or why that can't be read.
+    pub(super) variables: Result<BTreeMap<String, String>, String>,
     pub(super) reserved_concurrency: Option<i32>,
     pub(super) dead_letter_config: Option<String>,
 }
@@ -64,78 +95,107 @@ pub(super) struct Events {
     pub(super) retries: Option<i32>,
     pub(super) max_age: Option<i32>,
     pub(super) on_failure: Option<String>,
+    pub(super) on_success: Option<String>,
 }
 
-/// Collects the settings, starting at the retry queue.
-pub(super) async fn observe(
-    lambda: &LambdaConfig,
-    url: &str,
-    connections: &Connections,
-) -> Result<Observed, QueueError> {
-    let retry_queue = connections.by_url(url).await.describe().await?;
-    let mut class_dead_letters = Vec::new();
-    for (class, url) in &lambda.dead_letter_queues.classes {
-        let described = connections.by_url(url).await.describe().await;
-        let described = described.map_err(|error| error.to_string());
-        class_dead_letters.push((class.clone(), described));
+impl Function {
+    /// Whether it is a retry handler, by the variables of its environment.
+    pub(super) fn is_handler(&self) -> bool {
+        let variables = self.variables();
+        variables.is_some_and(|them| them.keys().any(|name| name.starts_with("BACKSTOP")))
     }
-    let dead_letters = dead_letters(lambda, &retry_queue, connections).await;
-    let sdk = connections.sdk().await;
-    let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
-    let (client, endpoint) = invocation::client(sdk, timeouts.build());
-    let client = LambdaClient { client, endpoint };
-    let api = LambdaApi::new(sdk);
-    let mappings = mappings(&client, &retry_queue.arn).await;
-    let of_mapping = mappings.as_ref().ok().and_then(|found| found.first());
-    let handler = lambda
-        .handler
-        .clone()
-        .or_else(|| of_mapping.map(|mapping| mapping.function.clone()));
-    let handler = match handler {
-        Some(name) => Some(function(&client, &api, &name).await),
-        None => None,
-    };
-    let mut functions = Vec::new();
-    for name in &lambda.functions {
-        functions.push(function(&client, &api, name).await);
+
+    /// Its environment, if that can be read.
+    pub(super) fn variables(&self) -> Option<&BTreeMap<String, String>> {
+        self.settings.as_ref().ok()?.variables.as_ref().ok()
     }
-    Ok(Observed {
-        retry_queue,
-        dead_letters,
-        class_dead_letters,
-        mappings,
-        handler,
-        functions,
-    })
+
+    /// The ARN of the queue to which it sends its failures.
+    pub(super) fn failures_go_to(&self) -> Option<&str> {
+        let events = self.events.as_ref().ok()?.as_ref()?;
+        let to = events.on_failure.as_deref()?;
+        to.contains(":sqs:").then_some(to)
+    }
+
+    /// Whether this name or ARN means it too, at any version or alias.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        name_of(&self.name) == name_of(name)
+    }
 }
 
-async fn dead_letters(
-    lambda: &LambdaConfig,
-    retry_queue: &Description,
-    connections: &Connections,
-) -> Option<Result<Description, String>> {
-    let queue = match (&lambda.dead_letter_queues.default, &retry_queue.redrive) {
-        (Some(url), _) => Ok(connections.by_url(url).await),
-        (None, Some(redrive)) => connections.by_arn(&redrive.dead_letter_arn).await,
-        (None, None) => return None,
-    };
-    Some(match queue {
-        Ok(queue) => queue.describe().await.map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    })
+/// The name of a function without account, version and alias.
+pub(super) fn name_of(function: &str) -> &str {
+    unqualified(function).rsplit(':').next().unwrap_or(function)
 }
 
-async fn mappings(client: &LambdaClient, arn: &str) -> Result<Vec<Mapping>, String> {
-    let answer = client
-        .client
-        .list_event_source_mappings()
-        .event_source_arn(arn);
-    let answer = answer.send().await.map_err(|error| client.reason(&error))?;
-    Ok(answer
-        .event_source_mappings()
-        .iter()
-        .map(Mapping::of)
-        .collect())
+/// Asks AWS for settings. Changes nothing.
+pub(super) struct Observer<'a> {
+    connections: &'a Connections,
+    client: LambdaClient,
+    api: LambdaApi,
+}
+
+impl<'a> Observer<'a> {
+    pub(super) async fn new(connections: &'a Connections) -> Self {
+        let sdk = connections.sdk().await;
+        let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);
+        let (client, endpoint) = invocation::client(sdk, timeouts.build());
+        Self {
+            connections,
+            client: LambdaClient { client, endpoint },
+            api: LambdaApi::new(sdk),
+        }
+    }
+
+    /// The dead-letter queues of a retry queue, and why those can't be checked that can't.
+    pub(super) async fn dead_letters(
+        &self,
+        lambda: &LambdaConfig,
+        retry_queue: &Description,
+    ) -> (Option<Described>, Vec<(String, Described)>) {
+        let mut by_class = Vec::new();
+        for (class, url) in &lambda.dead_letter_queues.classes {
+            let described = self.connections.by_url(url).await.describe().await;
+            by_class.push((class.clone(), described.map_err(Unseen::of)));
+        }
+        let own = match (&lambda.dead_letter_queues.default, &retry_queue.redrive) {
+            (Some(url), _) => Ok(self.connections.by_url(url).await),
+            (None, Some(redrive)) => self.connections.by_arn(&redrive.dead_letter_arn).await,
+            (None, None) => return (None, by_class),
+        };
+        let own = match own {
+            Ok(queue) => queue.describe().await,
+            Err(error) => Err(error),
+        };
+        (Some(own.map_err(Unseen::of)), by_class)
+    }
+
+    /// The mappings of the queue with this ARN.
+    pub(super) async fn mappings(&self, arn: &str) -> Result<Vec<Mapping>, String> {
+        let request = self.client.client.list_event_source_mappings();
+        let answer = request.event_source_arn(arn).send().await;
+        let answer = answer.map_err(|error| self.client.reason(&error))?;
+        let found = answer.event_source_mappings().iter();
+        Ok(found.map(Mapping::of).collect())
+    }
+
+    /// The ARNs of the queues from which a function receives.
+    pub(super) async fn queues_of(&self, function: &str) -> Result<Vec<String>, String> {
+        let request = self.client.client.list_event_source_mappings();
+        let answer = request.function_name(function).send().await;
+        let answer = answer.map_err(|error| self.client.reason(&error))?;
+        let found = answer.event_source_mappings().iter();
+        Ok(found
+            .filter_map(|mapping| mapping.event_source_arn())
+            .filter(|arn| arn.contains(":sqs:"))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// The settings of a function.
+    pub(super) async fn function(&self, name: &str) -> Function {
+        function(&self.client, &self.api, name).await
+    }
 }
 
 impl Mapping {
@@ -185,6 +245,24 @@ impl LambdaClient {
     }
 }
 
+/// The environment of a function. Without one, it is empty; an encrypted one may be unreadable here.
+fn variables(function: Option<&FunctionConfiguration>) -> Result<BTreeMap<String, String>, String> {
+    let Some(environment) = function.and_then(|it| it.environment()) else {
+        return Ok(BTreeMap::new());
+    };
+    if let Some(error) = environment.error() {
+        return Err(format!(
+            "{}: {}",
+            error.error_code().unwrap_or("UnknownError"),
+            error.message().unwrap_or("no reason given")
+        ));
+    }
+    let variables = environment.variables().into_iter().flatten();
+    Ok(variables
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect())
+}
+
 async fn function(client: &LambdaClient, api: &LambdaApi, name: &str) -> Function {
     let found = client
         .client
@@ -202,6 +280,8 @@ async fn function(client: &LambdaClient, api: &LambdaApi, name: &str) -> Functio
                 .configuration()
                 .and_then(|it| u32::try_from(it.timeout()?).ok())
                 .unwrap_or(3),
+            memory: found.configuration().and_then(|it| it.memory_size()),
+            variables: variables(found.configuration()),
             reserved_concurrency: found
                 .concurrency()
                 .and_then(|it| it.reserved_concurrent_executions()),
@@ -223,6 +303,9 @@ async fn function(client: &LambdaClient, api: &LambdaApi, name: &str) -> Functio
             on_failure: found
                 .destination_config()
                 .and_then(|it| it.on_failure()?.destination().map(str::to_owned)),
+            on_success: found
+                .destination_config()
+                .and_then(|it| it.on_success()?.destination().map(str::to_owned)),
         })),
         Err(error)
             if error

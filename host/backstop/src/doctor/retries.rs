@@ -1,13 +1,12 @@
 //! The known mistakes in a deployment that retries asynchronous functions through a queue, found in its settings. Pure: makes no requests.
 
-use super::observed::{Events, Function, Mapping, Observed};
-use super::{Finding, Findings, Verdict};
+use super::observed::{Described, Events, Function, Mapping, Observed, Unseen, name_of};
+use super::{Finding, Findings, Verdict, queues};
 use crate::config::LambdaConfig;
 use crate::config::UNHINDERED_ATTEMPTS;
 use crate::decision::LONGEST_DELAY;
-use crate::function_name::unqualified;
 use crate::lambda::STEP;
-use crate::queue::{BATCH_BYTES, Description, short_name};
+use crate::queue::{BATCH_BYTES, CREATE_IT, Description, short_name};
 
 use Verdict::{Unknown, Warning, Wrong};
 
@@ -37,12 +36,33 @@ pub(super) fn check(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> 
     for function in &observed.functions {
         found.extend(retried(function, observed, lambda));
     }
-    if observed.functions.is_empty() {
+    if lambda.functions.is_empty() {
         let mut findings = Findings::about("functions");
-        findings.add(Warning, "none configured: the handler invokes any function that a record names, and anyone who may send to the retry queue can write records. Set functions in [lambda] (--function): then only these are invoked, and they are checked here");
+        findings.add(Warning, "none configured: the handler invokes any function that a record names, and anyone who may send to the retry queue can write records. Set BACKSTOP_FUNCTIONS, or functions in [lambda]: then only these are invoked, and they are checked here");
         found.extend(findings.found);
     }
     found
+}
+
+/// What is known of a function whose retry queue is not.
+pub(super) fn alone(function: &Function) -> Finding {
+    let (verdict, text) = match &function.settings {
+        Err(_) if function.missing => (Wrong, MISSING.to_owned()),
+        Err(reason) => (
+            Unknown,
+            format!("not checked: {reason}. Allow lambda:GetFunction"),
+        ),
+        Ok(_) => (
+            Unknown,
+            "not checked: its retry queue is not known".to_owned(),
+        ),
+    };
+    Finding {
+        subject: format!("function {}", name_of(&function.name)),
+        verdict,
+        text,
+        hold: None,
+    }
 }
 
 fn retry_queue(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
@@ -80,6 +100,7 @@ fn retry_queue(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
             "has {in_flight} invisible records now: at 120000, SQS delivers no more, without an error. Shorten the delays, or give some functions their own retry queue"
         ));
     }
+    of_itself(&mut findings, queue, true);
     findings.expect(queue.max_message_bytes >= BATCH_BYTES, "accepts records of 1 MiB", Warning, format!(
         "accepts records of {} bytes only: Lambda loses the event of a larger one. Set its MaximumMessageSize to {BATCH_BYTES}",
         queue.max_message_bytes
@@ -87,19 +108,35 @@ fn retry_queue(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
     findings.found
 }
 
-fn dead_letters(
-    subject: &str,
-    queue: Option<&Result<Description, String>>,
-    observed: &Observed,
-) -> Vec<Finding> {
+/// What is wrong with a queue by itself. The delay of a dead-letter queue delays no attempt.
+fn of_itself(findings: &mut Findings, queue: &Description, has_attempts: bool) {
+    let delay = queues::delay(queue).filter(|_| has_attempts);
+    let access = queues::access(queue);
+    let is_good = delay.is_none() && access.is_none();
+    if let Some(text) = delay {
+        findings.add(Warning, text);
+    }
+    if let Some((verdict, text)) = access {
+        findings.add(verdict, text);
+    }
+    if is_good {
+        findings.add(Verdict::Good, "is not open to everybody");
+    }
+}
+
+fn dead_letters(subject: &str, queue: Option<&Described>, observed: &Observed) -> Vec<Finding> {
     let mut findings = Findings::about(subject);
     let queue: &Description = match queue {
         None => {
             findings.add(Wrong, "there is none: configure one with dead-letter-queue, or give the retry queue a redrive policy");
             return findings.found;
         }
-        Some(Err(reason)) => {
-            findings.add(Unknown, format!("can't be checked: {reason}"));
+        Some(Err(Unseen::Missing)) => {
+            findings.add(Wrong, format!("does not exist: {CREATE_IT}"));
+            return findings.found;
+        }
+        Some(Err(Unseen::Unknown(reason))) => {
+            findings.add(Unknown, format!("not checked: {reason}"));
             return findings.found;
         }
         Some(Ok(queue)) => queue,
@@ -118,6 +155,7 @@ fn dead_letters(
         Wrong,
         "is a FIFO queue: records have no message group; use a standard queue",
     );
+    of_itself(&mut findings, queue, false);
     findings.expect(queue.retention >= LONGEST_DELAY, "keeps dead letters for 14 days", Warning, format!(
         "keeps dead letters for {} only. Set its MessageRetentionPeriod to 1209600, the maximum of SQS",
         queue.retention
@@ -136,7 +174,7 @@ fn mapping(observed: &Observed) -> Vec<Finding> {
         Err(reason) => {
             findings.add(
                 Unknown,
-                format!("can't be checked: {reason}. Allow lambda:ListEventSourceMappings"),
+                format!("not checked: {reason}. Allow lambda:ListEventSourceMappings"),
             );
             return findings.found;
         }
@@ -241,7 +279,10 @@ fn handler(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
             ),
         ),
         Ok(_) => findings.add(Verdict::Good, "exists and may run"),
-        Err(reason) => findings.add(Wrong, format!("can't be checked: {reason}")),
+        Err(reason) => findings.add(
+            Unknown,
+            format!("not checked: {reason}. Allow lambda:GetFunction"),
+        ),
     }
     recursion(&mut findings, handler, lambda);
     findings.found
@@ -262,13 +303,19 @@ fn retried(function: &Function, observed: &Observed, lambda: &LambdaConfig) -> V
             }
             findings.expect(!is_wrong, "does not send events without a record to the retry queue", Wrong, "has the retry queue in its DeadLetterConfig, which carries neither error nor function: set it as the on-failure destination instead");
         }
-        Err(reason) => findings.add(Wrong, format!("can't be checked: {reason}")),
-    }
-    match &function.events {
-        Ok(events) => destination(&mut findings, events.as_ref(), &observed.retry_queue.arn),
         Err(reason) => findings.add(
             Unknown,
-            format!("its event-invoke configuration can't be checked: {reason}"),
+            format!("not checked: {reason}. Allow lambda:GetFunction"),
+        ),
+    }
+    match &function.events {
+        Ok(events) => {
+            destination(&mut findings, events.as_ref(), &observed.retry_queue.arn);
+            success(&mut findings, events.as_ref(), observed);
+        }
+        Err(reason) => findings.add(
+            Unknown,
+            format!("its event-invoke configuration is not checked: {reason}. Allow lambda:GetFunctionEventInvokeConfig"),
         ),
     }
     recursion(&mut findings, function, lambda);
@@ -294,6 +341,28 @@ fn destination(findings: &mut Findings, events: Option<&Events>, retry_queue: &s
     findings.expect(events.max_age.is_some(), "limits how long Lambda retries a throttled event", Warning, "a throttled event stays in Lambda for up to six hours before it reaches the policy: set MaximumEventAgeInSeconds (60 to 21600)");
 }
 
+/// What happens to the record of a success.
+fn success(findings: &mut Findings, events: Option<&Events>, observed: &Observed) {
+    let Some(to) = events.and_then(|events| events.on_success.as_deref()) else {
+        return;
+    };
+    let dead_letters = observed.dead_letters.iter();
+    let mut dead_letters = dead_letters.chain(observed.class_dead_letters.iter().map(|(_, it)| it));
+    if to == observed.retry_queue.arn {
+        findings.add(Wrong, "sends its successes to the retry queue too, where each becomes a dead letter: remove its OnSuccess destination, or set another");
+    } else if dead_letters.any(|it| it.as_ref().is_ok_and(|queue| queue.arn == to)) {
+        findings.add(Wrong, "sends its successes to the dead-letter queue, where nobody can tell them from failures: remove its OnSuccess destination, or set another");
+    } else if observed
+        .handler
+        .as_ref()
+        .is_some_and(|handler| handler.is_named(to))
+    {
+        findings.add(Wrong, "sends its successes to the retry handler, which reads batches of the retry queue only: remove its OnSuccess destination, or set another");
+    } else {
+        findings.add(Verdict::Good, format!("sends its successes to {to}: after a retry, their requestPayload is the envelope with the event in it"));
+    }
+}
+
 /// Lambda ends a chain of more than about 16 invocations, unless the function's settings allow it.
 fn recursion(findings: &mut Findings, function: &Function, lambda: &LambdaConfig) {
     let most = lambda
@@ -310,13 +379,8 @@ fn recursion(findings: &mut Findings, function: &Function, lambda: &LambdaConfig
         Ok(true) => findings.add(Warning, format!(
             "Lambda ends its retries after about 16 attempts, including those after a redrive: aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow (max-attempts and max-age limit them)"
         )),
-        Err(reason) => findings.add(Unknown, format!("its recursion setting can't be checked: {reason}. Allow lambda:GetFunctionRecursionConfig")),
+        Err(reason) => findings.add(Unknown, format!("its recursion setting is not checked: {reason}. Allow lambda:GetFunctionRecursionConfig")),
     }
-}
-
-/// The name without account, version and alias.
-fn name_of(function: &str) -> &str {
-    unqualified(function).rsplit(':').next().unwrap_or(function)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use super::super::documented::expect_row;
 use super::super::observed::Settings;
 use super::*;
 use crate::config::Config;
@@ -16,6 +18,8 @@ fn queue(name: &str) -> Description {
         visible: Some(0),
         in_flight: Some(0),
         redrive: None,
+        delay: Milliseconds(0),
+        access_policy: None,
     }
 }
 
@@ -25,13 +29,17 @@ fn function(name: &str) -> Function {
         missing: false,
         settings: Ok(Settings {
             timeout: 60,
-            ..Settings::default()
+            memory: Some(256),
+            variables: Ok(BTreeMap::new()),
+            reserved_concurrency: None,
+            dead_letter_config: None,
         }),
         detects_recursion: Ok(false),
         events: Ok(Some(Events {
             retries: Some(0),
             max_age: Some(3_600),
             on_failure: Some(queue("retries").arn),
+            on_success: None,
         })),
     }
 }
@@ -59,8 +67,46 @@ fn good() -> Observed {
 }
 
 fn lambda(max_attempts: &str) -> LambdaConfig {
-    let variable = |name: &str| (name == "BACKSTOP_MAX_ATTEMPTS").then(|| max_attempts.to_owned());
+    let variable = |name: &str| match name {
+        "BACKSTOP_MAX_ATTEMPTS" => Some(max_attempts.to_owned()),
+        "BACKSTOP_FUNCTIONS" => Some("orders".to_owned()),
+        _ => None,
+    };
     Config::of_lambda(&variable).unwrap().lambda.unwrap()
+}
+
+/// An access policy that admits everybody.
+const OPEN: &str =
+    r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage"}}"#;
+
+/// Has the function send its successes there.
+fn succeed(observed: &mut Observed, to: String) {
+    let events = observed.functions[0].events.as_mut().unwrap();
+    events.as_mut().unwrap().on_success = Some(to);
+}
+
+#[test]
+fn successes_elsewhere_are_good_and_said_with_what_they_carry() {
+    let mut observed = good();
+    succeed(&mut observed, queue("done").arn);
+    let found = check(&observed, &lambda("12"));
+    let said = found
+        .iter()
+        .find(|it| it.text.contains("sends its successes to arn"))
+        .unwrap();
+    assert_eq!(said.verdict, Verdict::Good);
+    assert!(said.text.contains("is the envelope"), "{said}");
+}
+
+#[test]
+fn a_handler_that_invokes_anything_is_reported() {
+    let everything = LambdaConfig {
+        functions: Vec::new(),
+        ..lambda("12")
+    };
+    let found = check(&good(), &everything);
+    let warning = found.iter().find(|it| it.verdict == Warning).unwrap();
+    assert!(warning.text.contains("Set BACKSTOP_FUNCTIONS"), "{warning}");
 }
 
 /// The verdicts and texts of all findings after the change that are not good.
@@ -82,7 +128,58 @@ fn a_deployment_without_a_fault_has_good_findings_only() {
 #[test]
 fn each_mistake_is_found_with_what_to_change() {
     type Change = fn(&mut Observed);
-    let traps: [(&str, Change, Verdict, &str); 29] = [
+    let traps: [(&str, Change, Verdict, &str); 37] = [
+        (
+            "a delay of the queue",
+            |it| it.retry_queue.delay = Milliseconds(60_000),
+            Warning,
+            "for 1m (DelaySeconds)",
+        ),
+        (
+            "an open retry queue",
+            |it| it.retry_queue.access_policy = Some(OPEN.to_owned()),
+            Warning,
+            "lets everybody send messages to it",
+        ),
+        (
+            "open dead letters",
+            |it| {
+                let queue = it.dead_letters.as_mut().unwrap().as_mut().unwrap();
+                queue.access_policy = Some(OPEN.to_owned());
+            },
+            Warning,
+            "dead-letter queue dead: lets everybody",
+        ),
+        (
+            "dead letters that are gone",
+            |it| it.dead_letters = Some(Err(Unseen::Missing)),
+            Wrong,
+            "does not exist: create it",
+        ),
+        (
+            "successes to the retry queue",
+            |it| succeed(it, queue("retries").arn),
+            Wrong,
+            "sends its successes to the retry queue",
+        ),
+        (
+            "successes to the dead letters",
+            |it| succeed(it, queue("dead").arn),
+            Wrong,
+            "sends its successes to the dead-letter queue",
+        ),
+        (
+            "successes to a class's dead letters",
+            |it| succeed(it, queue("invalid").arn),
+            Wrong,
+            "sends its successes to the dead-letter queue",
+        ),
+        (
+            "successes to the handler",
+            |it| succeed(it, format!("{}:$LATEST", function("handler").name)),
+            Wrong,
+            "sends its successes to the retry handler",
+        ),
         (
             "fifo",
             |it| it.retry_queue.fifo = true,
@@ -328,6 +425,7 @@ fn each_mistake_is_found_with_what_to_change() {
     for (name, change, verdict, advice) in traps {
         let found = after(change);
         assert_eq!(found.len(), 1, "{name}: {found:?}");
+        expect_row(verdict, &found[0].1);
         assert!(
             found[0].0 == verdict && found[0].1.contains(advice),
             "{name}: {found:?}"
@@ -383,13 +481,17 @@ fn recursion_detection_is_no_fault_for_a_few_attempts() {
 fn what_can_t_be_checked_is_unknown() {
     let found = after(|it| {
         it.mappings = Err("AccessDeniedException".to_owned());
-        it.dead_letters = Some(Err("AccessDenied".to_owned()));
+        it.dead_letters = Some(Err(Unseen::Unknown("AccessDenied".to_owned())));
         it.functions[0].detects_recursion = Err("AccessDeniedException".to_owned());
         it.functions[0].events = Err("AccessDeniedException".to_owned());
+        it.functions[0].settings = Err("AccessDeniedException".to_owned());
+        it.retry_queue.access_policy = Some("Statement".to_owned());
     });
-    assert_eq!(found.len(), 4);
+    assert_eq!(found.len(), 6);
     assert!(
-        found.iter().all(|(verdict, _)| *verdict == Unknown),
+        found
+            .iter()
+            .all(|(verdict, text)| *verdict == Unknown && text.contains("not checked")),
         "{found:?}"
     );
 }

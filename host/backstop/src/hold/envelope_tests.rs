@@ -29,6 +29,8 @@ fn envelopes(key: u8, fifo: bool) -> Envelopes {
         visible: None,
         in_flight: None,
         redrive: None,
+        delay: Milliseconds(0),
+        access_policy: None,
     };
     Envelopes::of(&queue, EnvelopeKeys::of_this_process([key; 32]), None)
 }

@@ -13,7 +13,7 @@ impl Allowed {
     }
 
     /// Whether the function of a record may be invoked. Names without a region or an account have those of the retry queue, whose ARN is `queue`.
-    pub(super) fn allows(&self, function: &str, queue: &str) -> bool {
+    pub(crate) fn allows(&self, function: &str, queue: &str) -> bool {
         let is_of =
             |listed: &String| match (FunctionName::parse(listed), FunctionName::parse(function)) {
                 (Some(listed), Some(function)) => listed.at(queue).covers(&function.at(queue)),

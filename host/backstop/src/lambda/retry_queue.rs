@@ -219,6 +219,8 @@ async fn described(queue: &dyn Queue, arn: &str) -> Result<Description, QueueErr
                 visible: None,
                 in_flight: None,
                 redrive: None,
+                delay: Milliseconds(0),
+                access_policy: None,
             })
         }
         described => described,

@@ -82,6 +82,10 @@ pub struct Description {
     pub in_flight: Option<usize>,
     /// Its own redrive policy, if it has one.
     pub redrive: Option<Redrive>,
+    /// How long a message is invisible after it was sent, if its sender does not say: `DelaySeconds`.
+    pub delay: Milliseconds,
+    /// Its access policy as JSON, if it has one: who may use it, apart from the roles of its account.
+    pub access_policy: Option<String>,
 }
 
 /// A queue's own redrive policy.

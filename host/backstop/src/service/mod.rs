@@ -2,6 +2,7 @@
 
 pub(crate) mod descriptors;
 mod gauges;
+mod served;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::record::Recorder;
 use crate::text::chain;
 
 use gauges::{PolicyGauges, PolicySlot};
+pub(crate) use served::Served;
 
 /// Consumers that are ready to run.
 #[derive(Debug)]
@@ -113,10 +115,16 @@ impl Service {
         let policies = assembly.policies(&deciders).await;
         let mut consumers = Vec::new();
         let mut faults = Vec::new();
+        let mut served = Served::default();
         for (queue, policy) in config.queues.into_iter().zip(policies) {
             let name = queue.name.clone();
             match check(&queue, policy, &assembly, connections).await {
                 Ok((usable, warnings)) => {
+                    let added = served.add(&name, &queue.url, &usable.ready.description);
+                    if let Err(fault) = added {
+                        faults.push((name, fault.into()));
+                        continue;
+                    }
                     for warning in warnings {
                         tracing::warn!(queue = name, "{warning}");
                     }
@@ -180,6 +188,8 @@ pub(crate) struct Examined {
     pub(crate) policy: Option<Arc<LivePolicy>>,
     /// Its attributes, if they can be read.
     pub(crate) description: Option<Description>,
+    /// Those of its dead-letter queues.
+    pub(crate) dead_letters: Vec<Description>,
 }
 
 /// Checks one queue as [`Service::prepare`] does.
@@ -194,6 +204,7 @@ pub(crate) async fn examine(
             faults: Vec::new(),
             warnings,
             policy: Some(Arc::clone(usable.decider.policy())),
+            dead_letters: usable.ready.all_dead_letters(),
             description: Some(usable.ready.description),
         },
         Err(found) => *found,
@@ -245,6 +256,10 @@ async fn check(
             faults,
             warnings,
             policy: decider.map(|decider| Arc::clone(decider.policy())),
+            dead_letters: ready
+                .as_ref()
+                .map(Ready::all_dead_letters)
+                .unwrap_or_default(),
             description: ready.map(|ready| ready.description),
         })),
     }

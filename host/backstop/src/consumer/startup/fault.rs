@@ -71,6 +71,16 @@ pub enum Fault {
         /// The queue's URL.
         url: String,
     },
+    /// Another table of the configuration has the same queue.
+    #[error(
+        "the queue {url} is that of `{other}` too, so that each would handle a part of its messages: name it once"
+    )]
+    Twice {
+        /// The queue's URL.
+        url: String,
+        /// The name of the other table.
+        other: String,
+    },
     /// A FIFO queue cannot hold its messages by sending them again.
     #[error(
         "hold = \"resend\" is impossible on the FIFO queue {url}: a message that is sent again would go behind its group. Use hold = \"auto\" or \"visibility\" (--hold)"

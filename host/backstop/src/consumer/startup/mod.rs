@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_aws::queue_identity;
 use backstop_core::backoff::Backoff;
 use tokio::time::{Instant, sleep};
 
@@ -47,6 +48,15 @@ pub struct Ready {
     pub unavailable: Option<Error>,
     /// The keys of the fleet, by which it knows the messages that were sent again.
     pub envelope_keys: Option<EnvelopeKeys>,
+}
+
+impl Ready {
+    /// The attributes of all dead-letter queues, each once.
+    pub(crate) fn all_dead_letters(&self) -> Vec<Description> {
+        let default = self.dead_letters.iter();
+        let all = default.flat_map(|default| each_once(default, &self.class_dead_letters));
+        all.map(|(_, there)| there.clone()).collect()
+    }
 }
 
 /// Finds the queue and its dead-letter queue and checks that they match each other, the handler, the policy and the options. Reports all faults at once.
@@ -178,7 +188,7 @@ impl Checked {
             }
         };
         for (dead, there) in each_once(&dead_letters, &by_class) {
-            if there.arn == description.arn {
+            if there.arn == description.arn || is_same(dead.url(), url) {
                 self.faults.push(Fault::Itself {
                     url: url.to_owned(),
                 });
@@ -252,6 +262,11 @@ impl Checked {
     }
 }
 
+/// Whether two URLs are those of one queue: where its attributes can't be read, its ARN is not known.
+fn is_same(one: &str, other: &str) -> bool {
+    queue_identity(one, false) == queue_identity(other, false)
+}
+
 /// All dead-letter queues of a queue, each once.
 fn each_once<'a>(
     default: &'a DeadLetters,
@@ -303,6 +318,7 @@ async fn find_dead_letters(
                 arn: queue.url().to_owned(),
                 fifo: queue.url().ends_with(".fifo"),
                 redrive: None,
+                access_policy: None,
                 ..description.clone()
             });
             Ok(there.map(|there| (queue, there)))

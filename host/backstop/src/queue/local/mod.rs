@@ -239,6 +239,8 @@ impl Queue for LocalQueue {
                 dead_letter_arn: queue.url.clone(),
                 max_receive_count: *most,
             }),
+            delay: Milliseconds(0),
+            access_policy: None,
         })
     }
 

@@ -175,6 +175,11 @@ pub(super) fn description(url: &str, attributes: &HashMap<Q, String>) -> Descrip
         redrive: attributes
             .get(&Q::RedrivePolicy)
             .and_then(|policy| redrive(policy)),
+        delay: Milliseconds::from_duration(seconds(&Q::DelaySeconds, 0)),
+        access_policy: attributes
+            .get(&Q::Policy)
+            .filter(|policy| !policy.trim().is_empty())
+            .cloned(),
     }
 }
 
