@@ -39,7 +39,7 @@ It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings
 Exits with 0 if nothing is wrong, and with 6 if something is, or with --strict if there is a warning.";
 
 /// The flags of one queue. A configuration file has its own keys for them.
-const OF_ONE_QUEUE: [&str; 23] = [
+const OF_ONE_QUEUE: [&str; 24] = [
     "policy",
     "settings",
     "scenarios",
@@ -60,6 +60,7 @@ const OF_ONE_QUEUE: [&str; 23] = [
     "hold",
     "envelope_key_file",
     "http_proxy",
+    "http_content_type",
     "allow_discard",
     "messages",
     "queue_url",
