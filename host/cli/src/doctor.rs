@@ -15,6 +15,7 @@ use crate::error::{CommandError, Result};
 use crate::forecast;
 use crate::output::println;
 use crate::run::{Args as RunArgs, config_of};
+use crate::terminal::{columns, wrapped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -187,5 +188,6 @@ fn show(finding: &Finding) {
         Verdict::Warning => ("warning  ", foreground(AnsiColor::Yellow)),
         Verdict::Wrong => ("wrong    ", foreground(AnsiColor::Red).bold()),
     };
-    println!("{style}{mark}{style:#} {}", one_line(&finding.to_string()));
+    let text = wrapped(&one_line(&finding.to_string()), mark.len() + 1, columns());
+    println!("{style}{mark}{style:#} {text}");
 }

@@ -4,6 +4,7 @@
 
 mod archive;
 pub(super) mod filters;
+mod groups;
 mod list;
 pub(super) mod queue;
 pub(super) mod reading;
