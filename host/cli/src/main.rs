@@ -14,6 +14,7 @@ mod fitted_table;
 mod forecast;
 mod hosts;
 mod idempotency;
+mod ids;
 mod log;
 mod messages;
 mod orphans;

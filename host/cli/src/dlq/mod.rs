@@ -10,7 +10,7 @@ pub(super) mod queue;
 pub(super) mod reading;
 mod redrive;
 mod restore;
-mod runs;
+pub(super) mod runs;
 mod s3;
 mod show;
 pub(super) mod shown;
