@@ -148,15 +148,12 @@ fn line(text: &str) {
 }
 
 fn print_groups(sum: &QueueReport, now: Timestamp) {
-    let headers = [
-        "waiting", "next due", "last due", "class", "code", "such as",
-    ];
+    let headers = ["waiting", "due in", "class", "code", "such as"];
     let rows = sum.groups.iter().take(GROUPS).map(|group| {
         let sample = group.samples.first();
         vec![
             HumanCount(group.count).to_string(),
-            later(group.next, now),
-            later(group.last, now),
+            due(group, now),
             one_line(&group.class),
             code(&group.code),
             sample.map_or_else(String::new, |id| one_line(id)),
@@ -165,8 +162,8 @@ fn print_groups(sum: &QueueReport, now: Timestamp) {
     let table = FittedTable {
         headers: headers.map(str::to_owned).to_vec(),
         rows: rows.collect(),
-        right: 3,
-        flexible: 3..5,
+        right: 2,
+        flexible: 2..4,
     };
     let fitted = table.fit(columns().map(|all| all.saturating_sub(2)));
     for line in fitted.lines {
@@ -219,6 +216,15 @@ fn code(code: &str) -> String {
     match shown.is_empty() {
         true => "(none)".to_owned(),
         false => one_line(&shown),
+    }
+}
+
+/// From when until when the messages of a group are due: `12s to 7.1h`.
+fn due(group: &Group, now: Timestamp) -> String {
+    let [next, last] = [group.next, group.last].map(|time| later(time, now).replace("in ", ""));
+    match next == last {
+        true => next,
+        false => format!("{next} to {last}"),
     }
 }
 
@@ -319,6 +325,18 @@ mod tests {
         let late = report(0, 900_000, &[0, 0, 7]).due;
         assert_eq!(histogram(&late), [format!("due in 30m to 45m  7 {full}")]);
         assert!(histogram(&Due::default()).is_empty());
+    }
+
+    #[test]
+    fn the_due_times_of_a_group_are_one_time_or_a_range() {
+        let group = report(7_000, 1_000, &[1]).groups.remove(0);
+        assert_eq!(due(&group, Timestamp(0)), "7s to 100ms");
+        let later = Group {
+            last: group.next,
+            ..group
+        };
+        assert_eq!(due(&later, Timestamp(0)), "7s");
+        assert_eq!(due(&later, Timestamp(7_000)), "now");
     }
 
     #[test]
