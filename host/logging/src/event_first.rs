@@ -32,9 +32,10 @@ where
             writer.write_str("\u{1b}[0m")?;
         }
         let level = event.metadata().level();
-        match is_coloured {
-            true => write!(writer, " \u{1b}[{}m{level:>5}\u{1b}[0m ", colour(*level))?,
-            false => write!(writer, " {level:>5} ")?,
+        if is_coloured {
+            write!(writer, " \u{1b}[{}m{level:>5}\u{1b}[0m ", colour(*level))?;
+        } else {
+            write!(writer, " {level:>5} ")?;
         }
         context.format_fields(writer.by_ref(), event)?;
         for span in context.event_scope().into_iter().flatten() {

@@ -105,9 +105,12 @@ impl Headers {
     fn omit(&mut self, name: &str) {
         const MORE: &str = "...";
         let between = if self.omitted.is_empty() { "" } else { ", " };
-        let printable = |of: char| match of.is_ascii_graphic() && of != ',' {
-            true => of,
-            false => '?',
+        let printable = |of: char| {
+            if of.is_ascii_graphic() && of != ',' {
+                of
+            } else {
+                '?'
+            }
         };
         let name: String = name.chars().map(printable).collect();
         if self.omitted.ends_with(MORE) {

@@ -55,11 +55,11 @@ pub(super) fn print(groups: &Groups, now: Timestamp) {
     }
     if groups.ungrouped() > 0 {
         let more = format!(
-            "{:>7}  in more than {} groups: choose with filters, or group by something else",
-            count(groups.ungrouped()),
+            "in more than {} groups: choose with filters, or group by something else",
             count(MOST)
         );
-        println!("{}", wrapped(&more, 9, columns().map(|all| all + 9)));
+        let more = wrapped(&more, 9, columns());
+        println!("{:>7}  {more}", count(groups.ungrouped()));
     }
     if fitted.is_last_left_out {
         println!("\n`--letters` shows the ids; a wider terminal shows one of each group");

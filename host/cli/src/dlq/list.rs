@@ -142,17 +142,17 @@ fn print_all(args: &Args, filters: &Filters, listings: &[(Listing, Seen)]) {
         if number > 0 {
             println!();
         }
-        println!("{}", wrapped(&summary, 2, columns().map(|all| all + 2)));
+        println!("{}", wrapped(&summary, 2, columns()));
         groups::print(&listing.groups, listing.now);
     }
 }
 
 /// How many letters fit the filters, if there are any.
 fn fitting(filters: &Filters, matching: usize) -> String {
-    match filters.is_empty() {
-        true => String::new(),
-        false => format!("; {} fit the filters", reading::count(matching)),
+    if filters.is_empty() {
+        return String::new();
     }
+    format!("; {} fit the filters", reading::count(matching))
 }
 
 /// The letters of one queue.

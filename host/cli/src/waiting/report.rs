@@ -222,9 +222,10 @@ fn code(code: &str) -> String {
 /// From when until when the messages of a group are due: `12s to 7.1h`.
 fn due(group: &Group, now: Timestamp) -> String {
     let [next, last] = [group.next, group.last].map(|time| later(time, now).replace("in ", ""));
-    match next == last {
-        true => next,
-        false => format!("{next} to {last}"),
+    if next == last {
+        next
+    } else {
+        format!("{next} to {last}")
     }
 }
 

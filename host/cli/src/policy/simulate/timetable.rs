@@ -250,9 +250,12 @@ fn rows(attempts: &[Row], columns: Option<usize>) -> String {
     if bar.is_some() || count == 0 {
         return table;
     }
-    let lines = table.lines().map(|line| match line.trim() == MORE {
-        true => format!("{line}  {note}"),
-        false => line.to_owned(),
+    let lines = table.lines().map(|line| {
+        if line.trim() == MORE {
+            format!("{line}  {note}")
+        } else {
+            line.to_owned()
+        }
     });
     lines.collect::<Vec<_>>().join("\n")
 }
