@@ -3,4 +3,5 @@
 mod cli;
 mod doctor;
 mod hostile_text;
+mod terminal;
 mod why;

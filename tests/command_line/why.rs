@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 
-use backstop_tests::backstop::{run, text};
+use backstop_tests::backstop::{command as command_of, run, text};
 use backstop_tests::records;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -178,4 +178,38 @@ async fn a_message_without_records_and_a_damaged_line_are_explained() {
 
     let missing = run(&["why", "orders-2", "no/such/file"]).await;
     assert!(text(&missing.stderr).contains("can't read the records in no/such/file"));
+}
+
+#[tokio::test]
+async fn an_id_of_something_else_leads_to_the_command_that_takes_it() {
+    let run = "20261122-032140-f0a6";
+    let message = "5fea7756-0ea4-451a-a703-a558b933e274";
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let runs = ["dlq", "runs", "--state", state];
+    let resume = ["dlq", "redrive", "--state", state, "--resume"];
+    for (command, id, hint) in [
+        (
+            &["why"][..],
+            run,
+            "`backstop dlq runs 20261122-032140-f0a6`",
+        ),
+        (&["why"], "50c6a2162ddb", "--decided-by 50c6a2162ddb"),
+        (&["why"], "3f2a91c0", "--fingerprint 3f2a91c0"),
+        (&runs, message, "`backstop why 5fea7756-"),
+        (&resume, message, "`backstop why 5fea7756-"),
+        (&runs, run, "there is no run"),
+    ] {
+        let mut command = command_of(&[command, &[id]].concat());
+        let output = command.env("XDG_STATE_HOME", state).output().await.unwrap();
+        let complaints = text(&output.stderr);
+        assert!(!output.status.success(), "{complaints}");
+        assert!(complaints.contains(hint), "{id}: {complaints}");
+        // The command does not lead to itself.
+        let own = "It has the form of a redrive's run";
+        assert!(
+            hint != "there is no run" || !complaints.contains(own),
+            "{complaints}"
+        );
+    }
 }

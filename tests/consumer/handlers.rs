@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command, read_records, serve};
+use backstop_tests::documents::document;
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function};
@@ -56,6 +57,105 @@ async fn the_worker_receives_the_headers_of_the_worker_daemon() {
     assert!(
         of("x-aws-sqsd-first-received-at").ends_with('Z')
             && of("user-agent").starts_with("backstop/")
+    );
+}
+
+/// Everything that a message can have is in this one: what a worker gets is what the table of configuration.md names.
+#[tokio::test]
+async fn a_worker_gets_the_headers_and_variables_that_the_document_names_and_no_others() {
+    let queues = Queues::fifo(&ministack().endpoint, &[]).await;
+    let send = async || {
+        use aws_sdk_sqs::types::{
+            MessageSystemAttributeNameForSends, MessageSystemAttributeValue as System,
+        };
+        let text = |text: &str| {
+            let value = aws_sdk_sqs::types::MessageAttributeValue::builder();
+            value
+                .data_type("String")
+                .string_value(text)
+                .build()
+                .unwrap()
+        };
+        let trace = System::builder()
+            .data_type("String")
+            .string_value("Root=1-5759e988-bd862e3fe1be46a994272793");
+        let message = queues.client.send_message().queue_url(&queues.url);
+        let message = message
+            .message_body("fine")
+            .message_group_id("customer-1")
+            .message_deduplication_id(uuid::Uuid::new_v4().to_string())
+            .message_attributes("tenant", text("t-1"))
+            .message_attributes("Forged", text("x\r\nX-Aws-Sqsd-Message-Group-Id: other"))
+            .message_attributes("large", text(&"x".repeat(80_000)))
+            .message_system_attributes(
+                MessageSystemAttributeNameForSends::AwsTraceHeader,
+                trace.build().unwrap(),
+            );
+        message.send().await.unwrap();
+    };
+    let document = document("host/docs/configuration.md");
+    let columns = |column: usize| -> BTreeSet<String> {
+        let start = document.find("| | header of `http` |").unwrap();
+        let rows = document[start..]
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with('|'));
+        let cells = rows.map(|row| row.split('|').nth(column).unwrap());
+        let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        names
+            .filter(|name| !name.contains(['{', '/']))
+            .map(|name| name.replace("NAME", "tenant"))
+            .collect()
+    };
+
+    send().await;
+    let worker = Worker::by_name().await;
+    let more = ["--http-content-type", "text/plain; charset=utf-8"];
+    let running = serve(&queues, &worker, &more).await;
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    running.stop().await;
+    let headers = &worker.attempts()[0].headers;
+    let sent: BTreeSet<_> = headers.keys().map(ToString::to_string).collect();
+    let documented = columns(2).iter().map(|name| name.to_lowercase()).collect();
+    assert_eq!(sent, documented);
+    assert_eq!(headers["content-type"], "text/plain; charset=utf-8");
+    assert_eq!(headers["x-aws-sqsd-message-group-id"], "customer-1");
+    assert_eq!(
+        headers["x-backstop-omitted"],
+        "x-aws-sqsd-attr-forged, x-aws-sqsd-attr-large"
+    );
+
+    send().await;
+    let folder = tempfile::tempdir().unwrap();
+    let seen = folder.path().join("seen");
+    let script = format!("sh -c 'env > {}'", seen.display());
+    let mut command = command(
+        &[
+            &["run", "--json"][..],
+            &queues.arguments(),
+            &["--exec", &script, "--cache", "off"],
+        ]
+        .concat(),
+    );
+    // What the host inherited is no message's.
+    command.env("BACKSTOP_MESSAGE_GROUP", "stale");
+    command.env_remove("BACKSTOP_CACHE");
+    let running = Running::start_command(command).await;
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    running.stop().await;
+    let seen = std::fs::read_to_string(seen).unwrap();
+    let variables: BTreeMap<_, _> = seen
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .filter(|(name, _)| name.starts_with("BACKSTOP_") || name.starts_with("_X_"))
+        .collect();
+    let names: BTreeSet<_> = variables.keys().map(ToString::to_string).collect();
+    assert_eq!(names, columns(3));
+    assert_eq!(variables["BACKSTOP_MESSAGE_GROUP"], "customer-1");
+    assert_eq!(variables["BACKSTOP_OMITTED"], r#"["large"]"#);
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(variables["BACKSTOP_ATTRIBUTES"]).unwrap(),
+        serde_json::json!({"tenant": "t-1", "Forged": "x\r\nX-Aws-Sqsd-Message-Group-Id: other"})
     );
 }
 

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use backstop_tests::backstop::{serve, text};
+use backstop_tests::backstop::{on_terminal, serve, text};
 use backstop_tests::emulator::{MOTO, fauxqs, ministack, moto};
 use backstop_tests::eventually;
 use backstop_tests::proxy::{Fault, Proxy};
@@ -71,6 +71,77 @@ async fn all_are_listed_and_stay(endpoint: &str) {
         .await;
     assert_eq!(groups(&listing), [(json!({"class": "transient"}), 20)]);
     assert_eq!(world.queues.dead().await, 60);
+}
+
+/// On a terminal of 80 columns, a group is a line of at most 80 characters, and no id is cut.
+#[tokio::test]
+async fn a_group_is_one_line_after_the_total() {
+    let world = World::standard(&ministack().endpoint).await;
+    let long = format!("permanent: {}", "no such order ".repeat(10));
+    for (number, reason) in ["after 8 attempts", "after 8 attempts", &long]
+        .iter()
+        .enumerate()
+    {
+        // Its id is as long as one of SQS.
+        let body = format!("order-{number}-with-an-id-that-is-long");
+        world
+            .put(of_backstop(&body, reason, "transient", "HTTP 503: busy"))
+            .await;
+    }
+    let shown = on_terminal(&world.command("list", &[]), 80).await;
+    let lines: Vec<_> = shown
+        .lines()
+        .map(|line| line.rsplit('\r').next().unwrap())
+        .collect();
+    assert!(
+        lines[0].ends_with("3 letters seen of about 3 in"),
+        "{shown}"
+    );
+    assert_eq!(lines[1].trim(), world.queues.dead_letters);
+    let groups: Vec<_> = lines.iter().skip(3).take(3).collect();
+    assert!(groups[0].starts_with("letters  died"), "{shown}");
+    assert!(
+        groups[1].trim_start().starts_with("2  ") && groups[1].contains("  after 8 attempts  "),
+        "{shown}"
+    );
+    assert!(
+        groups[2].trim_start().starts_with("1  ") && groups[2].contains("no such o"),
+        "{shown}"
+    );
+    assert!(
+        groups[2].contains('…') && groups[2].ends_with("HTTP 503"),
+        "{shown}"
+    );
+    assert!(
+        groups.iter().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
+    assert!(shown.contains("`--letters` shows the ids"), "{shown}");
+    let letters = on_terminal(&world.command("list", &["--letters"]), 80).await;
+    let lines: Vec<_> = letters.lines().take(3).collect();
+    let has_id = |line: &&str| line.contains("with-an-id-that-is-long  ");
+    assert!(lines.iter().all(has_id), "{letters}");
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 80),
+        "{letters}"
+    );
+
+    let piped = world.run("list", &[]).await;
+    assert!(
+        piped.starts_with("3 letters seen of about 3 in http"),
+        "{piped}"
+    );
+    assert!(
+        piped.contains(long.trim_end()) && !piped.contains('…'),
+        "{piped}"
+    );
+    let listing = world.json("list", &[]).await;
+    for group in listing["queues"][0]["groups"].as_array().unwrap() {
+        assert!(
+            piped.contains(group["samples"][0].as_str().unwrap()),
+            "{piped}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -162,8 +233,10 @@ async fn a_command_that_is_interrupted_says_so_and_makes_its_letters_visible() {
         interrupted("triage", &triage),
         interrupted("archive", &archived),
     );
+    let summary = listed.lines().next().unwrap();
+    assert!(summary.contains("letters seen of about 30 in "), "{listed}");
     assert!(
-        listed.contains("of about 30; there may be more: it was stopped"),
+        summary.ends_with("; there may be more: it was stopped"),
         "{listed}"
     );
     let in_archive = std::fs::read_to_string(&archive).unwrap().lines().count();
@@ -226,7 +299,12 @@ async fn a_group_is_blocked_for_no_longer_than_the_listing_and_keeps_its_order()
     let listing = world.json("list", &["--by", "origin"]).await;
     assert_eq!(listing["queues"][0]["seen"], 10, "{listing}");
     let shown = world.run("list", &[]).await;
-    let behind = "10 letters seen of about 12; SQS shows the others when those before them in their groups have left the queue";
+    assert!(
+        shown.starts_with("10 letters seen of about 12 in "),
+        "{shown}"
+    );
+    let behind =
+        "; SQS shows the others when those before them in their groups have left the queue\n";
     assert!(shown.contains(behind), "{shown}");
     let mut received = Vec::new();
     loop {

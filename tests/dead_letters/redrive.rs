@@ -116,6 +116,24 @@ async fn the_letters_that_are_chosen_go_back_and_the_others_stay() {
     let run = result["run"].as_str().unwrap();
     let detail = runs(&world, &[run]).await.remove(0);
     assert_eq!(detail["plan"]["filters"], json!(["--code=HTTP 503"]));
+    // `why` shows the same of a run of this user.
+    let state = world.path("state");
+    std::fs::create_dir_all(state.join("backstop")).unwrap();
+    std::os::unix::fs::symlink(world.path("runs"), state.join("backstop/redrives")).unwrap();
+    let shown_by_why = async |more: &[&str]| {
+        let mut command = world.plain(&[&["why", run], more].concat());
+        let output = command
+            .env("XDG_STATE_HOME", &state)
+            .output()
+            .await
+            .unwrap();
+        text(&output.stdout)
+    };
+    let by_why: Value = serde_json::from_str(&shown_by_why(&["--json"]).await).unwrap();
+    assert_eq!(by_why, detail);
+    let shown = shown_by_why(&[]).await;
+    assert!(shown.starts_with(&format!("run {run}: done\n")), "{shown}");
+    assert!(shown.contains("why: the provider is back"), "{shown}");
     // Nothing is left to do.
     let (code, again) = resume(&world, run).await;
     assert_eq!((code, again["moved"].as_u64()), (0, Some(25)));

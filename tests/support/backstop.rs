@@ -58,6 +58,32 @@ pub async fn run(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
+/// What a command prints on a terminal with this many columns. `script` makes the terminal.
+pub async fn on_terminal(command: &Command, columns: usize) -> String {
+    let command = command.as_std();
+    let words = [command.get_program()]
+        .into_iter()
+        .chain(command.get_args());
+    let words = words.map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")));
+    let line = words.collect::<Vec<_>>().join(" ");
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &line, "/dev/null"]);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => terminal.env(name, value),
+            None => terminal.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        terminal.current_dir(folder);
+    }
+    let columns = columns.to_string();
+    let terminal = terminal.env("COLUMNS", columns).env("TERM", "dumb");
+    let output = terminal.stdin(Stdio::null()).output().await.unwrap();
+    let printed = crate::terminal::plain(&text(&output.stdout));
+    printed.replace("\r\n", "\n")
+}
+
 /// The text of an output.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -16,6 +16,7 @@ use crate::forecast;
 use crate::hosts::default_config;
 use crate::output::println;
 use crate::run::{Args as RunArgs, config_of};
+use crate::terminal::{columns, wrapped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +44,7 @@ It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings
 Exits with 0 if nothing is wrong, and with 6 if something is, or with --strict if there is a warning.";
 
 /// The flags of one queue. A configuration file has its own keys for them.
-const OF_ONE_QUEUE: [&str; 23] = [
+const OF_ONE_QUEUE: [&str; 24] = [
     "policy",
     "settings",
     "scenarios",
@@ -64,6 +65,7 @@ const OF_ONE_QUEUE: [&str; 23] = [
     "hold",
     "envelope_key_file",
     "http_proxy",
+    "http_content_type",
     "allow_discard",
     "messages",
     "queue_url",
@@ -196,5 +198,6 @@ fn show(finding: &Finding) {
         Verdict::Warning => ("warning  ", foreground(AnsiColor::Yellow)),
         Verdict::Wrong => ("wrong    ", foreground(AnsiColor::Red).bold()),
     };
-    println!("{style}{mark}{style:#} {}", one_line(&finding.to_string()));
+    let text = wrapped(&one_line(&finding.to_string()), mark.len() + 1, columns());
+    println!("{style}{mark}{style:#} {text}");
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, stderr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use backstop_logging::{BackgroundWriter, EscapedFields, EscapedJson};
+use backstop_logging::{BackgroundWriter, EscapedFields, EscapedJson, EventFirst};
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
@@ -43,7 +43,7 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
             subscriber
                 .fmt_fields(EscapedFields)
                 .with_ansi(colour)
-                .with_target(false)
+                .event_format(EventFirst)
                 .init();
         }
         LogFormat::Json => subscriber

@@ -54,7 +54,7 @@ On SIGTERM, SIGINT and SIGHUP, messages in progress finish (see --grace) and the
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
     /// Consume the queues in this configuration (host/docs/configuration.md) [default: backstop.toml, if it is in this folder]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "signed_for", "plain_http", "token_servers", "http", "http_proxy", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "envelope_key_file", "messages"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "settings", "scenarios", "shadow", "shadow_settings", "refresh", "require_signature", "signed_for", "plain_http", "token_servers", "http", "http_proxy", "http_content_type", "exec", "lambda", "dead_letter_queue", "max_attempts", "max_age", "allow_discard", "max_in_flight", "max_polls", "hold", "envelope_key_file", "messages"])]
     pub(super) config: Option<PathBuf>,
 
     /// Consume this queue, configured by flags: its URL, or local:NAME for a queue in memory
@@ -112,6 +112,10 @@ pub(super) struct Args {
     /// Send the requests of --http through this proxy [default: none; HTTP_PROXY and similar variables are ignored]
     #[arg(long, value_name = "URL", requires = "http")]
     http_proxy: Option<String>,
+
+    /// The content type of the requests of --http [default: application/json]
+    #[arg(long, value_name = "TYPE", requires = "http")]
+    http_content_type: Option<String>,
 
     /// Run this command for each message, with the body on its standard input; exit status 0 is success. Quote the command: --exec './work.sh --fast'
     #[arg(long, value_name = "COMMAND", value_parser = parse_command)]
@@ -329,6 +333,10 @@ fn queue(host: Backstop, args: &Args) -> Backstop {
         .token_servers(&args.token_servers)
         .with(args.http.as_deref(), Backstop::http)
         .with(args.http_proxy.as_deref(), Backstop::http_proxy)
+        .with(
+            args.http_content_type.as_deref(),
+            Backstop::http_content_type,
+        )
         .with(args.exec.as_ref(), |host, Command(words)| host.exec(words))
         .with(args.lambda.as_deref(), Backstop::lambda)
         .with(Some(&args.idempotency), |host, flags| flags.set(host))

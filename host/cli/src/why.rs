@@ -21,9 +21,11 @@ use backstop_workbench::replay::{
 use clap::Parser;
 use serde::Serialize;
 
+use crate::dlq::runs;
 use crate::dlq::shown::print_json;
 use crate::error::{CommandError, Result, unreadable};
 use crate::hosts::{HostPlace, default_config, each};
+use crate::ids::{Kind, elsewhere};
 use crate::output::println;
 use crate::policy::progress::Reading;
 use crate::policy::replay::candidates::{named, queues};
@@ -54,7 +56,7 @@ Exits with 1 if no host remembers the message and no record has its id. A host r
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The id of the message, as logs, decision records and the other commands have it
+    /// The id of the message, as logs, decision records and the other commands have it. The id of a redrive's run shows the run, as `dlq runs` does
     #[arg(value_name = "MESSAGE-ID")]
     message: String,
 
@@ -92,6 +94,9 @@ struct Known {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if Kind::of(&args.message) == Some(Kind::Run) && runs::show(&args.message, args.json)? {
+        return Ok(());
+    }
     let records = args.records()?;
     let bytes = size(&records)?;
     let candidate = args.candidate()?;
@@ -183,6 +188,7 @@ fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) ->
     if let Some((at, why)) = &life.unreadable {
         text.push_str(&format!("; {at} names it and is {why}"));
     }
+    text.push_str(&elsewhere(&args.message, &[Kind::Message]));
     CommandError::Failed(text)
 }
 

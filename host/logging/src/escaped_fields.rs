@@ -183,6 +183,29 @@ mod tests {
     }
 
     #[test]
+    fn a_text_line_begins_with_what_happened_and_ends_with_the_message_it_is_about() {
+        let lines = Lines::default();
+        let written = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .fmt_fields(EscapedFields)
+            .with_ansi(false)
+            .event_format(crate::EventFirst)
+            .with_writer(move || written.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let _span = tracing::info_span!("message", queue = "orders", id = %"a} x{").entered();
+            let _bare = tracing::info_span!("bare").entered();
+            tracing::warn!(error = "exit 1", delay = %"1s", "retry");
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let (time, line) = text.split_once(' ').unwrap();
+        assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
+        let expected =
+            " WARN retry error=\"exit 1\" delay=1s bare message{queue=\"orders\" id=\"a} x{\"}\n";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
     fn a_json_line_has_no_character_that_does_not_show_and_means_the_same() {
         let lines = Lines::default();
         let written = lines.clone();

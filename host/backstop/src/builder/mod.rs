@@ -183,6 +183,14 @@ impl Backstop {
         })
     }
 
+    /// The type of the bodies that [`http`](Self::http) posts, `application/json` by default.
+    pub fn http_content_type(self, content_type: impl Into<String>) -> Self {
+        let content_type = content_type.into();
+        self.value("handler.content-type", |queue| {
+            queue.handler.get_or_insert_default().content_type = Some(content_type.clone());
+        })
+    }
+
     /// Runs this program for each message, in place of a function. The body is its standard input; exit status 0 is success.
     pub fn exec<I: IntoIterator<Item = S>, S: Into<String>>(self, command: I) -> Self {
         let words: Vec<String> = command.into_iter().map(Into::into).collect();

@@ -37,6 +37,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         .grace(Duration::from_secs(5))
         .http("http://127.0.0.1:8080/")
         .http_proxy("http://127.0.0.1:3128/")
+        .http_content_type("text/plain")
         .and_queue("local:invoices")
         .named("bills")
         .classifier("full-jitter", [("codes", "x")])
@@ -77,7 +78,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         backoff = { use = "linear", settings = { base = "1s" } }
         [queues.orders]
         url = "local:orders"
-        handler = { http = "http://127.0.0.1:8080/", proxy = "http://127.0.0.1:3128/" }
+        handler = { http = "http://127.0.0.1:8080/", proxy = "http://127.0.0.1:3128/", content-type = "text/plain" }
         policy = "linear"
         settings = { base = "2s", cap = "1h" }
         shadow = "full-jitter"
@@ -115,6 +116,12 @@ fn an_error_names_the_method_or_the_flag() {
                 .admin_hosts(["http://backstop.internal"]),
             start("local:orders").refresh(Duration::ZERO),
             start("local:orders").named("first").lambda("no function"),
+            start("local:orders")
+                .exec(["true"])
+                .http_proxy("http://127.0.0.1:3128/"),
+            start("local:orders")
+                .http("http://127.0.0.1/")
+                .http_content_type("json"),
             start("local:orders").max_attempts(0).named("first"),
         ]
         .map(|host| host.handle_if_none().into_config().unwrap_err().to_string())
@@ -132,6 +139,8 @@ fn an_error_names_the_method_or_the_flag() {
         "admin_hosts: `http://backstop.internal` is not the name of a host",
         "refresh: expected 1s to 1d",
         "lambda of queue `first`: `no function` is not a function",
+        "http_proxy of queue `orders`: expected together with",
+        "http_content_type of queue `orders`: `json` is not a content type",
         "max_attempts of queue `first`: expected",
         "--max-attempts: expected",
         "--queue-url: `orders` is not the URL of a queue",
@@ -143,6 +152,8 @@ fn an_error_names_the_method_or_the_flag() {
         "--admin-hosts: `http://backstop.internal` is not the name of a host",
         "--refresh: expected 1s to 1d",
         "--lambda: `no function` is not a function",
+        "--http-proxy: expected together with",
+        "--http-content-type: `json` is not a content type",
         "--max-attempts: expected",
     ]) {
         assert!(error.starts_with(expected), "{error}");

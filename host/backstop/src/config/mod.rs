@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::handler::Handler;
+use crate::handler::{ContentType, Handler};
 use crate::policy::{KeyError, Limits, SourceError};
 use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
@@ -95,6 +95,8 @@ pub enum HandlerConfig {
         url: String,
         /// The proxy to send it through. The environment's proxies are ignored.
         proxy: Option<String>,
+        /// The type of the bodies.
+        content_type: ContentType,
     },
     /// A program and its arguments.
     Exec(String, Vec<String>),

@@ -67,10 +67,16 @@ impl Naming {
             (Self::Flags, key) if key.starts_with("idempotency.") => {
                 format!("--{}", key.replace('.', "-"))
             }
+            (Self::Flags, "handler.proxy") => "--http-proxy".to_owned(),
+            (Self::Flags, "handler.content-type") => "--http-content-type".to_owned(),
             (Self::Methods, "url") => "queue".to_owned(),
             (Self::Methods, "settings") => format!("set of queue `{queue}`"),
             (Self::Methods, "shadow-settings") => format!("set_shadow of queue `{queue}`"),
             (Self::Methods, "idempotency.table") => format!("idempotency of queue `{queue}`"),
+            (Self::Methods, "handler.proxy") => format!("http_proxy of queue `{queue}`"),
+            (Self::Methods, "handler.content-type") => {
+                format!("http_content_type of queue `{queue}`")
+            }
             (
                 Self::Methods,
                 "idempotency.key"

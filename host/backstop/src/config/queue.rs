@@ -14,6 +14,7 @@ use super::{
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
 use crate::function_name::is_function;
+use crate::handler::ContentType;
 use crate::hold::HoldMode;
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 
@@ -142,10 +143,28 @@ impl raw::Handler {
                 "expected together with `http` only: no other handler has a proxy",
             ));
         }
+        if self.content_type.is_some() && self.http.is_none() {
+            return Err(value(
+                at("handler.content-type"),
+                "expected together with `http` only: no other handler has a content type",
+            ));
+        }
+        let content_type = self.content_type.map_or(Ok(ContentType::default()), |text| {
+            ContentType::parse(&text).ok_or_else(|| {
+                value(
+                    at("handler.content-type"),
+                    format!("`{text}` is not a content type: expected one such as application/json or text/plain; charset=utf-8"),
+                )
+            })
+        })?;
         let proxy = self.proxy;
         match (self.function, self.http, self.exec, self.lambda) {
             (Some(function), None, None, None) => Ok(HandlerConfig::Function(function)),
-            (None, Some(url), None, None) => Ok(HandlerConfig::Http { url, proxy }),
+            (None, Some(url), None, None) => Ok(HandlerConfig::Http {
+                url,
+                proxy,
+                content_type,
+            }),
             (None, None, Some(command), None) => {
                 let mut words = command.0.into_iter();
                 let program = words.next().filter(|program| !program.is_empty());

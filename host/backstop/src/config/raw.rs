@@ -143,10 +143,11 @@ pub(crate) struct Queue {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(remote = "Self", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Handler {
     pub(crate) http: Option<String>,
     pub(crate) proxy: Option<String>,
+    pub(crate) content_type: Option<String>,
     pub(crate) exec: Option<Command>,
     pub(crate) lambda: Option<String>,
     /// Set by a program.

@@ -166,25 +166,44 @@ fn each_class_may_have_a_dead_letter_queue_of_its_own() {
 }
 
 #[test]
-fn only_an_http_handler_has_a_proxy() {
+fn only_an_http_handler_has_a_proxy_and_a_content_type() {
     let of = |handler: &str| {
         let config = format!("[queues.orders]\nurl = \"local:orders\"\nhandler = {handler}\n");
         parse(&config)
     };
-    let config =
-        of(r#"{ http = "http://worker:8080/", proxy = "http://proxy.internal:3128" }"#).unwrap();
+    let config = of(
+        r#"{ http = "http://worker:8080/", proxy = "http://proxy.internal:3128", content-type = "text/plain" }"#,
+    )
+    .unwrap();
     assert_eq!(
         config.queues.first().unwrap().handler,
         HandlerConfig::Http {
             url: "http://worker:8080/".to_owned(),
             proxy: Some("http://proxy.internal:3128".to_owned()),
+            content_type: ContentType::parse("text/plain").unwrap(),
         }
     );
-    let error = of(r#"{ exec = "cat", proxy = "http://proxy.internal:3128" }"#).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "/etc/backstop/backstop.toml: line 3, column 27: queues.orders.handler.proxy: expected together with `http` only: no other handler has a proxy"
-    );
+    for (handler, message) in [
+        (
+            r#"{ exec = "cat", proxy = "http://proxy.internal:3128" }"#,
+            "line 3, column 27: queues.orders.handler.proxy: expected together with `http` only: no other handler has a proxy",
+        ),
+        (
+            r#"{ exec = "cat", content-type = "text/plain" }"#,
+            "line 3, column 27: queues.orders.handler.content-type: expected together with `http` only: no other handler has a content type",
+        ),
+        (
+            r#"{ http = "http://worker:8080/", content-type = "json" }"#,
+            "line 3, column 43: queues.orders.handler.content-type: `json` is not a content type: expected one such as application/json or text/plain; charset=utf-8",
+        ),
+        (
+            r#"{ http = "http://worker:8080/", content-type = "text/plain\nhost: x" }"#,
+            "line 3, column 43: queues.orders.handler.content-type: `text/plain\nhost: x` is not a content type: expected one such as application/json or text/plain; charset=utf-8",
+        ),
+    ] {
+        let error = of(handler).unwrap_err().to_string();
+        assert_eq!(error, format!("/etc/backstop/backstop.toml: {message}"));
+    }
 }
 
 #[test]

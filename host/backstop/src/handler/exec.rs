@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use super::variables::{NAMES, Room, variables};
 use super::{Handler, error_payload};
 use crate::admin::TOKEN_VARIABLE;
 use crate::failure::{Error, MESSAGE_BYTES};
@@ -58,29 +59,34 @@ impl Exec {
         }
     }
 
-    fn spawn(&self, message: &Message) -> io::Result<Child> {
+    /// Starts the command. If there is no room for the message's attributes, it does without.
+    fn start(&self, message: &Message) -> io::Result<Child> {
+        self.spawn(message, Room::Usual).or_else(|error| {
+            if error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error()) {
+                self.spawn(message, Room::Little)
+            } else {
+                Err(error)
+            }
+        })
+    }
+
+    fn spawn(&self, message: &Message, room: Room) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
             .env(HOST, host_mark())
             // Whatever a command does with its environment, the host's secret is not in it.
             .env_remove(TOKEN_VARIABLE)
-            .env("BACKSTOP_MESSAGE_ID", &message.id)
-            .env("BACKSTOP_ATTEMPT", message.receive_count.to_string())
-            .env("BACKSTOP_SENT", message.sent.0.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // The command has its own process group, so that everything it starts ends with it.
             .process_group(0)
             .kill_on_drop(true);
-        if let Some(group) = &message.group {
-            command.env("BACKSTOP_MESSAGE_GROUP", group);
+        for name in NAMES {
+            command.env_remove(name);
         }
-        if let Some(trace) = &message.trace_header {
-            command.env("_X_AMZN_TRACE_ID", trace);
-        }
-        command.spawn()
+        command.envs(variables(message, room)).spawn()
     }
 }
 
@@ -88,7 +94,7 @@ impl Exec {
 impl Handler for Exec {
     async fn handle(&self, message: &Message) -> Result<(), Error> {
         let mut child = self
-            .spawn(message)
+            .start(message)
             .map_err(|error| start_error(&self.program, &error))?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) =
@@ -175,18 +181,12 @@ impl Handler for Exec {
     }
 }
 
-/// The error of a command that did not start: it cannot have seen the message. What the message itself causes is an attempt that failed: arguments and environment that are too long or have a zero byte.
+/// The error of a command that did not start: it cannot have seen the message. The message is not to blame, since what it adds to the environment is small and has no zero byte.
 fn start_error(program: &str, error: &io::Error) -> Error {
-    let is_the_messages = error.kind() == io::ErrorKind::InvalidInput
-        && error.raw_os_error().is_none()
-        || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
-    Error {
-        unavailable: !is_the_messages,
-        ..Error::new(
-            network::lack(error).unwrap_or(CANNOT_START),
-            format!("{program}: {error}"),
-        )
-    }
+    Error::unavailable(
+        network::lack(error).unwrap_or(CANNOT_START),
+        format!("{program}: {error}"),
+    )
 }
 
 fn is_executable(path: &std::path::Path) -> bool {
@@ -263,27 +263,53 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_start_has_not_seen_the_message() {
-        for (errno, code, unavailable) in [
-            (Errno::MFILE, "EMFILE", true),
-            (Errno::NFILE, "ENFILE", true),
-            (Errno::AGAIN, "EAGAIN", true),
-            (Errno::NOMEM, "ENOMEM", true),
-            (Errno::TXTBSY, "ETXTBSY", true),
-            (Errno::NOENT, CANNOT_START, true),
-            (Errno::ACCESS, CANNOT_START, true),
-            (Errno::NOEXEC, CANNOT_START, true),
-            (Errno::TOOBIG, CANNOT_START, false),
+        for (errno, code) in [
+            (Errno::MFILE, "EMFILE"),
+            (Errno::NFILE, "ENFILE"),
+            (Errno::AGAIN, "EAGAIN"),
+            (Errno::NOMEM, "ENOMEM"),
+            (Errno::TXTBSY, "ETXTBSY"),
+            (Errno::NOENT, CANNOT_START),
+            (Errno::ACCESS, CANNOT_START),
+            (Errno::NOEXEC, CANNOT_START),
+            (Errno::TOOBIG, CANNOT_START),
         ] {
             let error = io::Error::from_raw_os_error(errno.raw_os_error());
             let found = start_error("work", &error);
             assert_eq!(
                 (found.code.as_str(), found.unavailable),
-                (code, unavailable),
+                (code, true),
                 "{error}"
             );
         }
-        let zero = io::Error::new(io::ErrorKind::InvalidInput, "nul byte found");
-        assert!(!start_error("work", &zero).unavailable);
+    }
+
+    /// What the arguments leave of the system's limit is too little for the attributes.
+    #[tokio::test]
+    async fn a_command_runs_without_attributes_if_the_environment_would_be_too_large() {
+        const ROOM: usize = 40_000;
+        let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+        let limit = stack.map_or(u64::MAX, |stack| (stack / 4).max(128 << 10));
+        let limit = usize::try_from(limit.min(6 << 20)).unwrap();
+        let pointer = size_of::<usize>() + 1;
+        let inherited: usize = std::env::vars_os()
+            .map(|(name, value)| name.len() + value.len() + 1 + pointer)
+            .sum();
+        let filler = "x".repeat(10_000);
+        let fillers = (limit - inherited - ROOM) / (filler.len() + pointer);
+        let script = r#"cat > /dev/null
+            test "$BACKSTOP_ATTRIBUTES" = '{}' && test "$BACKSTOP_OMITTED" = '["blob"]'"#;
+        let words = ["-c".to_owned(), script.to_owned()];
+        let words = words
+            .into_iter()
+            .chain(std::iter::repeat_n(filler, fillers));
+        let command = Exec::new("sh", words);
+        let mut message = crate::queue::example::ordinary_message();
+        let blob = crate::queue::Attribute::string("x".repeat(60_000));
+        message.attributes = [("blob".to_owned(), blob)].into();
+        let usual = command.spawn(&message, Room::Usual).unwrap_err();
+        assert_eq!(usual.raw_os_error(), Some(Errno::TOOBIG.raw_os_error()));
+        assert_eq!(command.handle(&message).await, Ok(()));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Proxy, Response, Url};
 use tokio::time::{Instant, timeout_at};
 
+use super::headers::{ContentType, headers};
 use super::{Handler, error_payload, reach};
 use crate::failure::{Error, MESSAGE_BYTES};
 use crate::queue::{Message, short_name};
@@ -29,6 +30,7 @@ pub(crate) struct Http {
     /// Connects, and sends nothing.
     probe: Client,
     url: Url,
+    content_type: ContentType,
     queue: String,
 }
 
@@ -53,12 +55,13 @@ pub enum HttpError {
 }
 
 impl Http {
-    /// A handler that posts the messages of `queue` to `url`, through `proxy` if there is one, in attempts of at most this duration.
+    /// A handler that posts the messages of `queue`, whose bodies have this type, to `url`, through `proxy` if there is one, in attempts of at most this duration.
     ///
     /// Proxy settings in the environment are ignored. A proxy that responds in place of the worker, such as with an error page, would cause unhandled messages to be deleted.
     pub(crate) fn new(
         url: &str,
         proxy: Option<&str>,
+        content_type: ContentType,
         queue: &str,
         attempt_timeout: Duration,
     ) -> Result<Self, HttpError> {
@@ -79,6 +82,7 @@ impl Http {
             client: builder().build().map_err(HttpError::Client)?,
             probe: reach::client(builder(), connect_timeout).map_err(HttpError::Client)?,
             url,
+            content_type,
             queue: short_name(queue).to_owned(),
         })
     }
@@ -97,7 +101,7 @@ impl Handler for Http {
         let request = self
             .client
             .post(self.url.clone())
-            .headers(headers(&self.queue, message))
+            .headers(headers(&self.queue, &self.content_type, message))
             .body(message.body.to_string());
         let response = request
             .send()
@@ -139,53 +143,6 @@ fn client(proxy: Option<&Proxy>, connect_timeout: Duration) -> ClientBuilder {
         .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(connect_timeout)
         .redirect(reqwest::redirect::Policy::none())
-}
-
-/// The `X-Aws-Sqsd-*` headers of the worker daemon. A value that is not valid in a header is omitted.
-fn headers(queue: &str, message: &Message) -> HeaderMap {
-    let first_received =
-        jiff::Timestamp::from_millisecond(i64::try_from(message.first_received.0).unwrap_or(0))
-            .unwrap_or_default();
-    let mut fields = vec![
-        ("content-type".to_owned(), "application/json".to_owned()),
-        ("x-aws-sqsd-msgid".to_owned(), message.id.clone()),
-        ("x-aws-sqsd-queue".to_owned(), queue.to_owned()),
-        (
-            "x-aws-sqsd-first-received-at".to_owned(),
-            first_received.to_string(),
-        ),
-        (
-            "x-aws-sqsd-receive-count".to_owned(),
-            message.receive_count.to_string(),
-        ),
-    ];
-    fields.extend(
-        message
-            .sender
-            .clone()
-            .map(|sender| ("x-aws-sqsd-sender-id".to_owned(), sender)),
-    );
-    fields.extend(
-        message
-            .trace_header
-            .clone()
-            .map(|trace| ("x-amzn-trace-id".to_owned(), trace)),
-    );
-    fields.extend(
-        message
-            .attributes
-            .iter()
-            .map(|(name, value)| (format!("x-aws-sqsd-attr-{name}"), value.to_text())),
-    );
-    fields
-        .into_iter()
-        .filter_map(|(name, value)| {
-            Some((
-                HeaderName::try_from(name).ok()?,
-                HeaderValue::try_from(value).ok()?,
-            ))
-        })
-        .collect()
 }
 
 /// The error of a response that is not 2xx: its status, its headers, and its body as text or as an error in Lambda's format.
@@ -297,7 +254,13 @@ mod tests {
     }
 
     fn http(url: &str, proxy: Option<&str>) -> Result<Http, HttpError> {
-        Http::new(url, proxy, "q", Duration::from_secs(60))
+        Http::new(
+            url,
+            proxy,
+            ContentType::default(),
+            "q",
+            Duration::from_secs(60),
+        )
     }
 
     #[tokio::test]

@@ -42,9 +42,11 @@
 mod error_payload;
 pub(crate) mod exec;
 mod function;
+mod headers;
 pub(crate) mod http;
 mod lambda;
 mod reach;
+mod variables;
 
 use std::sync::Arc;
 
@@ -52,6 +54,7 @@ use async_trait::async_trait;
 
 pub(crate) use exec::Exec;
 pub use function::{Function, function};
+pub use headers::ContentType;
 pub(crate) use http::{Http, HttpError};
 pub(crate) use lambda::Lambda;
 

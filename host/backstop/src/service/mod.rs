@@ -301,9 +301,14 @@ async fn handler(
 ) -> Result<Arc<dyn Handler>, QueueFault> {
     let attempt_timeout = queue.options.attempt_timeout;
     let handler: Arc<dyn Handler> = match &queue.handler {
-        HandlerConfig::Http { url, proxy } => Arc::new(Http::new(
+        HandlerConfig::Http {
+            url,
+            proxy,
+            content_type,
+        } => Arc::new(Http::new(
             url,
             proxy.as_deref(),
+            content_type.clone(),
             &queue.url,
             attempt_timeout,
         )?),

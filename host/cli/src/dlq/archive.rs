@@ -104,7 +104,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
             false => one(&args, queue, &filters, &opened.connections, &stop).await?,
         };
         if !args.json {
-            println!("{}: {}", one_line(queue.url()), reading::summary(&seen));
+            println!("{}", reading::summary_of(&seen, &one_line(queue.url())));
             print(&args, &archived);
         }
         results.push((queue.url().to_owned(), archived, seen));

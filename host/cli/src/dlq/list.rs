@@ -9,9 +9,10 @@ use backstop_core::failure::Timestamp;
 use backstop_core::text::{of_folder, one_line};
 use backstop_dead_letters::{By, Filters, Groups, Letter, Seen};
 use clap::Parser;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::filters::FilterArgs;
+use super::groups;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING};
 use super::shown::{self, print_json, short};
@@ -19,9 +20,7 @@ use super::time::ago;
 use crate::error::{Context, Result};
 use crate::output::println;
 use crate::signals::stop_on_signal;
-
-/// The most groups. Further letters are counted together.
-const MOST_GROUPS: usize = 1_000;
+use crate::terminal::{columns, cut, wrapped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +42,7 @@ It needs sqs:ReceiveMessage, sqs:ChangeMessageVisibility, sqs:GetQueueAttributes
 
 /// List dead letters, grouped by what they have in common
 ///
-/// Shows how many letters died of what, since when, and the ids of some of them. What SQS's own redrive policy has moved has no reason: nobody has recorded one.
+/// Shows how many letters died of what, since when, and the id of one of each group; three with --json. What SQS's own redrive policy has moved has no reason: nobody has recorded one.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
@@ -78,10 +77,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let mut saved = args.save.as_deref().map(Saved::create).transpose()?;
     let stop = stop_on_signal(STOPPING)?;
     let opened = args.queue.open().await?;
-    let (mut queues, mut all_seen) = (Vec::new(), Vec::new());
+    let mut listings = Vec::new();
+    let mut failure = None;
     for queue in &opened.queues {
         let mut listing = Listing::new(&args, queue.url());
-        let mut failure = None;
         let reading = args.reading.read(queue, &stop, |letter| {
             if filters.matches(&letter) {
                 listing.add(&letter);
@@ -90,20 +89,70 @@ pub(super) async fn run(args: Args) -> Result<()> {
                 }
             }
         });
-        let seen = reading.await?;
-        if let Some(error) = failure {
-            return Err(error);
+        match reading.await {
+            Ok(seen) => listings.push((listing, seen)),
+            Err(error) => failure = failure.or(Some(error)),
         }
-        queues.push(listing.finish(&args, &filters, &seen));
-        all_seen.push(seen);
+        if failure.is_some() {
+            break;
+        }
+    }
+    // What was read is shown, even if another queue can't be.
+    if failure.is_none() || !args.json {
+        print_all(&args, &filters, &listings);
+    }
+    if let Some(error) = failure {
+        return Err(error);
     }
     if let Some(saved) = saved {
         saved.finish()?;
     }
-    if args.json && !args.letters {
-        print_json(&json!({"version": 1, "queues": queues}));
+    let seen = listings.iter().map(|(_, seen)| seen);
+    reading::whole(seen, "there may be more letters than those listed")
+}
+
+/// Prints what was read of each queue, after the sum of all.
+fn print_all(args: &Args, filters: &Filters, listings: &[(Listing, Seen)]) {
+    if args.json {
+        if !args.letters {
+            let queues = listings.iter();
+            let queues: Value = queues
+                .map(|(listing, seen)| listing.as_json(seen))
+                .collect();
+            print_json(&json!({"version": 1, "queues": queues}));
+            return;
+        }
+    } else if !args.letters && listings.len() > 1 {
+        let all = listings.iter().map(|(_, seen)| seen.letters).sum();
+        let matching = listings.iter().map(|(listing, _)| listing.matching).sum();
+        println!(
+            "{} seen in {} queues{}\n",
+            reading::letters(all),
+            listings.len(),
+            fitting(filters, matching)
+        );
     }
-    reading::whole(&all_seen, "there may be more letters than those listed")
+    for (number, (listing, seen)) in listings.iter().enumerate() {
+        let summary = listing.summary(filters, seen);
+        if args.letters {
+            // The letters are on standard output, for other programs.
+            crate::output::eprintln!("{summary}");
+            continue;
+        }
+        if number > 0 {
+            println!();
+        }
+        println!("{}", wrapped(&summary, 2, columns()));
+        groups::print(&listing.groups, listing.now);
+    }
+}
+
+/// How many letters fit the filters, if there are any.
+fn fitting(filters: &Filters, matching: usize) -> String {
+    if filters.is_empty() {
+        return String::new();
+    }
+    format!("; {} fit the filters", reading::count(matching))
 }
 
 /// The letters of one queue.
@@ -135,7 +184,7 @@ impl Listing {
         };
         Self {
             queue: queue.to_owned(),
-            groups: Groups::new(by, MOST_GROUPS),
+            groups: Groups::new(by, groups::MOST),
             matching: 0,
             letters: args.letters.then_some(format),
             now: clock::now(),
@@ -146,36 +195,24 @@ impl Listing {
         self.matching += 1;
         match self.letters {
             Some(Format::Json) => print_json(&shown::letter(letter, &self.queue, false)),
-            Some(Format::Text) => println!("{}", line(letter, self.now)),
+            Some(Format::Text) => println!("{}", cut(&line(letter, self.now), columns())),
             None => self.groups.add(letter),
         }
     }
 
-    /// Prints the groups for people, and returns them for programs.
-    fn finish(self, args: &Args, filters: &Filters, seen: &Seen) -> Value {
-        let matching = match filters.is_empty() {
-            true => String::new(),
-            false => format!("; {} fit the filters", self.matching),
-        };
-        let summary = format!(
-            "{}: {}{matching}",
-            one_line(&self.queue),
-            reading::summary(seen)
-        );
-        match (args.json, args.letters) {
-            (false, false) => {
-                println!("{summary}");
-                print(&self.groups, self.now);
-            }
-            // The letters are on standard output, for other programs.
-            (_, true) => crate::output::eprintln!("{summary}"),
-            (true, false) => {}
-        }
+    /// What was seen, with the total first.
+    fn summary(&self, filters: &Filters, seen: &Seen) -> String {
+        let matching = fitting(filters, self.matching);
+        let queue = one_line(&self.queue);
+        format!("{}{matching}", reading::summary_of(seen, &queue))
+    }
+
+    fn as_json(&self, seen: &Seen) -> Value {
         let mut result = reading::as_json(seen);
         if let Some(fields) = result.as_object_mut() {
             fields.insert("queue".to_owned(), json!(self.queue));
             fields.insert("matching".to_owned(), json!(self.matching));
-            fields.insert("groups".to_owned(), as_json(&self.groups));
+            fields.insert("groups".to_owned(), groups::as_json(&self.groups));
             fields.insert("ungrouped".to_owned(), json!(self.groups.ungrouped()));
         }
         result
@@ -199,43 +236,6 @@ fn line(letter: &Letter, now: Timestamp) -> String {
         short(class, 20),
         short(&why, 160)
     )
-}
-
-fn print(groups: &Groups, now: Timestamp) {
-    for group in groups.largest_first() {
-        println!();
-        let times = match (ago(group.first, now), ago(group.last, now)) {
-            (first, last) if first == last => first,
-            (first, last) => format!("{first} to {last}"),
-        };
-        println!("{:>7}  {times}", group.count);
-        for (by, value) in groups.by().iter().zip(&group.key) {
-            let value = value.as_deref().map_or("unknown".to_owned(), one_line);
-            println!("         {}: {value}", one_line(&by.to_string()));
-        }
-        shown::print_samples(9, &group.samples);
-    }
-    if groups.ungrouped() > 0 {
-        println!(
-            "\n{:>7}  in more than {MOST_GROUPS} groups: choose with filters, or group by something else",
-            groups.ungrouped()
-        );
-    }
-}
-
-fn as_json(groups: &Groups) -> Value {
-    let all = groups.largest_first().into_iter().map(|group| {
-        let names = groups.by().iter().map(ToString::to_string);
-        let by: Map<_, _> = names.zip(group.key.iter().map(|it| json!(it))).collect();
-        json!({
-            "by": by,
-            "count": group.count,
-            "first": group.first,
-            "last": group.last,
-            "samples": group.samples,
-        })
-    });
-    all.collect()
 }
 
 /// A file of ids for other commands.

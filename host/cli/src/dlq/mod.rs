@@ -4,12 +4,13 @@
 
 mod archive;
 pub(super) mod filters;
+mod groups;
 mod list;
 pub(super) mod queue;
 pub(super) mod reading;
 mod redrive;
 mod restore;
-mod runs;
+pub(super) mod runs;
 mod s3;
 mod show;
 pub(super) mod shown;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use backstop::queue::Connections;
 use backstop_core::clock;
 use backstop_core::text::{chain, one_line};
-use backstop_dead_letters::redrive::{self, Ledger, Plan, Progress, RunFolder, Runs, Setup};
+use backstop_dead_letters::redrive::{
+    self, Ledger, Plan, Progress, RedriveError, RunFolder, Runs, Setup,
+};
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -14,6 +16,7 @@ use super::redrive::state::{self, StateArgs};
 use super::shown::{print_json, short};
 use super::time::ago;
 use crate::error::{CommandError, Result};
+use crate::ids::{Kind, elsewhere};
 use crate::output::println;
 use crate::signals::stop_on_signal;
 
@@ -60,12 +63,30 @@ pub(super) async fn run(args: Args) -> Result<()> {
     match &args.run {
         None => list(&runs, args.json),
         Some(run) => {
-            let folder = runs.find(run)?;
+            let folder = runs.find(run).map_err(|error| not_a_run(run, error))?;
             if args.check {
                 check(&folder).await?;
             }
             detail(&folder, args.json)
         }
+    }
+}
+
+/// Shows a run of this user, if there is one with this id.
+pub(crate) fn show(run: &str, is_json: bool) -> Result<bool> {
+    let runs = StateArgs::default().runs();
+    let found = runs.ok().and_then(|runs| runs.find(run).ok());
+    match found {
+        Some(folder) => detail(&folder, is_json).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// There is no such run: the id may be of something else.
+pub(super) fn not_a_run(id: &str, error: RedriveError) -> CommandError {
+    match elsewhere(id, &[Kind::Run]) {
+        hint if hint.is_empty() => error.into(),
+        hint => CommandError::Usage(format!("{error}{hint}")),
     }
 }
 

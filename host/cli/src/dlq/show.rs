@@ -18,6 +18,7 @@ use super::reading::{ReadingArgs, STOPPING, summary};
 use super::shown::{self, print_json};
 use super::time::ago;
 use crate::error::{CommandError, Result};
+use crate::ids::{Kind, elsewhere};
 use crate::output::{self, println};
 use crate::signals::stop_on_signal;
 
@@ -77,8 +78,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     let missing: Vec<_> = wanted.iter().map(|id| one_line(id)).collect();
+    let hint = wanted.iter().map(|id| elsewhere(id, &[Kind::Message]));
+    let hint = hint.max_by_key(String::len).unwrap_or_default();
     Err(CommandError::Failed(format!(
-        "not found: {} ({})",
+        "not found: {} ({}){hint}",
         missing.join(", "),
         said.join("; ")
     )))

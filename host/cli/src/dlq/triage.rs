@@ -321,7 +321,7 @@ impl Judged {
     }
 
     fn print(&self, queue: &Arc<dyn Queue>, judge: &Judge, seen: &Seen) {
-        println!("{}: {}", one_line(queue.url()), reading::summary(seen));
+        println!("{}", reading::summary_of(seen, &one_line(queue.url())));
         println!("policy {}", one_line(&judge.policy.title()));
         for (verdict, title) in [
             ("retry", "would be retried"),

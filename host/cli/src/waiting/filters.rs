@@ -9,6 +9,7 @@ use backstop_files::values::parse_span;
 use clap::Parser;
 
 use crate::dlq::filters::parse_text;
+use crate::ids::{Kind, elsewhere};
 
 /// Filters: a message has to match each kind that is given.
 #[derive(Debug, Parser)]
@@ -26,7 +27,7 @@ pub(crate) struct FilterArgs {
     attempt: Vec<NonZeroU32>,
 
     /// The message with this id; may be repeated
-    #[arg(long, value_name = "MESSAGE-ID", value_parser = parse_text)]
+    #[arg(long, value_name = "MESSAGE-ID", value_parser = parse_id)]
     id: Vec<String>,
 
     /// Messages that are due later than this: in a time such as 30m, or after one such as 2026-11-22T03:00:00Z
@@ -66,6 +67,14 @@ impl FilterArgs {
     }
 }
 
+/// The id of a message: SQS's own, which no run, version or fingerprint has.
+fn parse_id(text: &str) -> Result<String, String> {
+    match elsewhere(text, &[Kind::Message]) {
+        hint if hint.is_empty() => parse_text(text),
+        hint => Err(format!("it is not the id of a message{hint}")),
+    }
+}
+
 /// Parses a time of day in the format of RFC 3339, or how far in the future it is.
 fn parse_later(text: &str) -> Result<Timestamp, String> {
     if let Ok(span) = parse_span(text) {
@@ -82,6 +91,20 @@ fn parse_later(text: &str) -> Result<Timestamp, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_of_a_run_or_a_version_is_not_one_of_a_message() {
+        for id in ["5fea7756-0ea4-451a-a703-a558b933e274", "m-1"] {
+            assert_eq!(parse_id(id).as_deref(), Ok(id));
+        }
+        for (id, command) in [
+            ("20261122-032140-f0a6", "dlq runs 20261122-032140-f0a6"),
+            ("50c6a2162ddb", "--decided-by 50c6a2162ddb"),
+        ] {
+            assert!(parse_id(id).unwrap_err().contains(command), "{id}");
+        }
+        assert!(parse_id("").is_err());
+    }
 
     #[test]
     fn a_time_is_absolute_or_in_the_future() {

@@ -12,8 +12,9 @@ use backstop_workbench::simulate::Rounded;
 use indicatif::HumanCount;
 
 use crate::bar::{bar, messages};
+use crate::fitted_table::FittedTable;
 use crate::output::println;
-use crate::policy::table::with_headers;
+use crate::terminal::{columns, wrapped};
 
 /// The width of the longest bar, in characters.
 const BAR: usize = 40;
@@ -115,10 +116,10 @@ fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp)
         );
     }
     if let Some(in_flight) = sum.in_flight {
-        println!(
-            "  the queue counts about {} invisible messages: those being handled, and those of hosts that were not asked, are among them",
+        line(&format!(
+            "the queue counts about {} invisible messages: those being handled, and those of hosts that were not asked, are among them",
             HumanCount(in_flight)
-        );
+        ));
     }
     if sum.wakes > 0 {
         let apply = if sum.wakes == 1 {
@@ -141,26 +142,35 @@ fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp)
     }
 }
 
+/// Prints a line below the name of a queue.
+fn line(text: &str) {
+    println!("  {}", wrapped(text, 2, columns()));
+}
+
 fn print_groups(sum: &QueueReport, now: Timestamp) {
-    let headers = [
-        "waiting", "next due", "last due", "class", "code", "such as",
-    ];
-    let mut table = with_headers(&headers.map(str::to_owned), 3);
-    for group in sum.groups.iter().take(GROUPS) {
-        table.add_row([
+    let headers = ["waiting", "due in", "class", "code", "such as"];
+    let rows = sum.groups.iter().take(GROUPS).map(|group| {
+        let sample = group.samples.first();
+        vec![
             HumanCount(group.count).to_string(),
-            later(group.next, now),
-            later(group.last, now),
+            due(group, now),
             one_line(&group.class),
             code(&group.code),
-            group
-                .samples
-                .first()
-                .map_or_else(String::new, |id| one_line(id)),
-        ]);
+            sample.map_or_else(String::new, |id| one_line(id)),
+        ]
+    });
+    let table = FittedTable {
+        headers: headers.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        right: 2,
+        flexible: 2..4,
+    };
+    let fitted = table.fit(columns().map(|all| all.saturating_sub(2)));
+    for line in fitted.lines {
+        println!("  {line}");
     }
-    for line in table.lines() {
-        println!("  {}", line.trim_end());
+    if fitted.is_last_left_out {
+        println!("  `--json` shows some of the ids; a wider terminal shows one of each row");
     }
     let hidden: u64 = sum.groups.iter().skip(GROUPS).map(|it| it.count).sum();
     if hidden + sum.unlisted > 0 {
@@ -181,19 +191,20 @@ fn print_attempts(attempts: &[Count<u32>]) {
     if more > 0 {
         shown.push(format!("{} after more", HumanCount(more)));
     }
-    println!("  {}", shown.join(", "));
+    line(&shown.join(", "));
 }
 
 fn print_host(host: &Host, report: &QueueReport, now: Timestamp) {
     let faint = Style::new().dimmed();
     let ago = u64::try_from(now.since(report.since).as_millis()).unwrap_or(u64::MAX);
-    println!(
-        "  {faint}{} remembers {} of what has failed since its start at {}, {} ago{faint:#}",
+    let text = format!(
+        "{} remembers {} of what has failed since its start at {}, {} ago",
         one_line(host.name()),
         HumanCount(report.waiting),
         report.since.rfc3339(),
         Rounded(ago)
     );
+    println!("  {faint}{}{faint:#}", wrapped(&text, 2, columns()));
 }
 
 /// At most a few words of a code, as one line.
@@ -208,6 +219,16 @@ fn code(code: &str) -> String {
     }
 }
 
+/// From when until when the messages of a group are due: `12s to 7.1h`.
+fn due(group: &Group, now: Timestamp) -> String {
+    let [next, last] = [group.next, group.last].map(|time| later(time, now).replace("in ", ""));
+    if next == last {
+        next
+    } else {
+        format!("{next} to {last}")
+    }
+}
+
 /// How far in the future a time is: `in 7.1h`.
 pub(super) fn later(time: Timestamp, now: Timestamp) -> String {
     match u64::try_from(time.since(now).as_millis()).unwrap_or(u64::MAX) {
@@ -216,7 +237,7 @@ pub(super) fn later(time: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// One line for each bar: when, how many, and the bar. It begins with the first message that is due.
+/// One line for each bar: when, how many, and the bar. Times at which nothing is due have none.
 fn histogram(due: &Due) -> Vec<String> {
     let most = due.counts.iter().copied().max().unwrap_or_default();
     let step = u64::from(due.step.0);
@@ -227,7 +248,7 @@ fn histogram(due: &Due) -> Vec<String> {
     let digits = HumanCount(most).to_string().len();
     let bars = due.counts.iter().enumerate();
     let lines = bars
-        .skip_while(|(_, count)| **count == 0)
+        .filter(|(_, count)| **count > 0)
         .map(|(number, count)| {
             let (from, to) = (edge(number), edge(number + 1));
             let count_text = HumanCount(*count).to_string();
@@ -290,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_has_a_bar_for_each_step() {
+    fn a_histogram_has_a_bar_for_each_step_in_which_something_is_due() {
         let due = report(0, 900_000, &[1_200, 0, 60, 0, 0, 600]).due;
         let full = "█".repeat(BAR);
         let half = "█".repeat(BAR / 2);
@@ -298,16 +319,25 @@ mod tests {
             histogram(&due),
             [
                 format!("due in    0s to   15m  1,200 {full}"),
-                "due in   15m to   30m      0".to_owned(),
                 "due in   30m to   45m     60 ██".to_owned(),
-                "due in   45m to    1h      0".to_owned(),
-                "due in    1h to 1h15m      0".to_owned(),
                 format!("due in 1h15m to 1h30m    600 {half}"),
             ]
         );
         let late = report(0, 900_000, &[0, 0, 7]).due;
         assert_eq!(histogram(&late), [format!("due in 30m to 45m  7 {full}")]);
         assert!(histogram(&Due::default()).is_empty());
+    }
+
+    #[test]
+    fn the_due_times_of_a_group_are_one_time_or_a_range() {
+        let group = report(7_000, 1_000, &[1]).groups.remove(0);
+        assert_eq!(due(&group, Timestamp(0)), "7s to 100ms");
+        let later = Group {
+            last: group.next,
+            ..group
+        };
+        assert_eq!(due(&later, Timestamp(0)), "7s");
+        assert_eq!(due(&later, Timestamp(7_000)), "now");
     }
 
     #[test]

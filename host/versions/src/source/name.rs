@@ -39,7 +39,7 @@ pub enum Location {
 const S3: &str = "an object of S3 such as s3://bucket/orders.wasm, which may be pinned with @sha256: and 64 hexadecimal digits";
 #[cfg(feature = "oci")]
 const OCI: &str = "an artifact such as oci://registry.example.com/policies/orders:1.2, which may be pinned with @sha256: and the digest of its manifest";
-const PIN: &str = "a pin of `@sha256:` and 64 hexadecimal digits";
+const PIN: &str = "a pin of `@sha256:` and 64 hexadecimal digits, of which logs show the first twelve (`backstop policy inspect` shows all)";
 const SCHEME: &str = "a built-in policy, a path, s3://bucket/key or oci://registry/repository:tag";
 
 impl Source {

@@ -88,7 +88,7 @@ fn as_json(plan: &Plan, found: &Rehearsal) -> Value {
 
 fn print(plan: &Plan, found: &Rehearsal) {
     let (survey, seen) = (&found.survey, &found.seen);
-    println!("{}: {}", one_line(&plan.queue), reading::summary(seen));
+    println!("{}", reading::summary_of(seen, &one_line(&plan.queue)));
     println!("{:>7}  would be moved", found.moved());
     for (to, count) in &found.accepted {
         println!("{count:>7}  to {}", one_line(&to.to_string()));

@@ -26,6 +26,7 @@ use clap::{Parser, ValueEnum};
 use super::filters::FilterArgs;
 use super::queue::{AccessArgs, DeadLetterQueues};
 use super::reading::ReadingArgs;
+use super::runs::not_a_run;
 use crate::error::{CommandError, Context, Result};
 use crate::output::eprintln;
 use crate::signals::stop_on_signal;
@@ -259,7 +260,8 @@ async fn check(args: &Args, queue: &Arc<dyn Queue>) -> Result<()> {
 }
 
 async fn resume(args: &Args, run: &str) -> Result<()> {
-    let folder = args.state.runs()?.find(run)?;
+    let runs = args.state.runs()?;
+    let folder = runs.find(run).map_err(|error| not_a_run(run, error))?;
     let plan = folder.plan()?;
     if plan.native {
         return Err(CommandError::Usage(format!(

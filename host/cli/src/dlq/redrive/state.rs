@@ -8,7 +8,7 @@ use clap::Parser;
 use crate::error::{CommandError, Result};
 
 /// Where runs are kept.
-#[derive(Debug, Clone, Parser)]
+#[derive(Debug, Clone, Default, Parser)]
 #[command(next_help_heading = "The log of runs")]
 pub(in crate::dlq) struct StateArgs {
     /// The folder of the runs [default: backstop/redrives in $XDG_STATE_HOME or ~/.local/state]

@@ -3,31 +3,49 @@
 use backstop_workbench::simulate::timetable::Row;
 use backstop_workbench::simulate::{Percentiles, Rounded};
 
-/// The width of the axis, in characters.
+/// The width of the axis, in characters, where there is room.
 const WIDTH: usize = 36;
+
+/// The least width: a shorter axis says nothing.
+const LEAST_WIDTH: usize = 16;
 
 /// A logarithmic time axis. Earlier times are drawn at its start.
 pub(super) struct TimeBar {
     from: f64,
     to: f64,
+    width: usize,
 }
 
 impl TimeBar {
-    pub(super) fn of(attempts: &[Row]) -> Self {
+    /// An axis for these attempts that takes no more than this room, if it is limited. `None` if there is too little.
+    pub(super) fn of(attempts: &[Row], room: Option<usize>) -> Option<Self> {
+        let width = room.unwrap_or(WIDTH).min(WIDTH);
+        if width < LEAST_WIDTH {
+            return None;
+        }
         let since = |row: &Row| row.since_first_failure;
         let from = attempts.iter().map(|row| since(row).p5).min();
         let to = attempts.iter().map(|row| since(row).p95).max();
         let (from, to) = (log(from.unwrap_or_default()), log(to.unwrap_or_default()));
-        Self {
+        Some(Self {
             from,
             to: to.max(from + 1.0),
-        }
+            width,
+        })
+    }
+
+    /// The longer of two notes that fits.
+    pub(super) fn note(&self, long: &str, short: &str) -> String {
+        let fits = long.chars().count() <= self.width;
+        if fits { long } else { short }.to_owned()
     }
 
     /// The start and the end of the axis, in the second line of a header.
     pub(super) fn header(&self) -> String {
         let [from, to] = [self.from, self.to].map(|end| Rounded(millis(end)).to_string());
-        let gap = WIDTH.saturating_sub(from.chars().count() + to.chars().count());
+        let gap = self
+            .width
+            .saturating_sub(from.chars().count() + to.chars().count());
         format!("\n{from}{}{to}", " ".repeat(gap))
     }
 
@@ -41,7 +59,7 @@ impl TimeBar {
     pub(super) fn draw(&self, of: Percentiles) -> String {
         let at = |time: u64| {
             let part = (log(time) - self.from) / (self.to - self.from);
-            (part.clamp(0.0, 1.0) * (WIDTH - 1) as f64).round() as usize
+            (part.clamp(0.0, 1.0) * (self.width - 1) as f64).round() as usize
         };
         let (from, median, to) = (at(of.p5), at(of.median), at(of.p95));
         (0..=to)
@@ -80,6 +98,7 @@ mod tests {
         let axis = TimeBar {
             from: 1_f64.ln(),
             to: 100_000_f64.ln(),
+            width: WIDTH,
         };
         let of = |p5, median, p95| {
             axis.draw(Percentiles {

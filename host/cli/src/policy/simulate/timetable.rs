@@ -16,10 +16,17 @@ use crate::error::{CommandError, Result};
 use crate::output::{Output, println};
 use crate::policy::progress::Progress;
 use crate::policy::{sandbox, table};
+use crate::terminal::{columns, wrapped};
 
 /// The most rows that the table shows. If there are more, it leaves out those before the last ones.
 const MAX_ROWS: usize = 40;
 const LAST_ROWS: usize = 10;
+
+/// The space before a column.
+const GAP: usize = 2;
+
+/// Stands for rows that are left out.
+const MORE: &str = "…";
 
 /// At most this many reasons are listed.
 const MAX_REASONS: usize = 8;
@@ -101,6 +108,7 @@ fn as_csv(timetable: &Timetable) -> Result<()> {
 }
 
 fn line(name: &str, value: impl std::fmt::Display) {
+    let value = wrapped(&value.to_string(), 11, columns());
     println!("{name:<10} {value}");
 }
 
@@ -117,7 +125,7 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
         ),
     );
     println!();
-    println!("{}", rows(attempts));
+    println!("{}", rows(attempts, columns()));
     println!();
     for end in timetable.ended.iter().take(MAX_REASONS) {
         let since = end.since_first_failure;
@@ -184,11 +192,11 @@ fn range_of(of: Percentiles, text: impl Fn(u64) -> String) -> String {
     format!("{median} ({earliest} to {latest})")
 }
 
-fn rows(attempts: &[Row]) -> String {
+/// The table of the attempts. Its time axis takes what is left of so many columns, and is left out if that is little.
+fn rows(attempts: &[Row], columns: Option<usize>) -> String {
     if attempts.is_empty() {
         return "no message is retried".to_owned();
     }
-    let bar = TimeBar::of(attempts);
     let headers = [
         "\nattempt",
         "\nmessages",
@@ -199,39 +207,71 @@ fn rows(attempts: &[Row]) -> String {
         "\nmedian",
         "\nlatest",
     ];
-    let headers: Vec<_> = headers
-        .into_iter()
-        .map(str::to_owned)
-        .chain([bar.header()])
-        .collect();
-    let mut table = table::with_headers(&headers, 1);
     let left_out = if attempts.len() > MAX_ROWS {
         MAX_ROWS - LAST_ROWS..attempts.len() - LAST_ROWS
     } else {
         0..0
     };
-    for (number, row) in attempts.iter().enumerate() {
-        if left_out.contains(&number) {
-            if number == left_out.start {
-                let count = left_out.len();
-                let note = format!("{count} more attempts: --csv lists them");
-                let blank = headers.iter().skip(2).map(|_| String::new());
-                table.add_row(["…".to_owned()].into_iter().chain(blank).chain([note]));
-            }
-            continue;
+    let shown = attempts.iter().enumerate();
+    let shown = shown.filter(|(number, _)| !left_out.contains(number));
+    let cells: Vec<_> = shown
+        .map(|(number, row)| (number, row, numbers(row)))
+        .collect();
+    let widths = headers.iter().enumerate().map(|(column, header)| {
+        let lines = header.lines().chain(cells.iter().filter_map(|(_, _, row)| {
+            let cell = row.get(column)?;
+            Some(cell.as_str())
+        }));
+        let gap = if column == 0 { 0 } else { GAP };
+        gap + lines.map(str::len).max().unwrap_or_default()
+    });
+    let room = columns.map(|all| all.saturating_sub(GAP + widths.sum::<usize>()));
+    let bar = TimeBar::of(attempts, room);
+    let count = left_out.len();
+    let note = format!("{count} more attempts: --csv lists them");
+    let headers = headers.into_iter().map(str::to_owned);
+    let headers: Vec<_> = headers.chain(bar.as_ref().map(TimeBar::header)).collect();
+    let mut table = table::with_headers(&headers, usize::from(bar.is_some()));
+    for (number, row, numbers) in cells {
+        if number == left_out.end && count > 0 {
+            let blank = headers
+                .iter()
+                .skip(1 + usize::from(bar.is_some()))
+                .map(|_| String::new());
+            let note = bar
+                .as_ref()
+                .map(|bar| bar.note(&note, &format!("{count} more")));
+            table.add_row([MORE.to_owned()].into_iter().chain(blank).chain(note));
         }
-        let (delay, since) = (row.delay, row.since_first_failure);
-        let times = [
-            delay.earliest,
-            delay.median,
-            delay.latest,
-            since.earliest,
-            since.median,
-            since.latest,
-        ];
-        let counts = [row.attempt.to_string(), row.messages.to_string()];
-        let times = times.map(|time| Rounded(time).to_string());
-        table.add_row(counts.into_iter().chain(times).chain([bar.draw(since)]));
+        let bar = bar.as_ref().map(|bar| bar.draw(row.since_first_failure));
+        table.add_row(numbers.into_iter().chain(bar));
     }
-    table.trim_fmt()
+    let table = table.trim_fmt();
+    if bar.is_some() || count == 0 {
+        return table;
+    }
+    let lines = table.lines().map(|line| {
+        if line.trim() == MORE {
+            format!("{line}  {note}")
+        } else {
+            line.to_owned()
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The numbers of a row.
+fn numbers(row: &Row) -> [String; 8] {
+    let (delay, since) = (row.delay, row.since_first_failure);
+    let time = |time: u64| Rounded(time).to_string();
+    [
+        row.attempt.to_string(),
+        row.messages.to_string(),
+        time(delay.earliest),
+        time(delay.median),
+        time(delay.latest),
+        time(since.earliest),
+        time(since.median),
+        time(since.latest),
+    ]
 }

@@ -1,0 +1,62 @@
+//! Lines of the text log in the order in which people read: when, how severe, what happened with its fields, and last the message or queue that it is about.
+
+use std::fmt;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Formats an event as `TIME LEVEL what happened field=value message{id=…}`. In a terminal of 80 columns, the first line has the event and its first fields; the ids, which are long, come after them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EventFirst;
+
+impl<S, N> FormatEvent<S, N> for EventFirst
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    N: for<'writer> FormatFields<'writer> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let is_coloured = writer.has_ansi_escapes();
+        if is_coloured {
+            writer.write_str("\u{1b}[2m")?;
+        }
+        SystemTime.format_time(&mut writer)?;
+        if is_coloured {
+            writer.write_str("\u{1b}[0m")?;
+        }
+        let level = event.metadata().level();
+        if is_coloured {
+            write!(writer, " \u{1b}[{}m{level:>5}\u{1b}[0m ", colour(*level))?;
+        } else {
+            write!(writer, " {level:>5} ")?;
+        }
+        context.format_fields(writer.by_ref(), event)?;
+        for span in context.event_scope().into_iter().flatten() {
+            write!(writer, " {}", span.name())?;
+            let extensions = span.extensions();
+            let fields = extensions.get::<FormattedFields<N>>();
+            if let Some(fields) = fields.filter(|fields| !fields.is_empty()) {
+                write!(writer, "{{{fields}}}")?;
+            }
+        }
+        writer.write_char('\n')
+    }
+}
+
+/// The colour of a level.
+fn colour(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 31,
+        Level::WARN => 33,
+        Level::INFO => 32,
+        Level::DEBUG => 34,
+        Level::TRACE => 35,
+    }
+}
