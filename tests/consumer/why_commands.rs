@@ -140,7 +140,7 @@ async fn a_host_is_asked_by_its_address_and_why_adds_what_waits_to_the_records()
     };
     let shown = by_url(&["waiting"]).await;
     let remembers = format!("{url} remembers 3 of what has failed since its start at ");
-    for part in ["3 messages wait", "HTTP 503", "in 2h", &remembers] {
+    for part in ["3 messages wait", "HTTP 503", "  2h  ", &remembers] {
         assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
     }
     let first = id(&machine.worker.attempts()[0]);

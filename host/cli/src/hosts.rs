@@ -122,7 +122,7 @@ impl HostPlace {
     }
 }
 
-/// Makes one query for each item, such as each host, all at once; blocks. A host that gives no answer is logged and skipped; if none does, the first error is returned.
+/// Makes one query for each item, such as each host, all at once; blocks. A host that gives no answer is logged and skipped; if none does, the first error is returned. A host that has ended meanwhile is none.
 pub(crate) fn each<'a, I, T>(
     items: &'a [I],
     query: impl AsyncFn(&'a I) -> Result<T, ClientError>,
@@ -130,10 +130,14 @@ pub(crate) fn each<'a, I, T>(
     let queries = items.iter().map(async |item| (item, query(item).await));
     let results = Handle::current().block_on(join_all(queries));
     let mut answers = Vec::new();
-    let mut errors = Vec::new();
+    let (mut errors, mut ended) = (Vec::new(), Vec::new());
     for (host, result) in results {
         match result {
             Ok(answer) => answers.push((host, answer)),
+            Err(error @ ClientError::Ended { .. }) => {
+                tracing::debug!(%error, "a host is not asked");
+                ended.push(error);
+            }
             Err(error) => errors.push(error),
         }
     }
@@ -141,6 +145,11 @@ pub(crate) fn each<'a, I, T>(
         && let Some(first) = errors.drain(..).next()
     {
         return Err(first.into());
+    }
+    if answers.is_empty()
+        && let Some(last) = ended.pop()
+    {
+        return Err(CommandError::NoHost(format!("{last}: no host is left")));
     }
     for error in errors {
         tracing::warn!(error = chain(&error), "a host does not answer");

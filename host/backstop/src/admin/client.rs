@@ -39,6 +39,8 @@ pub struct Host {
     token: Option<Token>,
     /// `process 4711`, or its URL.
     name: String,
+    /// That of a host of this machine.
+    socket: Option<PathBuf>,
 }
 
 /// Why a host gives no answer.
@@ -62,6 +64,12 @@ pub enum ClientError {
         /// The cause.
         #[source]
         cause: reqwest::Error,
+    },
+    /// A host of this machine has ended since it was found. It has seen nothing of the request.
+    #[error("{host} has ended")]
+    Ended {
+        /// The host.
+        host: String,
     },
     /// The host wants a token, or another one.
     #[error(
@@ -121,6 +129,7 @@ impl Host {
             url: Url::parse("http://localhost/").map_err(io::Error::other)?,
             token: None,
             name: format!("process {}", process_of(path)),
+            socket: Some(path.to_owned()),
         })
     }
 
@@ -154,6 +163,7 @@ impl Host {
             url: parsed,
             token,
             name,
+            socket: None,
         })
     }
 
@@ -204,11 +214,8 @@ impl Host {
             Some(token) => request.bearer_auth(token.secret()),
             None => request,
         };
-        let unreachable = |cause: reqwest::Error| ClientError::Unreachable {
-            host: self.name.clone(),
-            cause: cause.without_url(),
-        };
-        let response = request.send().await.map_err(unreachable)?;
+        let response = request.send().await;
+        let response = response.map_err(|cause| self.unreachable(cause))?;
         let status = response.status();
         let body = self.read(response).await?;
         let answer: Value = serde_json::from_slice(&body)
@@ -232,14 +239,24 @@ impl Host {
         })
     }
 
+    /// Why there is no answer.
+    fn unreachable(&self, cause: reqwest::Error) -> ClientError {
+        let host = self.name.clone();
+        let is_live = |path| !matches!(is_live(path), Ok(false));
+        match &self.socket {
+            Some(path) if cause.is_connect() && !is_live(path) => ClientError::Ended { host },
+            _ => ClientError::Unreachable {
+                host,
+                cause: cause.without_url(),
+            },
+        }
+    }
+
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, ClientError> {
         let mut body = Vec::new();
         loop {
             let chunk = response.chunk().await;
-            let chunk = chunk.map_err(|cause| ClientError::Unreachable {
-                host: self.name.clone(),
-                cause: cause.without_url(),
-            })?;
+            let chunk = chunk.map_err(|cause| self.unreachable(cause))?;
             let Some(chunk) = chunk else { return Ok(body) };
             if body.len() + chunk.len() > ANSWER_BYTES {
                 return Err(self.invalid(format!("it has more than {ANSWER_BYTES} bytes")));
@@ -277,4 +294,31 @@ fn user() -> Option<String> {
         .iter()
         .find_map(|name| std::env::var(name).ok())
         .filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_host_that_ends_after_it_was_found_has_ended() {
+        for removes_its_socket in [true, false] {
+            let cache = tempfile::tempdir().unwrap();
+            let folder = Store::running_in(cache.path());
+            std::fs::create_dir_all(&folder).unwrap();
+            let path = folder.join("4711-0");
+            let socket = UnixListener::bind(&path).unwrap();
+            let host = Host::on_this_machine(cache.path()).unwrap().remove(0);
+            drop(socket);
+            if removes_its_socket {
+                std::fs::remove_file(&path).unwrap();
+            }
+            let answer = host.unwrap().get::<Value>(&["v1", "status"], &[]).await;
+            let error = answer.unwrap_err();
+            assert!(matches!(&error, ClientError::Ended { .. }), "{error:?}");
+            assert_eq!(error.to_string(), "process 4711 has ended");
+        }
+    }
 }
