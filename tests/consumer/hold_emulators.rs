@@ -10,7 +10,6 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName as Q,
@@ -22,7 +21,6 @@ use backstop_tests::eventually;
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::Worker;
 use serde_json::Value;
-use tokio::time::sleep;
 
 const LINEAR: [&str; 4] = ["--policy", "linear", "--set", "base=1s"];
 
@@ -75,7 +73,11 @@ async fn three_processes_killed_in_turn_lose_nothing() {
         running.push(start(&queues, &worker, "resend").await);
     }
     for _ in 0..3 {
-        sleep(Duration::from_millis(700)).await;
+        let attempts = worker.attempts().len() + 30;
+        eventually("thirty more attempts are made", || async {
+            worker.attempts().len() >= attempts
+        })
+        .await;
         running.remove(0).kill().await;
         running.push(start(&queues, &worker, "resend").await);
     }

@@ -199,7 +199,10 @@ async fn a_message_in_progress_elsewhere_waits_for_its_owner() {
     let running = world.start(&world.noting(3), ", key = \"/id\"", "").await;
     eventually("it has begun", || async { world.effects().len() == 1 }).await;
     world.queues.send([order(2)]).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    eventually("the second is received", || async {
+        world.queues.invisible().await == 2
+    })
+    .await;
     // Invisible for as long as the lease lasts.
     let second = world.queues.take_left().await;
     assert!(second.is_empty(), "{second:?}");
@@ -220,7 +223,10 @@ async fn a_message_in_progress_elsewhere_is_not_given_up_for_its_attempts() {
     let owner = owner.lease(Duration::from_secs(2)).build().unwrap();
     world.queues.send([json!({"id": 7}).to_string()]).await;
     let running = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        eventually("its owner has begun", || async {
+            world.table.count().await.contains_key("INPROGRESS")
+        })
+        .await;
         let settings = ", key = \"/id\"";
         let limits = "max-attempts = 1\nhold = \"resend\"";
         let running = world.start(&world.noting(0), settings, limits).await;

@@ -10,6 +10,7 @@ use backstop_core::clock;
 use backstop_tests::backstop::Running;
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
+use backstop_tests::exposition::Scrape;
 use backstop_tests::policies::waits;
 use serde_json::Value;
 
@@ -24,6 +25,12 @@ async fn swapped(hosts: &[Running], count: usize) {
         })
         .await;
     }
+}
+
+/// How many messages have come to a host at the end of a hop.
+async fn hops(host: &Running) -> f64 {
+    let metrics = Scrape::of(&format!("{}/metrics", host.admin())).await;
+    metrics.sum("backstop_hops_total", &[])
 }
 
 fn sum(answers: &[Value], count: impl Fn(&Value) -> &Value) -> u64 {
@@ -57,7 +64,10 @@ async fn the_hosts_that_are_asked_tell_each_other_which_messages_come_at_the_end
     machine.send(40).await;
     machine.until_waiting(40).await;
     // After the first hop, some are at the other host.
-    tokio::time::sleep(std::time::Duration::from_secs(32)).await;
+    eventually("each message has come to the end of a hop", || async {
+        hops(&hosts[0]).await + hops(&hosts[1]).await >= 40.0
+    })
+    .await;
     machine.until_waiting(40).await;
     std::fs::write(&policy, waits(9_000_000)).unwrap();
     swapped(&hosts, 1).await;

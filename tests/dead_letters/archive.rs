@@ -238,6 +238,7 @@ async fn an_archive_that_is_killed_at_any_moment_loses_nothing() {
     }
     assert!(killed > 0);
     world.queues = direct;
+    // What the killed ones have received is visible again. The emulator's counts don't tell when.
     sleep(Duration::from_secs(6)).await;
     world.json("archive", &flags).await;
     assert_eq!(world.queues.dead().await, 0);

@@ -165,6 +165,12 @@ impl Queues {
         count(&self.client, &self.dead_letters).await
     }
 
+    /// How many messages of the queue are invisible.
+    pub async fn invisible(&self) -> usize {
+        let attributes = attributes(&self.client, &self.url).await;
+        number(&attributes, &Q::ApproximateNumberOfMessagesNotVisible)
+    }
+
     /// Takes every dead letter, by body.
     pub async fn take_dead(&self) -> BTreeMap<String, Message> {
         take_all(&self.client, &self.dead_letters).await
@@ -202,22 +208,26 @@ async fn attribute(client: &Client, url: &str, name: Q) -> String {
     answer.attributes.unwrap()[&name].clone()
 }
 
+async fn attributes(client: &Client, url: &str) -> HashMap<Q, String> {
+    let request = client.get_queue_attributes().queue_url(url);
+    let answer = request.attribute_names(Q::All).send().await.unwrap();
+    answer.attributes.unwrap()
+}
+
+fn number(attributes: &HashMap<Q, String>, name: &Q) -> usize {
+    let number = attributes.get(name).and_then(|text| text.parse().ok());
+    number.unwrap_or_default()
+}
+
 async fn count(client: &Client, url: &str) -> usize {
-    let answer = client
-        .get_queue_attributes()
-        .queue_url(url)
-        .attribute_names(Q::All)
-        .send()
-        .await
-        .unwrap();
-    let attributes = answer.attributes.unwrap();
+    let attributes = attributes(client, url).await;
     [
         Q::ApproximateNumberOfMessages,
         Q::ApproximateNumberOfMessagesNotVisible,
         Q::ApproximateNumberOfMessagesDelayed,
     ]
     .iter()
-    .filter_map(|name| attributes.get(name)?.parse::<usize>().ok())
+    .map(|name| number(&attributes, name))
     .sum()
 }
 
