@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_swap_is_one_change() {
         for (one, other, expected) in [
-            ("ab", "ba", 1),
+            ("on", "no", 1),
             ("abcd", "abdc", 1),
             ("abc", "", 3),
             ("", "", 0),
