@@ -1,5 +1,4 @@
 //! Who may send requests: the token, pages of other sites, names that others point at the address.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! What is logged of an action: who asked for what, from where, and what it did.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use backstop_tests::backstop::{command, text};
 use backstop_tests::eventually;

@@ -1,9 +1,4 @@
 //! `--admin URL` of the commands.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::process::Stdio;
 use std::time::Duration;

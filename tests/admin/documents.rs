@@ -1,9 +1,4 @@
 //! The commands of `host/docs/admin.md`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::os::unix::fs::PermissionsExt;
 

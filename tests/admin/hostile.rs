@@ -1,9 +1,4 @@
 //! What clients send that want no answer: endless, slow, malformed and many requests.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::time::Duration;
 

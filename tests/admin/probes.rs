@@ -1,9 +1,4 @@
 //! `/livez` and `/readyz` through the life of a host: starting, working, cut off, stopping.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::process::Stdio;
 use std::sync::Arc;

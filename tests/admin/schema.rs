@@ -1,9 +1,4 @@
 //! The document and the schema of the interface, against real answers.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,4 @@
 //! `--admin https://…`: a host behind a proxy with TLS.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use backstop_tests::backstop::{command, text};
 use backstop_tests::tls::TlsProxy;

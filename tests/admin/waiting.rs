@@ -1,9 +1,4 @@
 //! What waits, wakes and reconsiderations: real answers against the schema, and what is refused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::Queues;

@@ -1,5 +1,4 @@
 //! A host with an admin interface: one queue in memory, and a policy in a folder of the test's own.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::path::PathBuf;
 

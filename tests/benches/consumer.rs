@@ -1,11 +1,6 @@
 //! What the consumer costs: API requests for each message, memory at rest.
 //!
 //! `make bench` runs it, against fauxqs on the loopback address, and prints a table.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark prints, and fails when it can't be set up"
-)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! What a decision costs: in a fresh instance, in a live one, without WebAssembly, and compared with the smallest request to SQS.
 //!
 //! `make bench` runs it. The column to read is the median.
-#![allow(clippy::unwrap_used, reason = "a benchmark that can't be set up fails")]
 
 use std::sync::Arc;
 use std::time::Duration;

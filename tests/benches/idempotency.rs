@@ -1,11 +1,6 @@
 //! What a call that is done once for each key costs: requests to DynamoDB, next to Powertools for AWS Lambda (Python).
 //!
 //! `make bench` runs it, against ministack behind a proxy that counts, and prints a table. The calls of the real library are those of `tests/idempotency/powertools.py`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark prints, and fails when it can't be set up"
-)]
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -37,9 +32,12 @@ async fn main() {
     let ours = async |fails: bool| {
         let before = proxy.requests();
         for key in 0..CALLS {
-            let work = async || match fails {
-                true => Err(Error::new("Declined", "")),
-                false => Ok(key),
+            let work = async || {
+                if fails {
+                    Err(Error::new("Declined", ""))
+                } else {
+                    Ok(key)
+                }
             };
             let key = if fails { key + CALLS } else { key };
             let _ = owner.once(&key, work).await;

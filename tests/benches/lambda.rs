@@ -1,11 +1,6 @@
 //! What the Lambda retry handler costs, compared with the plain pattern in Python: time to the first event, API requests, CPU time and memory.
 //!
 //! `make bench` runs it. Both handlers run as on Lambda, as a process that requests events from a Runtime API, which the benchmark implements. SQS is fauxqs, behind a proxy that counts. Lambda is a stub that takes every asynchronous invocation and counts: an emulator would run a function on the same processors. Everything is on the loopback address and without TLS, and the programs are in the page cache.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark prints, and fails when it can't be set up"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;

@@ -1,12 +1,6 @@
 //! What reading and moving dead letters takes, compared with a loop of the SDK that receives, sends and deletes full batches.
 //!
 //! `make bench` runs it, against fauxqs. Each side has a full queue of its own; the best of three rounds counts. The loop keeps no record of what it does: killed, it sends letters twice, and nobody knows which.
-#![allow(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark prints, and fails when it can't be set up"
-)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};

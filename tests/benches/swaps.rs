@@ -1,13 +1,8 @@
 //! What a new version of a policy costs: from the file to its first decision, the decisions in between, and a start with a policy that is compiled already.
 //!
 //! `make bench` runs it. Everything is on this machine, and the files are in the page cache.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::disallowed_methods,
-    reason = "a benchmark that can't be set up fails, and prints"
-)]
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures the time")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,11 +1,6 @@
 //! What a host pays for remembering the messages that wait: memory, and time for each failure.
 //!
 //! `make bench` runs it. The queue is a stand-in that delivers messages with ids and receipt handles like those of SQS, each with a failure of its own, so that only the host takes memory and time. Each part runs in a process of its own.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark prints, and fails when it can't be set up"
-)]
 
 use std::num::NonZeroU32;
 use std::process::{Command, ExitCode};

@@ -1,5 +1,4 @@
 //! The output of the command: help, demo, and explanations of mistakes.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::fs::File;
 use std::path::Path;

@@ -1,9 +1,4 @@
 //! `backstop doctor` against an emulator: its findings and its exit codes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use aws_sdk_lambda::types::RecursiveLoop;
 use aws_sdk_sqs::types::QueueAttributeName as Q;

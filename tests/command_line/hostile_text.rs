@@ -1,9 +1,4 @@
 //! Text from registries, buckets, queues, hosts, policies and workers: wherever a command writes it, it forges no line and no character of it stays hidden.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::process::{Output, Stdio};
 

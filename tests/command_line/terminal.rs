@@ -1,5 +1,4 @@
 //! What people see on a terminal of 80 columns.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use backstop_tests::backstop::{command, on_terminal, run, text};
 

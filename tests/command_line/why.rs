@@ -1,9 +1,4 @@
 //! `backstop why`: the life of one message, from the records that a host writes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::fs::OpenOptions;
 use std::io::Write;

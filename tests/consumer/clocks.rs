@@ -1,9 +1,4 @@
 //! A host whose clock differs from that of SQS: real processes, and a proxy that answers with other times.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::time::Duration;
 
@@ -24,11 +19,8 @@ async fn a_host_whose_clock_is_wrong_is_neither_late_nor_gives_up_fresh_messages
     for shift in [-3 * DAYS, 7_200] {
         let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "5")]).await;
         let proxy = Proxy::start(&queues.endpoint, move |_, _| Fault::Shifted(shift)).await;
-        let worker = Worker::answering(|attempt| match attempt.receive_count <= 2 {
-            true => 503,
-            false => 200,
-        })
-        .await;
+        let worker =
+            Worker::answering(|attempt| if attempt.receive_count <= 2 { 503 } else { 200 }).await;
         let folder = tempfile::tempdir().unwrap();
         let records = folder.path().join("records");
         let began = Instant::now();

@@ -1,9 +1,4 @@
 //! The consumer as users run it: `backstop run` as a child process against emulators of SQS. Every message is accounted for: handled, dead-lettered or still in its queue.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName as Q};
 use backstop_tests::aws::{Queues, text};

@@ -1,9 +1,4 @@
 //! Messages whose work is in progress elsewhere: they wait for its owner, and no limit on attempts counts that. On a local queue with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -1,9 +1,4 @@
 //! `backstop run` ends by a crash or a signal while it handles messages. No message is lost.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;

@@ -1,9 +1,4 @@
 //! A proxy in front of an emulator throttles, fails, fails in part, cuts connections and responds slowly. No message is lost.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

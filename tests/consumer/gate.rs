@@ -1,9 +1,4 @@
 //! A worker that is unavailable costs no message an attempt: real workers that are not there, end, come back, and are stopped together with the host.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -1,9 +1,4 @@
 //! What the handlers do with a message, and how their failures reach the policy and the records.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

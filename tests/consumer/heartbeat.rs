@@ -1,5 +1,4 @@
 //! Messages stay invisible while they are handled, and no longer.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

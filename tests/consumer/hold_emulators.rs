@@ -1,9 +1,4 @@
 //! Messages that are sent again, by real processes over the real SDK: hosts killed, SQS's limit in flight, messages without room for an envelope.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -32,9 +27,12 @@ async fn queues(attributes: &[(Q, &str)]) -> Queues {
 
 /// A worker that fails the first attempts of each message.
 async fn failing(attempts: u32) -> Worker {
-    Worker::answering(move |attempt| match attempt.receive_count <= attempts {
-        true => 503,
-        false => 200,
+    Worker::answering(move |attempt| {
+        if attempt.receive_count <= attempts {
+            503
+        } else {
+            200
+        }
     })
     .await
 }

@@ -1,9 +1,4 @@
 //! Messages that are sent again while hosts are killed, requests fail, SQS redrives them, and more of them wait than SQS holds in flight: on a local queue with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,9 +1,4 @@
 //! Envelopes that a stranger wrote, and those of a fleet with and without keys: on a local queue with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,9 +1,4 @@
 //! A local queue with the clock paused, its hosts, and what they saw and decided. A host reaches the queue through a [`Wire`], which a test can break.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};

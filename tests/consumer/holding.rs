@@ -1,9 +1,4 @@
 //! How messages wait for their next attempt, by visibility and sent again: on a local queue with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

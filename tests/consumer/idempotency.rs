@@ -1,9 +1,4 @@
 //! `idempotency` of a queue: the work of repeated, resent and interrupted messages is done once.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -123,9 +118,12 @@ async fn a_message_that_was_sent_twice_is_handled_once() {
 #[tokio::test]
 async fn a_resent_message_keeps_the_id_that_is_its_key() {
     let world = World::new().await;
-    let worker = Worker::answering(|attempt| match attempt.headers.contains_key("x-first") {
-        true => 200,
-        false => 503,
+    let worker = Worker::answering(|attempt| {
+        if attempt.headers.contains_key("x-first") {
+            200
+        } else {
+            503
+        }
     })
     .await;
     let sent = world

@@ -1,9 +1,4 @@
 //! The consumer on the local queue with the clock paused, so that hours of retries take no time.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -1,9 +1,4 @@
 //! How many polls a consumer makes at the same time: on a local queue that is 10 ms away, with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

@@ -1,11 +1,6 @@
 //! The semantics of SQS that the consumer relies on, as laws that are tested on the local queue and, through the real SDK, on two emulators.
 //!
 //! If an emulator is known to differ from AWS, the law skips it and says how it differs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

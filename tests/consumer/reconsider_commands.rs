@@ -1,9 +1,4 @@
 //! `backstop policy reconsider` of messages that are sent again, on real hosts and an emulator.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_core::clock;

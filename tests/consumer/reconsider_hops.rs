@@ -1,9 +1,4 @@
 //! Messages that are held by being sent again and are decided again after a swap: on a local queue with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;

@@ -1,5 +1,4 @@
 //! Dead letters that the dead-letter queue refuses.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,10 +1,4 @@
 //! Shadow policies: their decisions are compared, counted and recorded. Whatever a shadow does, the live policy decides as it would without it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 use std::time::Duration;

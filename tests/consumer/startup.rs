@@ -1,9 +1,4 @@
 //! The start of `backstop run`: what it serves, and its errors when it cannot start.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
 //! A consumer on the local queue, for tests with the clock paused.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

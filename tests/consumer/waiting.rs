@@ -1,9 +1,4 @@
 //! What a host remembers of waiting messages, and what brings them back sooner: on a local queue with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,9 +1,4 @@
 //! `backstop waiting` and `wake` on real hosts and emulators.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,9 +1,4 @@
 //! Waiting messages whose texts were chosen by somebody who means harm: on a local queue with the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::time::Duration;
 

@@ -1,9 +1,4 @@
 //! `backstop why` and `policy reconsider` on real hosts and an emulator, and the commands for waiting messages by a host's address.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 

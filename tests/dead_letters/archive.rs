@@ -1,9 +1,4 @@
 //! `backstop dlq archive` and `restore`: nothing is lost, whatever the letters are and whenever a command is killed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,9 +1,4 @@
 //! The commands of the pages about dead letters and waiting messages, run one after another.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::atomic::Ordering;
 
@@ -88,19 +83,20 @@ async fn the_commands_about_dead_letters_run() {
     let queues = &world.queues;
     for number in 0..60 {
         let body = format!("order-{number}");
-        let letter = match number < 40 {
-            true => of_backstop(
+        let letter = if number < 40 {
+            of_backstop(
                 &body,
                 "max-attempts of 8 reached: HTTP 503",
                 "transient",
                 "HTTP 503: busy",
-            ),
-            false => of_backstop(
+            )
+        } else {
+            of_backstop(
                 &body,
                 "permanent: HTTP 404",
                 "permanent",
                 "HTTP 404: no order",
-            ),
+            )
         };
         world.put(letter).await;
     }

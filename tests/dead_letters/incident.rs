@@ -1,9 +1,4 @@
 //! The incident of `host/docs/incident.md`: its commands run one after another, against a host, its worker and an emulator.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::atomic::Ordering;
 

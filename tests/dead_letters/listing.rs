@@ -1,10 +1,4 @@
 //! `backstop dlq list` and `show`: letters of every origin, of any size and content, on queues that others read too.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::string_slice,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,9 +1,4 @@
 //! A queue with its host, its worker and a payment provider that fails: the night of `host/docs/incident.md`, for the commands of the documents.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -86,9 +81,12 @@ impl Night {
     }
 
     pub(crate) async fn send(&self, numbers: std::ops::Range<u32>, has_customer: bool) {
-        let order = |number: u32| match has_customer {
-            true => json!({"order": number, "customer": format!("c-{}", number % 3)}),
-            false => json!({"order": number}),
+        let order = |number: u32| {
+            if has_customer {
+                json!({"order": number, "customer": format!("c-{}", number % 3)})
+            } else {
+                json!({"order": number})
+            }
         };
         let bodies = numbers.map(|number| order(number).to_string());
         self.world.queues.send(bodies).await;

@@ -1,9 +1,4 @@
 //! What chooses nothing: a file without ids, and an empty text. No letter is touched, and the command says so.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::process::Stdio;
 

@@ -1,10 +1,4 @@
 //! Letters of every origin, of any size and content, as `backstop dlq list` and `show` show them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::string_slice,
-    reason = "a test that can't go on fails"
-)]
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use backstop_tests::backstop::text;

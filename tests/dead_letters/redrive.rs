@@ -1,9 +1,4 @@
 //! `backstop dlq redrive` and `runs`: what is moved, where to, and what stays.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,4 @@
 //! Letters that fail again: counted, linked, and a reason to stop. The consumer is a real `backstop run` with a real policy.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;

@@ -1,9 +1,4 @@
 //! `backstop dlq redrive` and kill -9: nothing is lost, and what may have arrived twice is reported.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};

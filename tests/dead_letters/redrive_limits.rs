@@ -1,9 +1,4 @@
 //! `backstop dlq redrive`: how a run is limited, stopped, edited and refused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
 //! `backstop dlq redrive` as a library: whole runs on a queue that delivers the newest letters first. SQS keeps no order; every emulator delivers the oldest letters first.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,4 @@
 //! A redrive of a queue that others read, and that grows.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,4 @@
 //! `backstop dlq redrive --resume` and further runs, after letters in doubt, a damaged journal and a clock that was changed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::io::Write;
 

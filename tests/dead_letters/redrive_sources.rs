@@ -1,9 +1,4 @@
 //! `backstop dlq redrive` of letters that name targets which they should not, and of FIFO queues whose consumers keep no attempts.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use backstop_tests::emulator::ministack;
 use serde_json::json;

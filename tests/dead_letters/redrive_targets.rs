@@ -1,9 +1,4 @@
 //! `backstop dlq redrive` to functions, through faults, and by SQS itself.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -222,9 +217,10 @@ async fn a_target_that_denies_access_stops_the_run_and_keeps_the_letters() {
     let is_denied = Arc::clone(&denied);
     let proxy = Proxy::start(&world.queues.endpoint, move |operation, _| {
         let denied = is_denied.load(std::sync::atomic::Ordering::Relaxed);
-        match operation == "SendMessageBatch" && denied {
-            true => Fault::Denied,
-            false => Fault::None,
+        if operation == "SendMessageBatch" && denied {
+            Fault::Denied
+        } else {
+            Fault::None
         }
     })
     .await;

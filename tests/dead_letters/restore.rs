@@ -1,9 +1,4 @@
 //! `backstop dlq restore`: from files and from S3, refused letters, a command that is killed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,9 +1,4 @@
 //! `backstop dlq triage`: what another policy would do with what died.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use backstop_tests::backstop::serve;
 use backstop_tests::emulator::ministack;

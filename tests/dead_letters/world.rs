@@ -1,9 +1,4 @@
 //! A dead-letter queue, what is put into it, and the commands that read it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't be set up fails"
-)]
 
 use std::collections::HashMap;
 use std::path::PathBuf;

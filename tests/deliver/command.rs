@@ -1,9 +1,4 @@
 //! `backstop deliver`: files and standard input, what comes back, signals, and a delivery that is killed and goes on.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

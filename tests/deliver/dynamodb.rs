@@ -1,9 +1,4 @@
 //! Delivery to DynamoDB tables: puts and deletes, unprocessed items, throttles, cut connections, slow answers. No entry is lost, and the last entry of a key wins.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

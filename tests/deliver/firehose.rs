@@ -1,9 +1,4 @@
 //! Delivery to a Firehose stream that writes to a bucket: records that fail in part are sent again, and every record arrives.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,4 @@
 //! A million entries of a file, delivered by the command to an emulator: its memory does not grow. It takes minutes: `cargo test --test deliver -- --ignored --nocapture a_million`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test that can't go on fails, and this one prints what it measured"
-)]
 
 use std::io::Write as _;
 use std::path::Path;

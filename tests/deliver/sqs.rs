@@ -1,9 +1,4 @@
 //! Delivery to SQS queues: partial failures, throttles, answers in another order, cut connections, slow answers. No message is lost, and groups stay in order.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,9 +1,4 @@
 //! The keys of 100,000 generated events are those of the real libraries.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::fmt::Write;
 

@@ -1,9 +1,4 @@
 //! The keys of events are those of the real libraries, digit by digit.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use backstop_idempotency::{Event, Format, Idempotency, MemoryStore};
 use proptest::prelude::*;

@@ -1,9 +1,4 @@
 //! Two owners of one key, and a store that fails: one effect for each key.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -151,9 +146,10 @@ async fn the_client_makes_one_attempt_unless_its_retries_are_wanted() {
         let proxy = Proxy::start(&ministack().endpoint, |_, _| Fault::Throttled).await;
         let table = Records::create(&ministack().endpoint).await;
         let store = table.store_behind(&proxy.endpoint, Format::Python).await;
-        let store = match wants_retries {
-            true => store.client_retries(),
-            false => store,
+        let store = if wants_retries {
+            store.client_retries()
+        } else {
+            store
         };
         let owner = Idempotency::builder(store, "orders").build().unwrap();
         let call = owner.once("o-7", || async { Ok::<u32, Error>(0) });

@@ -1,9 +1,4 @@
 //! The real libraries, each in a process that answers lines.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::process::Stdio;
 

@@ -1,9 +1,4 @@
 //! Owners that are processes: killed in the middle, and paused past their lease.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,9 +1,4 @@
 //! Records: the real libraries read ours, and we read theirs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -29,9 +24,10 @@ struct World {
 impl World {
     async fn new(format: Format, has_sort_key: bool) -> Self {
         let endpoint = &ministack().endpoint;
-        let table = match has_sort_key {
-            true => Records::with_sort_key(endpoint).await,
-            false => Records::create(endpoint).await,
+        let table = if has_sort_key {
+            Records::with_sort_key(endpoint).await
+        } else {
+            Records::create(endpoint).await
         };
         let library = Powertools::start(format, Some(&table));
         let ours = Idempotency::builder(table.store(format), PREFIX);

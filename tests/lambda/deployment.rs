@@ -1,9 +1,4 @@
 //! The deployments of the Lambda retry handler in `examples/lambda`: the SAM template and the CDK app pass the linter, have the required settings, and result in the same resources.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 mod math;
 mod template;

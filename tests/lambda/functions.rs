@@ -1,5 +1,4 @@
 //! The functions of the examples, each tested in its own language.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::path::Path;
 use std::process::Command;

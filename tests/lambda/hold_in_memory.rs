@@ -1,9 +1,4 @@
 //! How the Lambda retry handler holds messages: by visibility, and sent to their retry queue again. With the clock paused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::time::Duration;
 
@@ -23,9 +18,12 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Runs an event that fails three more times, and returns when it was invoked, in minutes, and with what.
 async fn run(plan: Plan) -> (World, Vec<u64>, Vec<Invocation>) {
     let world = Plan {
-        outcome: Box::new(|it| match it.attempt() < 4 {
-            true => Err("Upstream"),
-            false => Ok(()),
+        outcome: Box::new(|it| {
+            if it.attempt() < 4 {
+                Err("Upstream")
+            } else {
+                Ok(())
+            }
         }),
         ..plan
     }

@@ -1,9 +1,4 @@
 //! A function in Rust that charges each order once (examples/rust-idempotency), by the layer around its handler.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -55,9 +50,12 @@ async fn an_order_is_charged_once_however_often_its_event_comes() {
     let table = Records::create(&ministack().endpoint).await;
     let is_up = Arc::new(AtomicBool::new(true));
     let service = Arc::clone(&is_up);
-    let payments = Worker::answering(move |_| match service.load(Ordering::SeqCst) {
-        true => 200,
-        false => 503,
+    let payments = Worker::answering(move |_| {
+        if service.load(Ordering::SeqCst) {
+            200
+        } else {
+            503
+        }
     })
     .await;
     let api = RuntimeApi::start().await;

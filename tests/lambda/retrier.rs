@@ -1,9 +1,4 @@
 //! A function in Rust that retries its own calls (examples/rust-retrier): its remaining time ends them, and the event goes to the retry queue with the retrier's error.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -33,9 +28,12 @@ async fn the_remaining_time_ends_its_retries_and_the_event_is_retried_with_its_e
     let endpoint = &ministack().endpoint;
     let is_up = Arc::new(AtomicBool::new(false));
     let service = Arc::clone(&is_up);
-    let payments = Worker::answering(move |_| match service.load(Ordering::SeqCst) {
-        true => 200,
-        false => 503,
+    let payments = Worker::answering(move |_| {
+        if service.load(Ordering::SeqCst) {
+            200
+        } else {
+            503
+        }
     })
     .await;
     let queues = Queues::standard(endpoint, &[(Q::VisibilityTimeout, "60")]).await;
@@ -111,9 +109,12 @@ async fn the_remaining_time_ends_its_retries_and_the_event_is_retried_with_its_e
 
 #[tokio::test]
 async fn each_attempt_has_a_line_of_metrics_that_cloudwatch_accepts() {
-    let payments = Worker::answering(|attempt| match attempt.body.contains("never") {
-        true => 503,
-        false => 200,
+    let payments = Worker::answering(|attempt| {
+        if attempt.body.contains("never") {
+            503
+        } else {
+            200
+        }
     })
     .await;
     let api = RuntimeApi::with_time(Duration::from_secs(3)).await;

@@ -1,9 +1,4 @@
 //! The Lambda retry handler end to end: real functions, a real mapping and real queues of an emulator; time is compressed by settings.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

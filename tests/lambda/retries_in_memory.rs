@@ -1,9 +1,4 @@
 //! The Lambda retry handler with the clock paused, so that days of retries take no time. The queue is local, the functions are simulated (`support/retry_world.rs`).
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::time::Duration;
 
@@ -317,9 +312,12 @@ async fn an_event_is_retried_for_a_limited_time_while_a_permission_is_missing() 
     for (is_mended, longest) in [(true, 5), (false, 13)] {
         let mended = Instant::now() + Duration::from_secs(5 * 3_600);
         let world = Plan {
-            refusal: Box::new(move |_| match is_mended && Instant::now() >= mended {
-                true => Ok(()),
-                false => Err(denied()),
+            refusal: Box::new(move |_| {
+                if is_mended && Instant::now() >= mended {
+                    Ok(())
+                } else {
+                    Err(denied())
+                }
             }),
             ..Plan::default()
         }

@@ -1,11 +1,6 @@
 //! The chart in `examples/lambda`: the retries of an event that always fails, drawn by `backstop policy simulate`.
 //!
 //! `RENEW=1 cargo test --workspace --test policies chart::` writes it again.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 

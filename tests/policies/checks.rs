@@ -1,9 +1,4 @@
 //! The checks that every policy must pass: they detect hostile policies and show the smallest failure that triggers the fault.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 

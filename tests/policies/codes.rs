@@ -1,9 +1,4 @@
 //! The settings `permanent`, `transient` and `throttled` of the compiled built-in policies.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use backstop_core::policy::{NAMES, PolicyError, SettingsError, by_name};
 use backstop_tests::backstop::{run, text};

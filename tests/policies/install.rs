@@ -1,5 +1,4 @@
 //! `backstop policy new --install`: it asks, and then runs what installs the toolchain. Fakes of npm, Python and rustup record what they were called with; what the real ones do with it is not tested here.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};

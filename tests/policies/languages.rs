@@ -1,5 +1,4 @@
 //! Policies in every language that `backstop policy new` supports: created, built, tested, run by a host, and with errors that are explained. The toolchains are real; `make services` installs them.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::Stdio;
 use std::time::Duration;

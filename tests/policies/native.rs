@@ -1,5 +1,4 @@
 //! The built-in policies in Rust answer as their components do.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

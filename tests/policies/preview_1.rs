@@ -1,9 +1,4 @@
 //! Modules for WASI preview 1, with the official adapter, as other toolchains may build them. They are granted nothing.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

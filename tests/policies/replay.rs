@@ -1,11 +1,6 @@
 //! `backstop policy replay`: records that a host wrote, passed to the same policies and to others.
 //!
 //! `RENEW=1 cargo test --workspace --test policies records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/replay.md`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};

@@ -1,9 +1,4 @@
 //! Policies that try to break out of the sandbox, or to hang, exhaust or confuse the host. Every decision ends within its limits, and the host continues.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,4 @@
 //! `backstop policy test`: real policies tested with scenarios, and the reports for people, programs and CI systems.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,4 @@
 //! `backstop policy simulate`: timetables and contention.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 

@@ -59,9 +59,12 @@ fn body() -> impl Strategy<Value = String> {
             object.prop_map(|members| format!("{{{}}}", members.join(","))),
         ]
     });
-    (any::<bool>(), value).prop_map(|(is_tenant, value)| match is_tenant {
-        true => format!("{{\"tenant\":{value}}}"),
-        false => value,
+    (any::<bool>(), value).prop_map(|(is_tenant, value)| {
+        if is_tenant {
+            format!("{{\"tenant\":{value}}}")
+        } else {
+            value
+        }
     })
 }
 

@@ -1,9 +1,4 @@
 //! `backstop policy run`, `inspect`, `compile` and `bench`: an author's view of a policy, without a queue.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,5 +1,4 @@
 //! Files that are bundled with the crates so that users can build them: they are equal to their sources.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

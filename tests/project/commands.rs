@@ -1,10 +1,4 @@
 //! The commands of the documents run, and the documents show their output.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::string_slice,
-    reason = "a test that can't go on fails"
-)]
 
 use backstop_tests::backstop::{command, text};
 use backstop_tests::documents::{blocks, compare_block, document, lasting, top};

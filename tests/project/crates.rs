@@ -1,10 +1,5 @@
 //! The crates of the workspace: how much each of them brings along, and which way the arrows
 //! between them point.
-#![allow(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

@@ -1,9 +1,4 @@
 //! The documents are correct: their configurations load, their commands run, and their tables have every field.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,10 +1,4 @@
 //! The files in the map of the code exist, and every warning and error of the log is explained, with its level.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::string_slice,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

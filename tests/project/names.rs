@@ -1,9 +1,4 @@
 //! What the documents name exists: commands, flags, exit codes, metrics, keys, fields, variables, types and files.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;

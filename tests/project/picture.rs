@@ -1,5 +1,4 @@
 //! The picture of a terminal in the README is the output of the demo.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeSet;
 

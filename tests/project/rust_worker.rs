@@ -1,5 +1,4 @@
 //! The worker in `examples/rust-worker`, run as documented.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::Stdio;
 

@@ -1,5 +1,4 @@
 //! Errors of the AWS SDK's clients themselves: timeouts of their own, and requests that are never sent.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! The SDK client's own retries inside a retrier: found, and turned off.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,4 @@
 //! The four ends of a call, for every service: which one, after how many requests, and the caller's own error inside.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::time::Duration;
 

@@ -1,9 +1,4 @@
 //! Every fault of every service: what the policy sees, how many attempts there are, how long they wait.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::time::Duration;
 

@@ -1,9 +1,4 @@
 //! The records of a program's retrier, read by `backstop policy replay`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,9 +1,4 @@
 //! A policy file that is swapped while a hundred retriers wait, with real calls of a real service.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,9 +1,4 @@
 //! WebAssembly policies inside a program: loaded from every kind of source, swapped while calls wait, rolled back.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,9 +1,4 @@
 //! Support for the tests: emulators as child processes, the `backstop` command, a fault proxy, an HTTP worker, hostile policies.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't be set up fails"
-)]
 
 pub mod aws;
 pub mod backstop;

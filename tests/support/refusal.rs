@@ -55,9 +55,10 @@ impl Fault {
 impl Refusal {
     /// As JSON or as XML.
     pub(crate) fn response(self, is_json: bool) -> Response<Body> {
-        let mut response = match is_json {
-            true => error(self.status, self.code),
-            false => xml(self.status, self.code),
+        let mut response = if is_json {
+            error(self.status, self.code)
+        } else {
+            xml(self.status, self.code)
         };
         let in_seconds = |seconds: u32| clock::now().plus(Duration::from_secs(seconds.into()));
         let header = match self.wait {

@@ -1,9 +1,4 @@
 //! Policies in S3: pushed, pulled, and fetched only when they have changed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 

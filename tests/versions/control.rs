@@ -1,9 +1,4 @@
 //! The control socket of running hosts: the status of policies, and rollbacks.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 

@@ -1,9 +1,4 @@
 //! Policies in a real registry: pushed, read by other tools, pulled, and refused if they are invalid.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

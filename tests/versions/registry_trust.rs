@@ -1,9 +1,4 @@
 //! Registries that lead elsewhere: to servers without TLS, to those of others, to addresses inside, and to other paths. None of them gets credentials, or anything at all.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::sync::{Arc, Mutex};
 

@@ -1,9 +1,4 @@
 //! Signed policies: accepted keys, valid signatures, and refusals.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::io::Cursor;
 use std::process::Stdio;

@@ -1,9 +1,4 @@
 //! Policies from S3 and from registries, reachable and unreachable.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::path::Path;
 use std::process::Stdio;
@@ -58,9 +53,10 @@ impl Bucket {
         let (is_shut, write_down) = (Arc::clone(&shut), Arc::clone(&asked));
         let proxy = Proxy::start(&ministack().endpoint, move |operation, _| {
             write_down.lock().unwrap().push(operation.to_owned());
-            match is_shut.load(Ordering::Relaxed) {
-                true => Fault::ServerError,
-                false => Fault::None,
+            if is_shut.load(Ordering::Relaxed) {
+                Fault::ServerError
+            } else {
+                Fault::None
             }
         })
         .await;

@@ -1,9 +1,4 @@
 //! Policies that change or break while messages flow.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;

@@ -1,9 +1,4 @@
 //! Swaps in a row while thousands of messages flow: from a folder, from S3, and from a registry that is stopped and started in the middle.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that can't go on fails"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Versions of a policy that change: sources, acceptance and roll-backs.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

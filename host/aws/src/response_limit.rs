@@ -64,9 +64,10 @@ impl Intercept for ResponseLimit {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let response = context.response_mut();
-        let limit = match response.status().is_success() {
-            true => self.success,
-            false => ERROR,
+        let limit = if response.status().is_success() {
+            self.success
+        } else {
+            ERROR
         };
         let body = std::mem::replace(response.body_mut(), SdkBody::taken());
         *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, limit));

@@ -186,9 +186,10 @@ impl From<OpenError> for CommandError {
 
 /// The error of a file, or of standard input as `-`, that the command line names.
 pub(crate) fn unreadable(what: &str, path: &Path) -> impl FnOnce(io::Error) -> CommandError {
-    let what = match path == Path::new("-") {
-        true => format!("{what} in standard input"),
-        false => format!("{what} in {}", path.display()),
+    let what = if path == Path::new("-") {
+        format!("{what} in standard input")
+    } else {
+        format!("{what} in {}", path.display())
     };
     |cause| CommandError::Input { what, cause }
 }

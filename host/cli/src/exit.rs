@@ -271,9 +271,10 @@ fn has_own_lines(error: &CommandError) -> bool {
 pub(super) fn report(error: &CommandError) -> ExitCode {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let text = chain(error);
-    let text = match has_own_lines(error) {
-        true => harmless(&text),
-        false => one_line(&text),
+    let text = if has_own_lines(error) {
+        harmless(&text)
+    } else {
+        one_line(&text)
     };
     log::write(&format!("{red}error:{red:#} {text}\n"));
     Exit::from(error).into()

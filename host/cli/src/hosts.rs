@@ -80,9 +80,10 @@ impl HostPlace {
                 Err(error) => tracing::warn!(%error, "a host does not answer"),
             }
         }
-        match hosts.is_empty() {
-            true => Err(none_in(&folder)),
-            false => Ok(hosts),
+        if hosts.is_empty() {
+            Err(none_in(&folder))
+        } else {
+            Ok(hosts)
         }
     }
 

@@ -34,9 +34,10 @@ pub(super) async fn fill(
     let (filled, path) = (Arc::clone(&queue), file.to_owned());
     // On a thread that may block: a pipe may have no writer yet.
     let filling = tokio::task::spawn_blocking(move || {
-        let input: Box<dyn Read + Send> = match path == Path::new("-") {
-            true => Box::new(std::io::stdin()),
-            false => Box::new(
+        let input: Box<dyn Read + Send> = if path == Path::new("-") {
+            Box::new(std::io::stdin())
+        } else {
+            Box::new(
                 regular_file::open_any(&path)
                     .map_err(|error| {
                         regular_file::advise_if_missing(error, || {
@@ -44,7 +45,7 @@ pub(super) async fn fill(
                         })
                     })
                     .map_err(unreadable("the messages", &path))?,
-            ),
+            )
         };
         Handle::current()
             .block_on(send_lines(&filled, input))

@@ -132,9 +132,10 @@ type Answers<'a, T> = Vec<(&'a Host, HostAnswer<T>)>;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let hosts = serving(&args.hosts, &args.queue)?;
-    let chosen = match args.all {
-        true => json!({"all": true}),
-        false => json!({"filter": args.filters.filter()}),
+    let chosen = if args.all {
+        json!({"all": true})
+    } else {
+        json!({"filter": args.filters.filter()})
     };
     let wake = |spread: Milliseconds, dry_run: bool| -> Result<Answers<'_, Woken>> {
         let body = body(&args.queue, &chosen, spread, dry_run);
@@ -176,11 +177,12 @@ pub(crate) fn serving(hosts: &HostArgs, queue: &str) -> Result<Vec<Host>> {
     let serves = |status: &HostStatus| status.queues.iter().any(|it| it.queue == queue);
     let serving = served.into_iter().filter(|(_, status)| serves(status));
     let serving: Vec<_> = serving.map(|(host, _)| host.clone()).collect();
-    match serving.is_empty() {
-        true => Err(CommandError::NoHost(format!(
+    if serving.is_empty() {
+        Err(CommandError::NoHost(format!(
             "no running host serves the queue `{queue}`"
-        ))),
-        false => Ok(serving),
+        )))
+    } else {
+        Ok(serving)
     }
 }
 

@@ -177,14 +177,15 @@ fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) ->
         1 => "the running host does not remember it".to_owned(),
         hosts => format!("none of {hosts} running hosts remembers it"),
     };
-    let mut text = match files.is_empty() {
-        true => format!(
+    let mut text = if files.is_empty() {
+        format!(
             "nothing is known of the message {message}: {asked}. It does not wait, or it failed before the host was started, or on another machine (`--admin`). Decision records know more: `backstop why {message} RECORDS`, with the file of `decisions.record` in the host's configuration"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "no decision record in {} is of the message {message}, and {asked}: it has not failed, or its host writes its records to another file (`decisions.record` in its configuration)",
             files.join(", "),
-        ),
+        )
     };
     text.push_str(
         ". If it is the id of a letter, `backstop dlq show QUEUE ID` says which message that was",
@@ -209,9 +210,10 @@ fn print(life: &Life, is_waiting: bool, now: Timestamp) {
         let failure = &record.failure;
         println!();
         // Work in progress elsewhere.
-        let attempt = match failure.error.is_in_progress() {
-            true => "no attempt".to_owned(),
-            false => format!("attempt {}", failure.attempt),
+        let attempt = if failure.error.is_in_progress() {
+            "no attempt".to_owned()
+        } else {
+            format!("attempt {}", failure.attempt)
         };
         println!(
             "{attempt}  {}  {}",
@@ -254,9 +256,10 @@ fn decision(record: &DecisionRecord) -> String {
     let made = match &decision.action {
         Action::Retry { delay } => {
             let (taken, hold) = (delay.whole_seconds(), decision.hold.as_str());
-            match taken == *delay {
-                true => format!("{verdict} in {delay} ({hold})"),
-                false => format!("{verdict} in {taken} ({hold}, {delay} in whole seconds)"),
+            if taken == *delay {
+                format!("{verdict} in {delay} ({hold})")
+            } else {
+                format!("{verdict} in {taken} ({hold}, {delay} in whole seconds)")
             }
         }
         Action::DeadLetter { reason } | Action::Discard { reason } => {
@@ -266,9 +269,12 @@ fn decision(record: &DecisionRecord) -> String {
     let policy: Vec<_> = record
         .policy
         .iter()
-        .map(|part| match part.settings.is_empty() {
-            true => part.to_string(),
-            false => format!("{part} {}", part.settings),
+        .map(|part| {
+            if part.settings.is_empty() {
+                part.to_string()
+            } else {
+                format!("{part} {}", part.settings)
+            }
         })
         .collect();
     let policy = policy.join(" + ");

@@ -217,9 +217,10 @@ pub fn read_ids(mut input: impl BufRead, most: usize) -> Result<HashSet<String>,
             return Err(IdsError::Line { line: number });
         }
         let text = line.trim();
-        let id = match text.starts_with('{') {
-            true => Object::parse(text).ok().and_then(|it| it.text("id")),
-            false => (!text.contains(char::is_whitespace)).then(|| text.to_owned()),
+        let id = if text.starts_with('{') {
+            Object::parse(text).ok().and_then(|it| it.text("id"))
+        } else {
+            (!text.contains(char::is_whitespace)).then(|| text.to_owned())
         };
         match id {
             Some(id) if id.is_empty() => {}

@@ -26,12 +26,11 @@ pub(crate) fn end(
     if end == length {
         return Ok(());
     }
-    match length - end <= most && is_whole(&part(file, end, length)?) {
-        true => {
-            file.seek(SeekFrom::End(0))?;
-            file.write_all(b"\n")
-        }
-        false => file.set_len(end),
+    if length - end <= most && is_whole(&part(file, end, length)?) {
+        file.seek(SeekFrom::End(0))?;
+        file.write_all(b"\n")
+    } else {
+        file.set_len(end)
     }
 }
 

@@ -217,9 +217,10 @@ impl Reader {
         let expected = self.description.visible.unwrap_or(left);
         let expected = expected.saturating_sub(self.seen).clamp(1, left);
         // The order of a group would be lost between two receives.
-        let requests = match self.description.fifo {
-            true => 1,
-            false => expected.div_ceil(BATCH_ENTRIES).min(self.requests()),
+        let requests = if self.description.fifo {
+            1
+        } else {
+            expected.div_ceil(BATCH_ENTRIES).min(self.requests())
         };
         let receives = (0..requests).map(|number| {
             let entries = left.saturating_sub(number * BATCH_ENTRIES);

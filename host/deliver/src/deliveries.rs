@@ -278,9 +278,10 @@ impl<T: Target, S: Stream<Item = T::Entry>> Stream for Deliveries<T, S> {
                 return Poll::Ready(None);
             }
             if !self.turn(context) {
-                return match self.is_finished() {
-                    true => Poll::Ready(None),
-                    false => Poll::Pending,
+                return if self.is_finished() {
+                    Poll::Ready(None)
+                } else {
+                    Poll::Pending
                 };
             }
         }

@@ -162,9 +162,12 @@ async fn a_failed_entry_holds_back_its_group_and_nothing_else() {
         }
         async fn send(&self, entries: &[Item]) -> Result<Vec<EntryResult<()>>, RequestError> {
             let fails = |item: &Item| item.id == 0 && self.0.elapsed() < ms(10_000);
-            let result = |item: &Item| match fails(item) {
-                true => EntryResult::Failed(Error::new("InternalError", "")),
-                false => EntryResult::Delivered(()),
+            let result = |item: &Item| {
+                if fails(item) {
+                    EntryResult::Failed(Error::new("InternalError", ""))
+                } else {
+                    EntryResult::Delivered(())
+                }
             };
             Ok(entries.iter().map(result).collect())
         }

@@ -128,15 +128,17 @@ impl Service {
                 EntryResult::Failed(error("InternalError"))
             } else {
                 seen.stored.push(item.clone());
-                match self.happens("unanswered", item.id, attempt, self.faults.unanswered) {
-                    true => EntryResult::Unanswered,
-                    false => EntryResult::Delivered(item.id),
+                if self.happens("unanswered", item.id, attempt, self.faults.unanswered) {
+                    EntryResult::Unanswered
+                } else {
+                    EntryResult::Delivered(item.id)
                 }
             });
         }
-        match self.happens("unknown", number, 0, self.faults.request_unknown) {
-            true => Err(RequestError::Unknown(error("ECONNRESET"))),
-            false => Ok(results),
+        if self.happens("unknown", number, 0, self.faults.request_unknown) {
+            Err(RequestError::Unknown(error("ECONNRESET")))
+        } else {
+            Ok(results)
         }
     }
 }

@@ -141,9 +141,10 @@ where
             let lease = Lease::new(settings, key.as_str(), &owner, deadline);
             let ended = match claim(&lease, &key).await {
                 Ok(Claimed::Yes { taken_over }) => {
-                    settings.observe(match taken_over {
-                        false => Observed::Fresh,
-                        true => Observed::TakenOver,
+                    settings.observe(if taken_over {
+                        Observed::TakenOver
+                    } else {
+                        Observed::Fresh
                     });
                     break lease;
                 }

@@ -11,9 +11,10 @@ use std::time::Instant;
 /// let clock = TestClock::new();
 /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
 /// let call = retrier.run(|attempt| async move {
-///     match attempt.is_retry() {
-///         false => Err(Error::new("HTTP 503", "busy")),
-///         true => Ok(attempt.number()),
+///     if attempt.is_retry() {
+///         Ok(attempt.number())
+///     } else {
+///         Err(Error::new("HTTP 503", "busy"))
 ///     }
 /// });
 /// assert_eq!(clock.block_on(call).unwrap(), 2);

@@ -204,9 +204,10 @@ fn milliseconds(delay: Duration) -> u64 {
 fn name(name: &str) -> String {
     let mut name = name.trim().to_owned();
     cut(&mut name, NAME_BYTES);
-    match name.is_empty() {
-        true => "default".to_owned(),
-        false => name,
+    if name.is_empty() {
+        "default".to_owned()
+    } else {
+        name
     }
 }
 

@@ -99,9 +99,10 @@ fn successes_at_the_first_attempt_can_be_left_out() {
         .unwrap();
     assert_eq!(output.lines(), [] as [Value; 0]);
     let second = |attempt: crate::Attempt| async move {
-        match attempt.is_retry() {
-            true => Ok(()),
-            false => Err(Error::new("HTTP 503", "busy")),
+        if attempt.is_retry() {
+            Ok(())
+        } else {
+            Err(Error::new("HTTP 503", "busy"))
         }
     };
     clock.block_on(retrier.run(second)).unwrap();

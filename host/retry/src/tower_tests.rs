@@ -25,9 +25,10 @@ fn until(attempt: u32) -> (Arc<AtomicU32>, impl Flaky) {
     let service = service_fn(move |request: &'static str| {
         let number = counted.fetch_add(1, Ordering::Relaxed) + 1;
         async move {
-            match number < attempt {
-                true => Err(Error::new("HTTP 503", "busy")),
-                false => Ok(request),
+            if number < attempt {
+                Err(Error::new("HTTP 503", "busy"))
+            } else {
+                Ok(request)
             }
         }
     });

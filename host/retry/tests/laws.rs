@@ -175,9 +175,10 @@ async fn join_all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
     let mut futures: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
     poll_fn(|context| {
         futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
-        match futures.is_empty() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if futures.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     })
     .await;

@@ -25,9 +25,10 @@ struct Pending {
 
 impl Pending {
     fn add(&mut self, is_own: bool, now: Instant) {
-        match is_own {
-            true => self.own = Some((self.own.map_or(now, |(first, _)| first), now)),
-            false => self.other = Some(self.other.unwrap_or(now)),
+        if is_own {
+            self.own = Some((self.own.map_or(now, |(first, _)| first), now))
+        } else {
+            self.other = Some(self.other.unwrap_or(now))
         }
     }
 

@@ -177,9 +177,10 @@ impl Own {
                     && let Ok(rest) = path.strip_prefix(link)
                 {
                     let target = parent.join(target);
-                    paths.push(match rest == Path::new("") {
-                        true => target,
-                        false => target.join(rest),
+                    paths.push(if rest == Path::new("") {
+                        target
+                    } else {
+                        target.join(rest)
                     });
                 }
             }

@@ -72,9 +72,12 @@ impl Drop for Watcher {
 /// Checks for updates until the policy is settled or the watcher is dropped. Files are checked immediately, because they may have changed after they were loaded and before they were watched.
 fn check_repeatedly(policy: &LivePolicy, mut folders: Folders, changes: &Changes, report: &Report) {
     let catalog = policy.catalog();
-    let interval = |folders: &Folders| match folders.are_unreliable() {
-        true => catalog.poll.unwrap_or(POLL),
-        false => catalog.refresh,
+    let interval = |folders: &Folders| {
+        if folders.are_unreliable() {
+            catalog.poll.unwrap_or(POLL)
+        } else {
+            catalog.refresh
+        }
     };
     let mut schedule = Schedule::new(interval(&folders));
     let mut is_due = policy.spec().has_files() || policy.is_unsettled();

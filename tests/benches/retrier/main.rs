@@ -1,11 +1,6 @@
 //! What the retrier costs a program, compared with backon, tower's `Retry` and a loop written by hand: time for each call, memory for each waiting call, dependencies, and the requests that reach a dependency which is down.
 //!
 //! `make bench` runs it. The sides take turns; the best round of each counts.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark prints, and fails when it can't be set up"
-)]
 
 mod calls;
 mod closures;

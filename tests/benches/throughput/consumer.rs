@@ -76,9 +76,10 @@ async fn start(work: Work, handled: Arc<Notify>) -> Consumer {
             handled.notify_one();
         }
         async move {
-            match fails {
-                true => Err(Error::new("ECONNRESET", "connection reset by peer")),
-                false => Ok(()),
+            if fails {
+                Err(Error::new("ECONNRESET", "connection reset by peer"))
+            } else {
+                Ok(())
             }
         }
     }));

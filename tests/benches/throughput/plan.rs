@@ -99,9 +99,10 @@ impl Case {
             Side::SqsConsumer => format!("sqs-consumer, {polls} consumers"),
             Side::Boto3 => format!("boto3, {polls} threads"),
         };
-        match self.one_thread {
-            true => format!("{name}, 1 thread"),
-            false => name,
+        if self.one_thread {
+            format!("{name}, 1 thread")
+        } else {
+            name
         }
     }
 

@@ -116,9 +116,10 @@ impl Services {
 /// Fills a queue, and lets the side empty it.
 pub(crate) async fn measure(services: &Services, case: &Case) -> Measured {
     let count = case.messages();
-    let queues = match case.fifo {
-        true => Queues::fifo(&services.direct, &[]).await,
-        false => Queues::standard(&services.direct, &[]).await,
+    let queues = if case.fifo {
+        Queues::fifo(&services.direct, &[]).await
+    } else {
+        Queues::standard(&services.direct, &[]).await
     };
     fill(&queues, count, case.fifo).await;
     let work = Work {

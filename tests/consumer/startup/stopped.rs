@@ -182,16 +182,15 @@ async fn the_memory_of_a_host_is_closed_to_other_processes_of_its_user() {
     let program = folder.path().join("backstop");
     let own = backstop::program("backstop");
     let is_root = rustix::process::geteuid().is_root();
-    let mut command = match is_root {
-        true => {
-            std::fs::hard_link(&own, &program)
-                .or_else(|_| std::fs::copy(&own, &program).map(drop))
-                .unwrap();
-            let mut command = tokio::process::Command::new(&program);
-            command.uid(65_534).gid(65_534).kill_on_drop(true);
-            command
-        }
-        false => backstop::command(&[]),
+    let mut command = if is_root {
+        std::fs::hard_link(&own, &program)
+            .or_else(|_| std::fs::copy(&own, &program).map(drop))
+            .unwrap();
+        let mut command = tokio::process::Command::new(&program);
+        command.uid(65_534).gid(65_534).kill_on_drop(true);
+        command
+    } else {
+        backstop::command(&[])
     };
     let queue = ["--queue-url", "local:closed", "--messages", "-"];
     let mut child = command

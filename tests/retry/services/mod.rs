@@ -1,5 +1,4 @@
 //! Services behind the fault proxy, each called as a program calls it.
-#![allow(clippy::unwrap_used, reason = "a test that can't be set up fails")]
 
 mod dynamodb;
 mod http;

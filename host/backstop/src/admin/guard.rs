@@ -101,9 +101,10 @@ impl Guard {
         let given = given.and_then(|given| given.split_at_checked("Bearer ".len()));
         match given {
             Some((scheme, given)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
-                match token.load().matches(given) {
-                    true => Ok(()),
-                    false => Err(Refused::unauthorized("this is not the token of this host")),
+                if token.load().matches(given) {
+                    Ok(())
+                } else {
+                    Err(Refused::unauthorized("this is not the token of this host"))
                 }
             }
             Some(_) | None => Err(Refused::unauthorized(expected)),

@@ -80,9 +80,10 @@ impl raw::Queue {
             max_bytes_in_flight: self
                 .max_bytes_in_flight
                 .map_or(defaults.max_bytes_in_flight, |bytes| bytes.0),
-            hold: match needs_ids && envelope_key_file.is_none() {
-                true => hold_with_lasting_ids(&at("idempotency"), hold)?,
-                false => hold,
+            hold: if needs_ids && envelope_key_file.is_none() {
+                hold_with_lasting_ids(&at("idempotency"), hold)?
+            } else {
+                hold
             },
             envelope_key_file,
             visibility_timeout,

@@ -101,9 +101,10 @@ impl Applier {
                     }
                     Hold::Resend => {
                         let envelope = hold::after(message, failure, *delay, decided);
-                        let envelope = match is_attempt {
-                            true => envelope,
-                            false => envelope.without_attempt(before, failure.previous_delay),
+                        let envelope = if is_attempt {
+                            envelope
+                        } else {
+                            envelope.without_attempt(before, failure.previous_delay)
                         };
                         let decided = Some((failure, decided));
                         let resent = self.resend(shared, message, &envelope, decided, heartbeat);

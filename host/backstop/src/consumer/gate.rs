@@ -241,9 +241,10 @@ mod tests {
 
         async fn is_reachable(&self) -> Result<(), Error> {
             self.probes.fetch_add(1, SeqCst);
-            match self.is_up.load(SeqCst) {
-                true => Ok(()),
-                false => Err(down()),
+            if self.is_up.load(SeqCst) {
+                Ok(())
+            } else {
+                Err(down())
             }
         }
     }

@@ -103,9 +103,10 @@ impl History {
     pub(super) fn known_attempts(&self, message: &Message) -> u32 {
         let remembered = self.remembered(message);
         let carried = message.envelope.as_ref().map_or(0, |it| it.attempts);
-        let own = match self.fifo {
-            true => remembered.failed,
-            false => remembered.last,
+        let own = if self.fifo {
+            remembered.failed
+        } else {
+            remembered.last
         };
         own.max(carried)
     }

@@ -87,10 +87,11 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
             attempt = shared.history.attempt(&message).get()
         );
         let handled = || receive(shared, &message, heartbeat);
-        let is_removed = match span.is_disabled() {
-            // A span that nobody records costs time, too.
-            true => handled().await,
-            false => handled().instrument(span).await,
+        // A span that nobody records costs time, too.
+        let is_removed = if span.is_disabled() {
+            handled().await
+        } else {
+            handled().instrument(span).await
         };
         heartbeat.release(&message).await;
         if !is_removed && shared.fifo {
@@ -158,9 +159,10 @@ fn early(shared: &Shared, message: &Message) -> Option<Envelope> {
 /// What follows a failure is boxed: its future is large, and ten of these are in memory for each receive.
 async fn handle(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
     let attempt = attempt::run(shared, message);
-    let outcome = match shared.gate.is_open() {
-        true => attempt.await,
-        false => Box::pin(shared.gate.watch(attempt)).await,
+    let outcome = if shared.gate.is_open() {
+        attempt.await
+    } else {
+        Box::pin(shared.gate.watch(attempt)).await
     };
     if let Outcome::Unavailable(error) = &outcome {
         shared.gate.close(error, &shared.handler);
@@ -214,9 +216,10 @@ fn journey(shared: &Shared, message: &Message) -> Journey {
 /// Work in progress elsewhere is no attempt. Its failure has the number of attempts that are known to have failed, so that no policy gives the message up for receives.
 fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
     let next = shared.history.attempt(message);
-    let attempt = match error.is_in_progress() {
-        true => NonZeroU32::new(shared.history.known_attempts(message)).unwrap_or(NonZeroU32::MIN),
-        false => next,
+    let attempt = if error.is_in_progress() {
+        NonZeroU32::new(shared.history.known_attempts(message)).unwrap_or(NonZeroU32::MIN)
+    } else {
+        next
     };
     let failed_at = shared.queue.now();
     Failure {

@@ -16,10 +16,10 @@
 //! #[async_trait]
 //! impl Handler for Warehouse {
 //!     async fn handle(&self, order: &Message) -> Result<(), Error> {
-//!         match order.body.is_empty() {
-//!             true => Err(Error::new("EmptyOrder", "the order has no lines")),
-//!             false => Ok(()),
+//!         if order.body.is_empty() {
+//!             return Err(Error::new("EmptyOrder", "the order has no lines"));
 //!         }
+//!         Ok(())
 //!     }
 //!
 //!     async fn check(&self) -> Result<(), Error> {

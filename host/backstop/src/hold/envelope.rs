@@ -105,12 +105,13 @@ impl Envelopes {
             return false;
         };
         let is_verified = self.keys.verify(&self.queue, message, value);
-        let envelope = match is_verified {
-            true => Envelope {
+        let envelope = if is_verified {
+            Envelope {
                 is_verified,
                 ..envelope
-            },
-            false => self.of_its_own_message(envelope, message, now),
+            }
+        } else {
+            self.of_its_own_message(envelope, message, now)
         };
         message.attributes.remove(ENVELOPE);
         message.id.clone_from(&envelope.id);

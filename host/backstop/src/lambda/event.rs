@@ -29,9 +29,10 @@ pub fn redriven_event(
         payload,
         ..Event::of(record)
     };
-    match starts_again {
-        true => event.redriven(now),
-        false => wrap(&event.carried_on(), event.payload()),
+    if starts_again {
+        event.redriven(now)
+    } else {
+        wrap(&event.carried_on(), event.payload())
     }
 }
 

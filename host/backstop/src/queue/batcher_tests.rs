@@ -193,9 +193,10 @@ async fn an_entry_that_fails_its_batch_does_not_fail_the_others() {
         let ids: Vec<_> = entries.iter().map(|entry| entry.0).collect();
         log.lock().unwrap().push(ids.clone());
         let code = "AWS.SimpleQueueService.BatchRequestTooLong";
-        let result = match ids.contains(&1) {
-            true => Err(QueueError::new("SendMessageBatch", code, "")),
-            false => Ok(vec![Ok(()); ids.len()]),
+        let result = if ids.contains(&1) {
+            Err(QueueError::new("SendMessageBatch", code, ""))
+        } else {
+            Ok(vec![Ok(()); ids.len()])
         };
         Box::pin(async move { result })
     });
@@ -285,13 +286,14 @@ async fn a_message_that_may_have_arrived_is_sent_again_after_growing_pauses() {
         let lost_until = Instant::now() + Duration::from_secs(10);
         let request: Request<Sent> = Arc::new(move |entries| {
             log.lock().unwrap().push(Instant::now());
-            let result = match Instant::now() < lost_until {
-                true => Err(QueueError::no_response(
+            let result = if Instant::now() < lost_until {
+                Err(QueueError::no_response(
                     "SendMessageBatch",
                     code,
                     String::new(),
-                )),
-                false => Ok(vec![Ok(()); entries.len()]),
+                ))
+            } else {
+                Ok(vec![Ok(()); entries.len()])
             };
             Box::pin(async move { result })
         });

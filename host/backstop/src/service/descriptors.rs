@@ -26,9 +26,10 @@ pub(crate) fn check(queues: &[QueueConfig]) -> Result<(), TooFewDescriptors> {
         return Ok(());
     };
     let needed = queues.iter().map(of_queue).fold(OWN, u64::saturating_add);
-    match needed > limit {
-        true => Err(TooFewDescriptors { limit, needed }),
-        false => Ok(()),
+    if needed > limit {
+        Err(TooFewDescriptors { limit, needed })
+    } else {
+        Ok(())
     }
 }
 

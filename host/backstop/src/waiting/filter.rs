@@ -64,11 +64,12 @@ fn at_least_one<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {
     let list = Vec::deserialize(from)?;
-    match list.is_empty() {
-        true => Err(D::Error::custom(
+    if list.is_empty() {
+        Err(D::Error::custom(
             "an empty list chooses no message: leave it out, or name at least one",
-        )),
-        false => Ok(list),
+        ))
+    } else {
+        Ok(list)
     }
 }
 
@@ -130,25 +131,23 @@ impl Matcher {
 
 /// A code as it is remembered.
 pub(super) fn remembered(code: &str) -> Cow<'_, str> {
-    match code.len() > CODE_BYTES {
-        true => {
-            let mut text = code.to_owned();
-            cut(&mut text, CODE_BYTES);
-            Cow::Owned(text)
-        }
-        false => Cow::Borrowed(code),
+    if code.len() > CODE_BYTES {
+        let mut text = code.to_owned();
+        cut(&mut text, CODE_BYTES);
+        Cow::Owned(text)
+    } else {
+        Cow::Borrowed(code)
     }
 }
 
 /// A code or class as an envelope carries it: one that is long, or that JSON has to escape, as a part of its digest.
 pub(crate) fn carried(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
-    match text.len() <= CARRIED_BYTES && text.chars().all(is_plain) {
-        true => Cow::Borrowed(text),
-        false => {
-            let digest = hex::encode(Sha256::digest(text));
-            Cow::Owned(format!("sha256:{}", digest.get(..32).unwrap_or_default()))
-        }
+    if text.len() <= CARRIED_BYTES && text.chars().all(is_plain) {
+        Cow::Borrowed(text)
+    } else {
+        let digest = hex::encode(Sha256::digest(text));
+        Cow::Owned(format!("sha256:{}", digest.get(..32).unwrap_or_default()))
     }
 }
 

@@ -36,10 +36,7 @@ proptest! {
         let payload: PayloadParts = [(pointer, part)].into();
         let decidable = Decidable { failure: &failure, kept: Milliseconds(3), payload: &payload };
         let packing = pack(&id, handle.as_deref(), (Timestamp(11), 3), Some(decidable));
-        let first = match like_first {
-            true => packing.failure().to_owned(),
-            false => first,
-        };
+        let first = if like_first { packing.failure().to_owned() } else { first };
         let bytes = restore(&packing.without(&first), &first).unwrap();
         prop_assert_eq!(&bytes, &packing.bytes);
         let read = Packed::read(&bytes).unwrap();

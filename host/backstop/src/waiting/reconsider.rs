@@ -255,10 +255,7 @@ impl Waiting {
         let all = all.into_iter().map(|at| (at, true));
         let ended = ended.into_iter().map(|at| (at, false));
         for (at, counts) in all.chain(ended) {
-            let result = match counts {
-                true => &mut result,
-                false => &mut uncounted,
-            };
+            let result = if counts { &mut result } else { &mut uncounted };
             let found = {
                 let memory = self.memory();
                 let slot = memory.get(at);

@@ -37,9 +37,10 @@ impl Retry {
             by_envelope: slot.by_envelope,
             waits: !slot.hop_ended,
             due: slot.due,
-            earliest: match is_resent && !slot.hop_ended {
-                true => slot.ends,
-                false => i64::MIN,
+            earliest: if is_resent && !slot.hop_ended {
+                slot.ends
+            } else {
+                i64::MIN
             },
             time: slot.failed + i64::from(delay.0) + rounding,
             failed_at,

@@ -129,9 +129,10 @@ impl Waiting {
                 Hold::Visibility => changed.push((place, slot.ends)),
                 Hold::Resend => {
                     let wakes = self.at(rule.time(&id(&memory, slot)), now).max(slot.ends);
-                    match wakes < slot.due {
-                        true => resent.push((place, wakes)),
-                        false => woken.as_soon += 1,
+                    if wakes < slot.due {
+                        resent.push((place, wakes))
+                    } else {
+                        woken.as_soon += 1
                     }
                 }
             }
@@ -143,9 +144,10 @@ impl Waiting {
         let times = spread(dues.into_iter(), now, wake.spread.as_duration());
         let mut changes = Vec::new();
         for ((place, due), time) in changed.into_iter().zip(times) {
-            match is_sooner(due, time, now) {
-                true => changes.push((place, time)),
-                false => woken.as_soon += 1,
+            if is_sooner(due, time, now) {
+                changes.push((place, time))
+            } else {
+                woken.as_soon += 1
             }
         }
         if wake.dry_run {

@@ -80,10 +80,10 @@ impl Format for Requests {
     fn parse(&self, line: &[u8]) -> Result<WriteRequest, String> {
         let line = serde_json::from_str(text(line)?).map_err(|error| {
             let text = error.to_string();
-            match text.contains("did not match") || text.contains("unknown variant") {
-                true => "expected {\"PutRequest\": …}, {\"DeleteRequest\": …} or {\"Item\": …}"
-                    .to_owned(),
-                false => text,
+            if text.contains("did not match") || text.contains("unknown variant") {
+                "expected {\"PutRequest\": …}, {\"DeleteRequest\": …} or {\"Item\": …}".to_owned()
+            } else {
+                text
             }
         })?;
         let item = match &line {

@@ -23,9 +23,10 @@ pub(super) struct Reasons(BTreeMap<(String, String), (u64, String)>);
 impl Reasons {
     pub(super) fn add(&mut self, kind: &str, code: &str, sample: &str) {
         let key = (kind.to_owned(), code.to_owned());
-        let key = match self.0.len() < MOST || self.0.contains_key(&key) {
-            true => key,
-            false => ("other".to_owned(), String::new()),
+        let key = if self.0.len() < MOST || self.0.contains_key(&key) {
+            key
+        } else {
+            ("other".to_owned(), String::new())
         };
         let (count, _) = self.0.entry(key).or_insert_with(|| (0, sample.to_owned()));
         *count += 1;
@@ -56,9 +57,10 @@ pub(super) struct Summary<'a> {
 
 impl Summary<'_> {
     pub(super) fn print(&self, as_json: bool) {
-        match as_json {
-            true => println!("{}", self.json()),
-            false => self.print_text(),
+        if as_json {
+            println!("{}", self.json())
+        } else {
+            self.print_text()
         }
     }
 

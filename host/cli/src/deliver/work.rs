@@ -156,11 +156,12 @@ fn is_due(last: &mut Instant, now: Instant, every: Duration) -> bool {
 fn refuse_same_file(shared: &Shared) -> Result<()> {
     let canonical = |path: &std::path::Path| path.canonicalize().ok();
     let input = canonical(&shared.input);
-    match input.is_some() && input == canonical(&shared.undelivered) {
-        true => Err(usage(
+    if input.is_some() && input == canonical(&shared.undelivered) {
+        Err(usage(
             "the input is the file of undelivered entries: name another one with --undelivered",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

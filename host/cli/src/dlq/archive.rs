@@ -99,9 +99,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let opened = args.queue.open().await?;
     let mut results = Vec::new();
     for queue in &opened.queues {
-        let (archived, seen) = match args.dry_run {
-            true => count(&args, queue, &filters, &stop).await?,
-            false => one(&args, queue, &filters, &opened.connections, &stop).await?,
+        let (archived, seen) = if args.dry_run {
+            count(&args, queue, &filters, &stop).await?
+        } else {
+            one(&args, queue, &filters, &opened.connections, &stop).await?
         };
         if !args.json {
             println!("{}", reading::summary_of(&seen, &one_line(queue.url())));
@@ -143,12 +144,13 @@ pub(super) async fn run(args: Args) -> Result<()> {
 
 fn print(args: &Args, archived: &Archived) {
     let (to, number) = (one_line(&args.to), letters(archived.archived));
-    match args.dry_run {
-        true => println!("{number} would be archived in {to}"),
-        false => println!(
+    if args.dry_run {
+        println!("{number} would be archived in {to}")
+    } else {
+        println!(
             "{number} ({}) archived in {to} and deleted from the queue",
             HumanBytes(archived.bytes)
-        ),
+        )
     }
 }
 

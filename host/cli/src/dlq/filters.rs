@@ -76,18 +76,18 @@ pub(crate) struct FilterArgs {
 
 /// A text to choose by. An empty one is most often a variable that is not set, and would choose what nobody means.
 pub(crate) fn parse_text(text: &str) -> Result<String, String> {
-    match text.is_empty() {
-        true => Err("an empty text chooses nothing".to_owned()),
-        false => Ok(text.to_owned()),
+    if text.is_empty() {
+        Err("an empty text chooses nothing".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
 fn parse_digest(text: &str) -> Result<String, String> {
-    match text.trim_start_matches("sha256:").is_empty() {
-        true => {
-            Err("expected the first digits of a digest: without any, it chooses nothing".to_owned())
-        }
-        false => Ok(text.to_owned()),
+    if text.trim_start_matches("sha256:").is_empty() {
+        Err("expected the first digits of a digest: without any, it chooses nothing".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
@@ -149,9 +149,10 @@ impl FilterArgs {
             ids.get_or_insert_default().extend(self.ids.iter().cloned());
         }
         if let (Some(path), Some(true)) = (&self.ids_file, ids.as_ref().map(HashSet::is_empty)) {
-            let name = match path == Path::new("-") {
-                true => "standard input".to_owned(),
-                false => one_line(&path.display().to_string()),
+            let name = if path == Path::new("-") {
+                "standard input".to_owned()
+            } else {
+                one_line(&path.display().to_string())
             };
             eprintln!("{name} has no ids: no letter is chosen");
         }
@@ -178,9 +179,10 @@ impl FilterArgs {
 
 fn read(path: &Path) -> Result<HashSet<String>> {
     let doing = || format!("can't use the ids in {}", path.display());
-    let input: Box<dyn BufRead> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin().lock()),
-        false => Box::new(BufReader::new(
+    let input: Box<dyn BufRead> = if path == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(
             regular_file::open_any(path)
                 .map_err(|error| {
                     regular_file::advise_if_missing(error, || {
@@ -188,7 +190,7 @@ fn read(path: &Path) -> Result<HashSet<String>> {
                     })
                 })
                 .map_err(unreadable("the ids", path))?,
-        )),
+        ))
     };
     read_ids(input, IDS_BYTES)
         .map_err(|error| CommandError::Usage(backstop_core::text::chain(&error)))

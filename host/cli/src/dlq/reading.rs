@@ -38,9 +38,10 @@ pub(crate) struct ReadingArgs {
 fn visibility(text: &str) -> Result<VisibilityTimeout, String> {
     let span = parse_span(text).map_err(|error| error.to_string())?;
     let range = Duration::from_secs(5)..=VisibilityTimeout::MAX.as_duration();
-    match range.contains(&span) {
-        true => Ok(VisibilityTimeout::rounded_up(span)),
-        false => Err("expected 5s to 12h".to_owned()),
+    if range.contains(&span) {
+        Ok(VisibilityTimeout::rounded_up(span))
+    } else {
+        Err("expected 5s to 12h".to_owned())
     }
 }
 
@@ -136,9 +137,10 @@ impl Drop for Progress {
 
 /// Fails if a signal ended the reading of a queue. `what` says what is incomplete.
 pub(crate) fn whole<'a>(seen: impl IntoIterator<Item = &'a Seen>, what: &str) -> Result<()> {
-    match seen.into_iter().any(|it| it.end == End::Stopped) {
-        true => Err(CommandError::Interrupted(what.to_owned())),
-        false => Ok(()),
+    if seen.into_iter().any(|it| it.end == End::Stopped) {
+        Err(CommandError::Interrupted(what.to_owned()))
+    } else {
+        Ok(())
     }
 }
 

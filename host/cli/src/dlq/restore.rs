@@ -143,12 +143,11 @@ pub(super) async fn run(args: Args) -> Result<()> {
         )),
         None => PathBuf::from(format!("{}.restored", args.archive)),
     });
-    let (before, journal) = match args.dry_run {
-        true => (Journal::read(&path)?, None),
-        false => {
-            let (known, journal) = Journal::open(&path)?;
-            (known, Some(journal))
-        }
+    let (before, journal) = if args.dry_run {
+        (Journal::read(&path)?, None)
+    } else {
+        let (known, journal) = Journal::open(&path)?;
+        (known, Some(journal))
     };
     let mut run = Run {
         args: &args,
@@ -281,11 +280,12 @@ impl Run<'_> {
             print(args, &counts, journal);
         }
         if counts.refused.is_empty() {
-            return match is_cut {
-                true => Err(CommandError::Interrupted(
+            return if is_cut {
+                Err(CommandError::Interrupted(
                     "not all letters were put back; the same command goes on".to_owned(),
-                )),
-                false => Ok(()),
+                ))
+            } else {
+                Ok(())
             };
         }
         let refused = counts.refused.iter().take(NAMED);

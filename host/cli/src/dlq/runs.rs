@@ -108,11 +108,12 @@ async fn check(folder: &RunFolder) -> Result<()> {
         stop: stop.clone(),
     };
     redrive::check(setup).await?;
-    match stop.is_cancelled() {
-        true => Err(CommandError::Interrupted(
+    if stop.is_cancelled() {
+        Err(CommandError::Interrupted(
             "not all letters were read: some may have failed again unseen".to_owned(),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -175,11 +176,10 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
 
 /// A run whose files can't be read.
 fn unreadable(id: &str, why: &str, is_json: bool) {
-    match is_json {
-        true => {
-            print_json(&json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why}));
-        }
-        false => println!("{}  unreadable: {}", one_line(id), one_line(why)),
+    if is_json {
+        print_json(&json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why}));
+    } else {
+        println!("{}  unreadable: {}", one_line(id), one_line(why))
     }
 }
 

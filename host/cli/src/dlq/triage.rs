@@ -107,9 +107,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
         let judged = judged.await;
         let seen = reader.release().await;
         let judged = judged?;
-        match args.json {
-            true => queues.push(judged.as_json(queue, &seen)),
-            false => judged.print(queue, &judge, &seen),
+        if args.json {
+            queues.push(judged.as_json(queue, &seen))
+        } else {
+            judged.print(queue, &judge, &seen)
         }
         all_seen.push(seen);
     }
@@ -350,9 +351,10 @@ impl Judged {
                     .map(|part| one_line(part))
                     .collect();
                 if let Some((least, most)) = group.delays {
-                    text.push(match least == most {
-                        true => format!("after {least}"),
-                        false => format!("after {least} to {most}"),
+                    text.push(if least == most {
+                        format!("after {least}")
+                    } else {
+                        format!("after {least} to {most}")
                     });
                 }
                 if let Some(class) = &key.died_of {

@@ -58,9 +58,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         .filter_map(|(host, status)| {
             let named = args.queues.iter().filter(|name| serves(status, name));
             let queues: Vec<_> = named.collect();
-            match args.queues.is_empty() {
-                true => Some((*host, json!({}))),
-                false => (!queues.is_empty()).then(|| (*host, json!({ "queues": queues }))),
+            if args.queues.is_empty() {
+                Some((*host, json!({})))
+            } else {
+                (!queues.is_empty()).then(|| (*host, json!({ "queues": queues })))
             }
         })
         .collect();

@@ -71,9 +71,10 @@ fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
         for Count { value, count } in &report.policies {
             *policies.entry(value.clone()).or_default() += count;
         }
-        match sum.due.counts.is_empty() {
-            true => sum.due = report.due.clone(),
-            false => sum.due.add(&report.due),
+        if sum.due.counts.is_empty() {
+            sum.due = report.due.clone()
+        } else {
+            sum.due.add(&report.due)
         }
     }
     sum.groups = groups.into_values().collect();
@@ -93,10 +94,7 @@ fn counts<T>(counts: BTreeMap<T, u64>) -> Vec<Count<T>> {
 fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp) {
     let bold = Style::new().bold();
     let yellow: Style = AnsiColor::Yellow.on_default();
-    let which = match is_filtered {
-        true => " that match",
-        false => "",
-    };
+    let which = if is_filtered { " that match" } else { "" };
     println!(
         "{bold}{}{bold:#}  {}{which} {}",
         one_line(name),
@@ -213,9 +211,10 @@ fn code(code: &str) -> String {
     if shown.len() < code.len() {
         shown.push('…');
     }
-    match shown.is_empty() {
-        true => "(none)".to_owned(),
-        false => one_line(&shown),
+    if shown.is_empty() {
+        "(none)".to_owned()
+    } else {
+        one_line(&shown)
     }
 }
 

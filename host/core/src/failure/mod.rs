@@ -96,9 +96,10 @@ impl Failure {
 
 /// The id of a message as a policy receives it, and as records have it: one of more than [`ID_BYTES`] as `sha256:` and its digest in hexadecimal digits.
 pub fn bounded_id(id: &str) -> Cow<'_, str> {
-    match id.len() > ID_BYTES {
-        true => Cow::Owned(format!("sha256:{}", hex::encode(Sha256::digest(id)))),
-        false => Cow::Borrowed(id),
+    if id.len() > ID_BYTES {
+        Cow::Owned(format!("sha256:{}", hex::encode(Sha256::digest(id))))
+    } else {
+        Cow::Borrowed(id)
     }
 }
 

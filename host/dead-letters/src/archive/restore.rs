@@ -87,9 +87,10 @@ pub async fn restore(
     let queue = &target.queue;
     let mut sending = stream::iter(batches)
         .map(|batch| async move {
-            match stop.is_cancelled() {
-                true => Vec::new(),
-                false => send(&**queue, batch).await,
+            if stop.is_cancelled() {
+                Vec::new()
+            } else {
+                send(&**queue, batch).await
             }
         })
         .buffered(REQUESTS);

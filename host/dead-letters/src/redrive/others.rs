@@ -105,9 +105,10 @@ impl Others {
     /// What to do if nothing of the set comes.
     pub(super) fn verdict(&self, work: &Work, now: Instant) -> Verdict {
         let wait = work.parts.plan.wait;
-        let lateness = match work.may_miss() {
-            true => wait.min(LATENESS),
-            false => Duration::ZERO,
+        let lateness = if work.may_miss() {
+            wait.min(LATENESS)
+        } else {
+            Duration::ZERO
         };
         self.known().verdict(wait, lateness, now)
     }

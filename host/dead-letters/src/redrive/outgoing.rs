@@ -74,9 +74,10 @@ pub(super) fn message(
         Attempts::Keep => " with the attribute that keeps its attempts",
         Attempts::Reset => "",
     };
-    let hint = match most < BATCH_BYTES {
-        true => ": raise its MaximumMessageSize",
-        false => "",
+    let hint = if most < BATCH_BYTES {
+        ": raise its MaximumMessageSize"
+    } else {
+        ""
     };
     Err(format!(
         "it has {size} bytes{what}, but the target accepts only {most}{hint}"
@@ -167,9 +168,10 @@ pub(super) fn event(letter: &Letter, attempts: Attempts, function: &str) -> Resu
     let is_other = record.is_some_and(|it| !is_function(function, &it.function));
     let is_payload =
         attempts == Attempts::Reset || is_other || known_by_id(letter, function).is_some();
-    let event = match is_payload {
-        true => original_payload(&event).unwrap_or(event),
-        false => event,
+    let event = if is_payload {
+        original_payload(&event).unwrap_or(event)
+    } else {
+        event
     };
     check_event(event)
 }

@@ -186,9 +186,10 @@ impl Pass {
         if self.end().is_some() {
             return None;
         }
-        let most = match self.work.parts.editor.is_some() {
-            true => 1,
-            false => self.work.parts.pace.portion(BATCH_ENTRIES),
+        let most = if self.work.parts.editor.is_some() {
+            1
+        } else {
+            self.work.parts.pace.portion(BATCH_ENTRIES)
         };
         let mut taken = 0;
         let _ = self

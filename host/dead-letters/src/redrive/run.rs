@@ -127,9 +127,10 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
     };
     setup.progress.change(|it| it.counts = ledger.counts());
     let work = Arc::new(Work::new(parts, journal.clone(), ledger));
-    let patience = match is_resumed {
-        true => longest_hidden(work.visibility()),
-        false => Duration::ZERO,
+    let patience = if is_resumed {
+        longest_hidden(work.visibility())
+    } else {
+        Duration::ZERO
     };
     let ended = steps(&setup, &work, patience).await;
     let StepsEnd {

@@ -120,9 +120,10 @@ pub(super) async fn send_batch(
             }
             Err(error) => {
                 for position in left {
-                    let sent = match concerns_one(&error) {
-                        true => Sent::Refused(error.to_string()),
-                        false => Sent::Unusable(error.to_string()),
+                    let sent = if concerns_one(&error) {
+                        Sent::Refused(error.to_string())
+                    } else {
+                        Sent::Unusable(error.to_string())
                     };
                     set(&mut sending.results, position, sent);
                 }

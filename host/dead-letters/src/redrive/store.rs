@@ -219,9 +219,10 @@ impl RunFolder {
                     let text = format!("{}, line {number}: {cause}", path.display());
                     std::io::Error::new(std::io::ErrorKind::InvalidData, text)
                 })?;
-            match is_member {
-                true => members.insert(id),
-                false => others.insert(id),
+            if is_member {
+                members.insert(id)
+            } else {
+                others.insert(id)
             };
         }
         Ok(Some((members, others)))

@@ -114,9 +114,10 @@ fn sort(error: Error) -> RequestError {
 
 /// What became of an entry with this error. Throttling is nobody's fault.
 pub(crate) fn entry_result<R>(error: Error, sender_fault: bool) -> EntryResult<R> {
-    match sender_fault && class_of(&error.code, None) != ErrorClass::Throttled {
-        true => EntryResult::Rejected(error),
-        false => EntryResult::Failed(error),
+    if sender_fault && class_of(&error.code, None) != ErrorClass::Throttled {
+        EntryResult::Rejected(error)
+    } else {
+        EntryResult::Failed(error)
     }
 }
 

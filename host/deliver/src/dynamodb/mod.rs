@@ -200,12 +200,13 @@ impl Target for Table {
         if !unprocessed.iter().all(|key| keys.contains(key)) {
             return Ok(vec![EntryResult::Unanswered; entries.len()]);
         }
-        let result = |key| match unprocessed.contains(key) {
-            true => {
+        let result = |key| {
+            if unprocessed.contains(key) {
                 let text = "the table had no capacity left, or failed";
                 EntryResult::Failed(Error::new(UNPROCESSED, text))
+            } else {
+                EntryResult::Delivered(())
             }
-            false => EntryResult::Delivered(()),
         };
         Ok(keys.iter().map(result).collect())
     }

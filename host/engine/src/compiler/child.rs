@@ -70,9 +70,10 @@ fn code(file: &[u8], request: &Request) -> Result<Vec<u8>, Answer> {
     compile(file, request.most, request.target.as_deref()).map_err(|refused| {
         let why = refused.to_string();
         // The error of mmap(2). A failed `malloc` aborts the process instead.
-        match why.contains("os error 12") {
-            true => Answer::OutOfMemory,
-            false => Answer::Refused(why),
+        if why.contains("os error 12") {
+            Answer::OutOfMemory
+        } else {
+            Answer::Refused(why)
         }
     })
 }
@@ -80,9 +81,12 @@ fn code(file: &[u8], request: &Request) -> Result<Vec<u8>, Answer> {
 /// Starts the compiler's threads. Their stacks count as memory: a large file would leave none for them, and that would look like a fault of the machine.
 fn start_threads(request: &Request) -> io::Result<()> {
     let started = rayon::ThreadPoolBuilder::new().build_global();
-    started.map_err(|error| match request.memory < MEMORY_OF_A_THREAD {
-        true => io::ErrorKind::OutOfMemory.into(),
-        false => io::Error::other(error),
+    started.map_err(|error| {
+        if request.memory < MEMORY_OF_A_THREAD {
+            io::ErrorKind::OutOfMemory.into()
+        } else {
+            io::Error::other(error)
+        }
     })
 }
 

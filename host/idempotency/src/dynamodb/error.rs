@@ -64,9 +64,10 @@ pub(super) fn refusal<T, E: OperationError>(
 /// Why there was no answer, in words.
 fn no_answer(error: &(dyn std::error::Error + 'static)) -> String {
     let text = chain(error);
-    match lacks_region(&text) {
-        true => SET_A_REGION.to_owned(),
-        false => text,
+    if lacks_region(&text) {
+        SET_A_REGION.to_owned()
+    } else {
+        text
     }
 }
 

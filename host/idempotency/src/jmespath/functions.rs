@@ -177,9 +177,10 @@ impl Function {
             },
             Self::Type => Json::String(type_of(&first.value()?).to_owned()),
         };
-        match arguments.is_empty() {
-            true => Ok(found),
-            false => Err("too many arguments".to_owned()),
+        if arguments.is_empty() {
+            Ok(found)
+        } else {
+            Err("too many arguments".to_owned())
         }
     }
 }

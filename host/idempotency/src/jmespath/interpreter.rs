@@ -211,9 +211,10 @@ fn index(value: &Json, index: i32) -> Cow<'_, Json> {
         return NULL;
     };
     let from_end = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
-    let place = match index < 0 {
-        true => values.len().checked_sub(from_end),
-        false => Some(from_end),
+    let place = if index < 0 {
+        values.len().checked_sub(from_end)
+    } else {
+        Some(from_end)
     };
     let found = place.and_then(|place| values.get(place));
     found.map_or(NULL, Cow::Borrowed)
@@ -229,9 +230,10 @@ fn slice(value: &Json, start: Option<i32>, stop: Option<i32>, step: i32) -> Foun
     };
     let length = i64::try_from(values.len()).unwrap_or(i64::MAX);
     let is_backward = step < 0;
-    let (least, most) = match is_backward {
-        true => (-1, length - 1),
-        false => (0, length),
+    let (least, most) = if is_backward {
+        (-1, length - 1)
+    } else {
+        (0, length)
     };
     let bound = |bound: Option<i32>, default: i64| {
         bound.map_or(default, |bound| {
@@ -240,9 +242,10 @@ fn slice(value: &Json, start: Option<i32>, stop: Option<i32>, step: i32) -> Foun
             bound.clamp(least, most)
         })
     };
-    let (first, last) = match is_backward {
-        true => (bound(start, most), bound(stop, least)),
-        false => (bound(start, least), bound(stop, most)),
+    let (first, last) = if is_backward {
+        (bound(start, most), bound(stop, least))
+    } else {
+        (bound(start, least), bound(stop, most))
     };
     let mut taken = Vec::new();
     let mut place = first;

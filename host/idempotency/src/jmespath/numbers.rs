@@ -20,9 +20,10 @@ fn is_python_integer(format: Format, number: &str) -> bool {
 }
 
 pub(super) fn abs(format: Format, number: &str) -> String {
-    match is_python_integer(format, number) {
-        true => number.trim_start_matches('-').to_owned(),
-        false => written(format, double(number).abs()),
+    if is_python_integer(format, number) {
+        number.trim_start_matches('-').to_owned()
+    } else {
+        written(format, double(number).abs())
     }
 }
 
@@ -76,9 +77,10 @@ pub(super) fn average(format: Format, numbers: &[&str]) -> Result<Option<String>
         return Ok(None);
     }
     let sum = sum(format, numbers)?;
-    let average = match is_python_integer(format, &sum) {
-        true => divided(sum.parse().unwrap_or_default(), count),
-        false => double(&sum) / f64::from(count),
+    let average = if is_python_integer(format, &sum) {
+        divided(sum.parse().unwrap_or_default(), count)
+    } else {
+        double(&sum) / f64::from(count)
     };
     Ok(Some(written(format, average)))
 }

@@ -120,9 +120,10 @@ pub(super) fn code(error: &(dyn StdError + 'static)) -> Option<&'static str> {
 #[cfg(feature = "hyper")]
 fn of_hyper(cause: &(dyn StdError + 'static)) -> Option<&'static str> {
     let hyper = cause.downcast_ref::<::hyper::Error>()?;
-    match hyper.is_timeout() {
-        true => Some("ETIMEDOUT"),
-        false => (hyper.is_incomplete_message() || hyper.is_closed()).then_some("ECONNRESET"),
+    if hyper.is_timeout() {
+        Some("ETIMEDOUT")
+    } else {
+        (hyper.is_incomplete_message() || hyper.is_closed()).then_some("ECONNRESET")
     }
 }
 

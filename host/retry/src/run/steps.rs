@@ -71,9 +71,10 @@ where
             return Poll::Pending;
         };
         // An attempt that uses up what tokio lets a task do in one poll leaves nothing for a timer, which then never ends.
-        match sleep.as_mut().poll(context).is_ready() || clock.now() >= *at {
-            true => Poll::Ready(*cut),
-            false => Poll::Pending,
+        if sleep.as_mut().poll(context).is_ready() || clock.now() >= *at {
+            Poll::Ready(*cut)
+        } else {
+            Poll::Pending
         }
     }
 

@@ -84,11 +84,14 @@ impl LivePolicy {
             Err(cause) => return Some(self.refuse_unread(cause.into())),
         };
         let has_recovered = self.state.source_reachable();
-        let nothing_new = || match has_recovered {
-            true => Reload::SourceRecovered {
-                kept: self.current().title(),
-            },
-            false => Reload::Unchanged,
+        let nothing_new = || {
+            if has_recovered {
+                Reload::SourceRecovered {
+                    kept: self.current().title(),
+                }
+            } else {
+                Reload::Unchanged
+            }
         };
         fetched.clone_from(&files);
         let check = self.check.as_ref().and_then(|check| (check.digest)());
@@ -137,31 +140,34 @@ impl LivePolicy {
     }
 
     fn source_unreachable(&self, cause: PolicyError) -> Reload {
-        match self.state.source_unreachable(chain(&cause)) {
-            true => Reload::Unchanged,
-            false => Reload::SourceUnreachable {
+        if self.state.source_unreachable(chain(&cause)) {
+            Reload::Unchanged
+        } else {
+            Reload::SourceUnreachable {
                 kept: self.current().title(),
                 cause,
-            },
+            }
         }
     }
 
     /// Refuses what can't be a version, such as a pipe or a file that is too large. Reported once for each reason.
     fn refuse_unread(&self, cause: PolicyError) -> Reload {
         self.state.source_reachable();
-        match self.state.refuse_unread(chain(&cause)) {
-            true => Reload::Refused {
+        if self.state.refuse_unread(chain(&cause)) {
+            Reload::Refused {
                 kept: self.current().title(),
                 cause,
-            },
-            false => Reload::Unchanged,
+            }
+        } else {
+            Reload::Unchanged
         }
     }
 
     fn refuse(&self, version: Version, cause: PolicyError, is_retry: bool) -> Reload {
-        let kind = match cause.is_transient() {
-            true => RefusalKind::Transient,
-            false => RefusalKind::Invalid,
+        let kind = if cause.is_transient() {
+            RefusalKind::Transient
+        } else {
+            RefusalKind::Invalid
         };
         self.state.refuse(version, chain(&cause), kind);
         if is_retry && kind == RefusalKind::Transient {

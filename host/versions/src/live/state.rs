@@ -227,9 +227,10 @@ impl State {
     pub(super) fn refusal_of(&self, version: &Version) -> Option<RefusalKind> {
         let details = self.details();
         let refused = details.refused.as_ref()?;
-        let is_same = match refused.is_rolled_back() {
-            true => refused.version.digests == version.digests,
-            false => refused.version == *version,
+        let is_same = if refused.is_rolled_back() {
+            refused.version.digests == version.digests
+        } else {
+            refused.version == *version
         };
         is_same.then_some(refused.kind)
     }

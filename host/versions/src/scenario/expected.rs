@@ -46,9 +46,10 @@ impl Expected {
         }
         if let Some(expected) = self.verdict {
             let holds = verdict_of(action) == expected;
-            let got = match holds {
-                true => expected.to_string(),
-                false => described(action),
+            let got = if holds {
+                expected.to_string()
+            } else {
+                described(action)
             };
             rows.push(Row::new("verdict", expected.to_string(), got, holds));
         }

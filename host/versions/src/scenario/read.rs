@@ -194,12 +194,13 @@ impl raw::Expect {
         if let Some(part) = refused {
             let is_alone =
                 expected == Expected::default() && !has_several_attempts && over.is_none();
-            return match is_alone {
-                true => Ok(Plan::Refused(part)),
-                false => conflict(
+            return if is_alone {
+                Ok(Plan::Refused(part))
+            } else {
+                conflict(
                     span.clone(),
                     "a policy that rejects its settings is never evaluated: remove the other keys next to `refused`",
-                ),
+                )
             };
         }
         if over.is_none() && expected.delay.is_some_and(|delay| delay.mean().is_some()) {

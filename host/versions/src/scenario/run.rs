@@ -201,17 +201,19 @@ impl Evaluator {
             };
             let at = failure.attempt;
             if let Some(attempts) = attempts {
-                let got = match gives_up {
-                    true => at.to_string(),
-                    false => format!("more: {} after {at}", answer(&evaluation)),
+                let got = if gives_up {
+                    at.to_string()
+                } else {
+                    format!("more: {} after {at}", answer(&evaluation))
                 };
                 let holds = gives_up && at == attempts;
                 rows.push(Row::new("attempts", attempts.to_string(), got, holds));
             }
             if let Some(within) = within {
-                let got = match gives_up {
-                    true => failure.age.to_string(),
-                    false => format!("{} and on: {}", failure.age, answer(&evaluation)),
+                let got = if gives_up {
+                    failure.age.to_string()
+                } else {
+                    format!("{} and on: {}", failure.age, answer(&evaluation))
                 };
                 let holds = gives_up && !is_late;
                 rows.push(Row::new("within", within.to_string(), got, holds));

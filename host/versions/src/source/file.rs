@@ -23,14 +23,15 @@ pub(super) fn fetch(
         let path = path.to_owned();
         move |cause| SourceError::Unreadable { path, cause }
     };
-    let file = match path.is_dir() {
-        true => last_version(path)
+    let file = if path.is_dir() {
+        last_version(path)
             .map_err(unreadable(path))?
             .ok_or_else(|| SourceError::Empty {
                 path: path.to_owned(),
                 has_sources: path.join(MANIFEST).is_file(),
-            })?,
-        false => path.to_owned(),
+            })?
+    } else {
+        path.to_owned()
     };
     let bytes = regular_file::read(&file, most).map_err(|cause| {
         if cause.kind() == io::ErrorKind::FileTooLarge {
@@ -44,9 +45,10 @@ pub(super) fn fetch(
             unreadable(&file)(cause)
         }
     })?;
-    let signature = match with_signature {
-        true => signature_of(&file).map_err(unreadable(&signature_path(&file)))?,
-        false => None,
+    let signature = if with_signature {
+        signature_of(&file).map_err(unreadable(&signature_path(&file)))?
+    } else {
+        None
     };
     Ok(FetchedFile::new(bytes, signature, None))
 }

@@ -159,11 +159,12 @@ fn repeatable(
     plan: &Plan<'_>,
     policy: &Policy,
 ) -> Outcome {
-    let other = match subject.compiling() < MAX_COMPILE_TIME {
-        true => Sandbox::on_demand(Limits::default())
+    let other = if subject.compiling() < MAX_COMPILE_TIME {
+        Sandbox::on_demand(Limits::default())
             .ok()
-            .and_then(|other| subject.policy_in(&other, plan.settings).ok()),
-        false => None,
+            .and_then(|other| subject.policy_in(&other, plan.settings).ok())
+    } else {
+        None
     };
     outcome.about = format!(
         "{REPEATED} failures, each evaluated twice{}",

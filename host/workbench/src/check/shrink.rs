@@ -251,9 +251,10 @@ impl<T> Search<'_, T> {
             }
             while low < high {
                 let middle = low.midpoint(high);
-                match self.accepts(|case| set(case, middle)) {
-                    true => high = middle,
-                    false => low = middle + 1,
+                if self.accepts(|case| set(case, middle)) {
+                    high = middle
+                } else {
+                    low = middle + 1
                 }
             }
         }
@@ -288,9 +289,10 @@ fn shortest<I: Clone>(mut items: Vec<I>, mut fails: impl FnMut(&[I]) -> bool) ->
             let to = (from + size).min(items.len());
             let mut fewer = items.clone();
             fewer.drain(from..to);
-            match fails(&fewer) {
-                true => items = fewer,
-                false => from = to,
+            if fails(&fewer) {
+                items = fewer
+            } else {
+                from = to
             }
         }
         size /= 2;

@@ -196,13 +196,15 @@ impl fmt::Debug for OpenFile {
 impl OpenFile {
     fn at(path: PathBuf, read: &Arc<AtomicU64>) -> Result<Self, ReadError> {
         let is_stdin = path.as_os_str() == "-";
-        let file: Arc<str> = match is_stdin {
-            true => "standard input".into(),
-            false => path.display().to_string().into(),
+        let file: Arc<str> = if is_stdin {
+            "standard input".into()
+        } else {
+            path.display().to_string().into()
         };
-        let opened: io::Result<Box<dyn Read>> = match is_stdin {
-            true => Ok(Box::new(io::stdin().lock())),
-            false => regular_file::open_any(&path).map(|file| Box::new(file) as _),
+        let opened: io::Result<Box<dyn Read>> = if is_stdin {
+            Ok(Box::new(io::stdin().lock()))
+        } else {
+            regular_file::open_any(&path).map(|file| Box::new(file) as _)
         };
         let counted = opened.map(|reader| Counted {
             reader,

@@ -154,9 +154,10 @@ fn incomparable(evaluations: &[Evaluation]) -> Option<Comparison> {
 
 fn compared(old: RecordedAnswer, new: RecordedAnswer, policy: &Policy) -> Comparison {
     let changes = Change::between(&old, &new);
-    let policy = match changes.is_empty() {
-        true => Vec::new(),
-        false => policy.parts().collect(),
+    let policy = if changes.is_empty() {
+        Vec::new()
+    } else {
+        policy.parts().collect()
     };
     Comparison::Compared {
         old,

@@ -28,8 +28,9 @@ pub(super) fn ready(host: &Interface, _: &Call) -> Result<Answer, Refused> {
         }
     }
     let answer = Answer::json(&json!({ "ready": reasons.is_empty(), "reasons": reasons }))?;
-    Ok(match reasons.is_empty() {
-        true => answer,
-        false => answer.with_status(StatusCode::SERVICE_UNAVAILABLE),
+    Ok(if reasons.is_empty() {
+        answer
+    } else {
+        answer.with_status(StatusCode::SERVICE_UNAVAILABLE)
     })
 }

@@ -86,9 +86,10 @@ pub(super) fn answer(
     result: impl Serialize,
     log: String,
 ) -> Result<Answer, Refused> {
-    let log = match dry_run {
-        true => format!("dry run: {log}"),
-        false => log,
+    let log = if dry_run {
+        format!("dry run: {log}")
+    } else {
+        log
     };
     let answer = Answer::json(&HostAnswer {
         process: std::process::id(),

@@ -31,9 +31,10 @@ pub(super) async fn run(
     let found = rehearse(queue, connections, plan, keys, filters, &stop, each).await;
     drop(shown);
     let found = found.with_context(|| one_line(queue.url()))?;
-    match args.json {
-        true => print_json(&as_json(plan, &found)),
-        false => print(plan, &found),
+    if args.json {
+        print_json(&as_json(plan, &found))
+    } else {
+        print(plan, &found)
     }
     ended(queue, found)
 }

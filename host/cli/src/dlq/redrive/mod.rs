@@ -291,9 +291,10 @@ async fn carry_out(
         }
         None => None,
     };
-    let editor = match plan.edit {
-        true => Some(EditorProgram::of_environment(folder.path())? as Arc<_>),
-        false => None,
+    let editor = if plan.edit {
+        Some(EditorProgram::of_environment(folder.path())? as Arc<_>)
+    } else {
+        None
     };
     eprintln!(
         "run {}: {} ({})",

@@ -22,9 +22,10 @@ pub(super) struct Shown {
 impl Shown {
     /// Nothing is drawn while an editor has the terminal.
     pub(super) fn start(progress: &Arc<Progress>, edits: bool) -> Self {
-        let bar = match edits {
-            true => ProgressBar::hidden(),
-            false => ProgressBar::new_spinner(),
+        let bar = if edits {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new_spinner()
         };
         let style = ProgressStyle::with_template("{spinner} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));

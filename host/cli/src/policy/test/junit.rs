@@ -37,15 +37,14 @@ pub(super) fn report(
 }
 
 fn case(policy: &str, suite: &Suite, outcome: &Outcome, rerun: &Rerun<'_>) -> TestCase {
-    let status = match outcome.passed {
-        true => TestCaseStatus::success(),
-        false => {
-            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            status
-                .set_message(message(outcome))
-                .set_description(lines(outcome, rerun).join("\n"));
-            status
-        }
+    let status = if outcome.passed {
+        TestCaseStatus::success()
+    } else {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        status
+            .set_message(message(outcome))
+            .set_description(lines(outcome, rerun).join("\n"));
+        status
     };
     let mut case = TestCase::new(outcome.name.as_str(), status);
     case.set_classname(policy).set_time(outcome.took);

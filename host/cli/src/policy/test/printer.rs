@@ -102,9 +102,10 @@ impl<'a> Printer<'a> {
             (_, Some(line)) if !outcome.passed => format!("  {}:{line}", self.file),
             _ => String::new(),
         };
-        match outcome.passed {
-            true => println!("{GREEN}✓{GREEN:#} {name}{DIM}{about}{DIM:#}"),
-            false => println!("{RED}{CROSS}{RED:#} {name}{DIM}{about}{DIM:#}"),
+        if outcome.passed {
+            println!("{GREEN}✓{GREEN:#} {name}{DIM}{about}{DIM:#}")
+        } else {
+            println!("{RED}{CROSS}{RED:#} {name}{DIM}{about}{DIM:#}")
         }
         for warning in &outcome.warnings {
             println!("  {YELLOW}warning:{YELLOW:#} {}", one_line(warning));

@@ -230,9 +230,10 @@ fn literal(url: &Url) -> Option<IpAddr> {
 
 /// The host of a proxy, which may have no scheme.
 fn host_of_proxy(text: &str) -> Option<String> {
-    let url = match text.contains("://") {
-        true => Url::parse(text),
-        false => Url::parse(&format!("http://{text}")),
+    let url = if text.contains("://") {
+        Url::parse(text)
+    } else {
+        Url::parse(&format!("http://{text}"))
     };
     Some(url.ok()?.host_str()?.to_owned())
 }

@@ -165,9 +165,10 @@ fn a_registry_with_a_public_address_leads_inside_by_none_of_its_others() {
     for public_first in [true, false] {
         let trust = trust("https://r.example.com", &[]);
         let public = "203.0.114.7:0";
-        let answers = match public_first {
-            true => [&[public][..], &others],
-            false => [&others[..], &[public]],
+        let answers = if public_first {
+            [&[public][..], &others]
+        } else {
+            [&others[..], &[public]]
         };
         for found in answers {
             assert!(resolve(&trust, "r.example.com", found).is_ok());

@@ -198,9 +198,10 @@ impl Bucket {
         if let Some(NoResponse { code, text, .. }) = self.endpoint.no_response(error) {
             let reason = one_line(&text);
             // Credentials may be available later; the environment does not change.
-            return match is_configuration_error(code) && code != NO_CREDENTIALS {
-                true => BucketError::Refused { object, reason },
-                false => BucketError::Unreachable { object, reason },
+            return if is_configuration_error(code) && code != NO_CREDENTIALS {
+                BucketError::Refused { object, reason }
+            } else {
+                BucketError::Unreachable { object, reason }
             };
         }
         let reason = match (error.code(), error.message()) {

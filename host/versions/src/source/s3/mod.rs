@@ -50,9 +50,10 @@ impl S3 {
         let Some(object) = client.get(bucket, key, tag, most).await? else {
             return Ok(None);
         };
-        let signature = match with_signature {
-            true => client.signature(bucket, key).await?,
-            false => None,
+        let signature = if with_signature {
+            client.signature(bucket, key).await?
+        } else {
+            None
         };
         Ok(Some(FetchedFile::new(object.file, signature, object.etag)))
     }
