@@ -105,12 +105,10 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 
 /// In words, if it says that a path is a folder: `Is a directory (os error 21)` says what it is, but not what was expected.
 pub fn of_folder(error: std::io::Error) -> std::io::Error {
-    match error.kind() {
-        std::io::ErrorKind::IsADirectory => {
-            std::io::Error::new(error.kind(), "it is a folder; expected a file")
-        }
-        _ => error,
+    if error.kind() == std::io::ErrorKind::IsADirectory {
+        return std::io::Error::new(error.kind(), "it is a folder; expected a file");
     }
+    error
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ async fn examine_queue(
     } = service::examine(queue, assembly, connections).await;
     if let Some(description) = &description {
         let added = served.add(&queue.name, &queue.url, description);
-        faults.extend(added.err().map(QueueFault::from));
+        faults.extend(added.map(QueueFault::from));
     }
     // Nothing is known about the decisions of a policy that can't be loaded.
     let has_policy = !faults.iter().any(is_policy);

@@ -121,7 +121,7 @@ impl Service {
             match check(&queue, policy, &assembly, connections).await {
                 Ok((usable, warnings)) => {
                     let added = served.add(&name, &queue.url, &usable.ready.description);
-                    if let Err(fault) = added {
+                    if let Some(fault) = added {
                         faults.push((name, fault.into()));
                         continue;
                     }
