@@ -58,11 +58,10 @@ pub mod lambda {
 }
 
 pub mod queue {
-    pub use crate::queue::batched::{Count, Requests};
-    pub use crate::queue::example::ordinary_message;
-    pub use crate::queue::limits::{BATCH_BYTES, BATCH_ENTRIES, MAX_ATTRIBUTES, is_allowed};
-    pub use crate::queue::short_name;
-    pub use crate::queue::sqs::{MoveTask, Sqs, SqsQueue};
+    pub use backstop_queue::{
+        BATCH_BYTES, BATCH_ENTRIES, Count, MAX_ATTRIBUTES, MoveTask, Requests, Sqs, SqsQueue,
+        is_allowed, ordinary_message, short_name,
+    };
 }
 
 pub mod record {

@@ -105,7 +105,6 @@ pub use backstop_deliver as deliver;
 mod admin;
 mod assembly;
 mod builder;
-mod clock;
 mod config;
 mod consumer;
 mod dead_letter;
@@ -135,6 +134,7 @@ mod waiting;
 
 pub(crate) use backstop_core::text;
 pub use backstop_core::{decision, failure};
+pub(crate) use backstop_queue::clock;
 
 pub use backstop_engine::compiler_process;
 pub use builder::Backstop;

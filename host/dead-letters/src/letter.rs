@@ -7,9 +7,9 @@ use backstop::Message;
 use backstop::internal::dead_letter::DIED;
 use backstop::internal::hold::ENVELOPE;
 use backstop::internal::lambda::Record;
-use backstop::queue::Envelope;
 use backstop_core::failure::{Error, Milliseconds, Timestamp};
 use backstop_json::Object;
+use backstop_queue::Envelope;
 use serde::Serialize;
 
 use crate::fingerprint::Fingerprint;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::archive::ArchivedLetter;
 use crate::group::By;
-use backstop::queue::{Attribute, Connections, LocalQueue, LocalSettings, Outgoing, Queue};
+use backstop_queue::{Attribute, Connections, LocalQueue, LocalSettings, Outgoing, Queue};
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 

@@ -3,7 +3,7 @@
 //! A [`Letter`] is a message of a dead-letter queue and what is known of its death, whoever put it there ([`Origin`]). [`read`] receives letters without taking them from anybody for longer than the reading. [`Filters`] choose among them, [`Groups`] count them.
 //!
 //! ```
-//! use backstop::queue::{Connections, Outgoing, Queue};
+//! use backstop_queue::{Connections, Outgoing, Queue};
 //! use backstop::CancellationToken;
 //! use backstop_dead_letters::{Filters, Pattern, ReadOptions, read};
 //!

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::CancellationToken;
-use backstop::internal::queue::{BATCH_ENTRIES, short_name};
-use backstop::queue::{Description, Queue, QueueError, ReceiptHandle, VisibilityTimeout};
+use backstop_queue::{BATCH_ENTRIES, short_name};
+use backstop_queue::{Description, Queue, QueueError, ReceiptHandle, VisibilityTimeout};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;

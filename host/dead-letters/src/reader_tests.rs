@@ -1,5 +1,5 @@
 use super::*;
-use backstop::queue::{LocalQueue, LocalSettings, Outgoing};
+use backstop_queue::{LocalQueue, LocalSettings, Outgoing};
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop::queue::{BatchResult, QueueError};
+use backstop_queue::{BatchResult, QueueError};
 use tokio::time::sleep;
 
 /// How often a request is tried.

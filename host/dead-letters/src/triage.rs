@@ -34,7 +34,7 @@ pub struct Rebuilt {
 /// The random number is derived from the message's id and the attempt, so it is the one of the failure itself.
 ///
 /// ```
-/// use backstop::queue::{Connections, Outgoing, Queue};
+/// use backstop_queue::{Connections, Outgoing, Queue};
 /// use backstop_core::failure::Error;
 /// use backstop_dead_letters::{Attempts, Letter, rebuild};
 ///

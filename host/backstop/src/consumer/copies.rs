@@ -116,7 +116,7 @@ fn apart(one: Timestamp, other: Timestamp) -> Duration {
 mod tests {
     use super::*;
     use crate::failure::Milliseconds;
-    use crate::queue::example::ordinary_message;
+    use crate::queue::ordinary_message;
     use crate::queue::{Attribute, Envelope};
 
     fn envelope() -> Envelope {

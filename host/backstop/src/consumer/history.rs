@@ -294,7 +294,7 @@ fn received(message: &Message, remembered: &Remembered) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::example::ordinary_message;
+    use crate::queue::ordinary_message;
 
     fn received(times: u32) -> Message {
         Message {

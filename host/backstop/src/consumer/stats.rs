@@ -98,7 +98,7 @@ impl Stats {
             fallbacks: Count::default(),
             receive_requests: Count::exported_as(queue.requests("receive")),
             receive_errors: Count::exported_as(queue.receive_errors()),
-            requests: Arc::new(Requests::of(&queue)),
+            requests: Arc::new(Requests::exported_as(|operation| queue.requests(operation))),
             shadow,
             polling: Arc::default(),
         }

@@ -174,7 +174,7 @@ mod tests {
     use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
     use crate::failure::Milliseconds;
     use crate::queue::VisibilityTimeout;
-    use crate::queue::example::ordinary_message;
+    use crate::queue::ordinary_message;
     use proptest::prelude::*;
     use std::num::NonZeroU32;
 

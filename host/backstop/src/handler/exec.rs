@@ -304,7 +304,7 @@ mod tests {
             .into_iter()
             .chain(std::iter::repeat_n(filler, fillers));
         let command = Exec::new("sh", words);
-        let mut message = crate::queue::example::ordinary_message();
+        let mut message = crate::queue::ordinary_message();
         let blob = crate::queue::Attribute::string("x".repeat(60_000));
         message.attributes = [("blob".to_owned(), blob)].into();
         let usual = command.spawn(&message, Room::Usual).unwrap_err();

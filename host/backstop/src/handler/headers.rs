@@ -135,7 +135,7 @@ impl Headers {
 mod tests {
     use super::*;
     use crate::queue::Attribute;
-    use crate::queue::example::ordinary_message;
+    use crate::queue::ordinary_message;
 
     fn headers_of(message: &Message) -> HeaderMap {
         headers("orders", &ContentType::default(), message)

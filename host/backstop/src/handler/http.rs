@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
     use crate::failure::Milliseconds;
-    use crate::queue::example::ordinary_message;
+    use crate::queue::ordinary_message;
 
     /// The result of an attempt whose request gets these bytes as the response, on a connection that then stays open or is closed.
     async fn attempt(scheme: &str, response: &'static [u8], stays_open: bool) -> Result<(), Error> {

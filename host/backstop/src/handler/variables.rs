@@ -119,7 +119,7 @@ impl Omitted {
 mod tests {
     use super::*;
     use crate::queue::Attribute;
-    use crate::queue::example::ordinary_message;
+    use crate::queue::ordinary_message;
 
     fn of(message: &Message, room: Room) -> Map<String, Value> {
         let variables = variables(message, room);

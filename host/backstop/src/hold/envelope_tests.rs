@@ -1,7 +1,7 @@
 use super::*;
 use crate::decision::{Action, DecidedBy, Decision, ErrorClass, Hold};
 use crate::queue::VisibilityTimeout;
-use crate::queue::example::ordinary_message;
+use crate::queue::ordinary_message;
 use backstop_core::examples::ordinary_failure;
 use std::num::NonZeroU32;
 

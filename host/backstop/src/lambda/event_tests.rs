@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::decision::{Action, DecidedBy, Decision, ErrorClass};
-use crate::queue::example::ordinary_message;
+use crate::queue::ordinary_message;
 
 const FAILED_AT: u64 = 1_767_225_600_250;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use backstop::Message;
 use backstop::internal::dead_letter::DIED;
-use backstop::internal::queue::MAX_ATTRIBUTES;
-use backstop::queue::{Attribute, Description, Outgoing, ReceiptHandle};
 use backstop_core::failure::Timestamp;
+use backstop_queue::MAX_ATTRIBUTES;
+use backstop_queue::{Attribute, Description, Outgoing, ReceiptHandle};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -275,7 +275,7 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backstop::queue::{Connections, Queue};
+    use backstop_queue::{Connections, Queue};
     use proptest::prelude::*;
 
     fn archived(body: &str, bytes: &[u8]) -> ArchivedLetter {

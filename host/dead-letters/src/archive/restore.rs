@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::CancellationToken;
-use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
-use backstop::queue::{Description, Outgoing, Queue};
+use backstop_queue::{BATCH_BYTES, BATCH_ENTRIES};
+use backstop_queue::{Description, Outgoing, Queue};
 use futures_util::stream::{self, StreamExt};
 use tokio::time::sleep;
 
@@ -38,7 +38,7 @@ pub struct Restored {
 
 impl Restoring {
     /// Opens a queue. Sends nothing yet.
-    pub async fn open(queue: Arc<dyn Queue>) -> Result<Self, backstop::queue::QueueError> {
+    pub async fn open(queue: Arc<dyn Queue>) -> Result<Self, backstop_queue::QueueError> {
         let description = queue.describe().await?;
         Ok(Self {
             queue,

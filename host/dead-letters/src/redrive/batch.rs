@@ -11,7 +11,7 @@ use super::send::{self, Sending, Sent};
 use super::target::{Target, To};
 use super::work::Edited;
 use crate::letter::Letter;
-use backstop::internal::queue::is_allowed;
+use backstop_queue::is_allowed;
 
 /// A letter that can be sent.
 struct Ready {
@@ -204,7 +204,7 @@ pub(super) async fn delete(pass: &Pass, ids: &[String]) -> Result<(), RedriveErr
         .iter()
         .filter_map(|id| Some((id.clone(), pass.hold.take(id)?)))
         .collect();
-    for batch in held.chunks(backstop::internal::queue::BATCH_ENTRIES) {
+    for batch in held.chunks(backstop_queue::BATCH_ENTRIES) {
         let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
         let queue = &pass.work.parts.queue;
         let results = send::repeat(&handles, |handles| queue.delete(handles)).await;

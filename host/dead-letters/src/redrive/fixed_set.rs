@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop::queue::{Description, VisibilityTimeout};
+use backstop_queue::{Description, VisibilityTimeout};
 use tokio::time::{Instant, sleep};
 
 use super::RedriveError;

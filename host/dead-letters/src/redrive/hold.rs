@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstop::CancellationToken;
-use backstop::internal::queue::BATCH_ENTRIES;
-use backstop::queue::{Queue, ReceiptHandle, VisibilityTimeout};
+use backstop_queue::BATCH_ENTRIES;
+use backstop_queue::{Queue, ReceiptHandle, VisibilityTimeout};
 use futures_util::stream::{self, StreamExt};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;

@@ -42,7 +42,7 @@ mod work;
 
 use std::path::PathBuf;
 
-use backstop::queue::QueueError;
+use backstop_queue::QueueError;
 
 #[cfg(test)]
 pub(crate) use fixed_set::is_complete;

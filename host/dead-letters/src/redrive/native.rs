@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use backstop::CancellationToken;
-use backstop::internal::queue::SqsQueue;
-use backstop::queue::{Queue, QueueError};
+use backstop_queue::SqsQueue;
+use backstop_queue::{Queue, QueueError};
 use tokio::time::sleep;
 
 use super::RedriveError;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use backstop::queue::QueueError;
+use backstop_queue::QueueError;
 use tokio::time::Instant;
 
 use super::hold::Hold;

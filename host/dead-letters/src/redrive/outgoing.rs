@@ -6,10 +6,10 @@ use std::sync::Arc;
 use backstop::internal::dead_letter::{ATTRIBUTES, DIED};
 use backstop::internal::hold::{ENVELOPE, EnvelopeKeys};
 use backstop::internal::lambda::{Record, redriven_event};
-use backstop::internal::queue::{BATCH_BYTES, MAX_ATTRIBUTES};
-use backstop::queue::{Attribute, Description, Envelope, Outgoing};
 use backstop_core::failure::{ID_BYTES, Milliseconds, Timestamp};
 use backstop_json::Object;
+use backstop_queue::{Attribute, Description, Envelope, Outgoing};
+use backstop_queue::{BATCH_BYTES, MAX_ATTRIBUTES};
 use serde_json::value::RawValue;
 
 use crate::letter::Letter;

@@ -1,8 +1,8 @@
 use backstop::Message;
 use backstop::internal::hold::{ENVELOPE, EnvelopeKeys};
-use backstop::internal::queue::ordinary_message;
-use backstop::queue::{Attribute, Connections, Description, Queue};
 use backstop_core::failure::Timestamp;
+use backstop_queue::ordinary_message;
+use backstop_queue::{Attribute, Connections, Description, Queue};
 
 use super::outgoing::{event, invocation, message};
 use crate::letter::Letter;
@@ -36,7 +36,7 @@ const OF_BACKSTOP: [(&str, &str); 7] = [
     ("tenant", "t-1"),
 ];
 
-fn names(outgoing: &backstop::queue::Outgoing) -> Vec<&str> {
+fn names(outgoing: &backstop_queue::Outgoing) -> Vec<&str> {
     outgoing.attributes.keys().map(String::as_str).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstop::Message;
-use backstop::internal::queue::BATCH_ENTRIES;
+use backstop_queue::BATCH_ENTRIES;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

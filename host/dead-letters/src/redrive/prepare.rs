@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use backstop::internal::hold::EnvelopeKeys;
-use backstop::queue::Outgoing;
 use backstop_core::failure::Timestamp;
+use backstop_queue::Outgoing;
 
 use super::RedriveError;
 use super::outgoing;

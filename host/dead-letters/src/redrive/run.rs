@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backstop::CancellationToken;
 use backstop::internal::hold::EnvelopeKeys;
-use backstop::queue::{Connections, Queue};
+use backstop_queue::{Connections, Queue};
 
 use super::RedriveError;
 use super::fixed_set::fix_set;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use backstop::CancellationToken;
 use backstop::internal::lambda::LambdaApi;
-use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
-use backstop::queue::{BatchResult, Outgoing, Queue, QueueError};
 use backstop_backoff::{Class, classify};
 use backstop_core::failure::Error;
+use backstop_queue::{BATCH_BYTES, BATCH_ENTRIES};
+use backstop_queue::{BatchResult, Outgoing, Queue, QueueError};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use backstop::CancellationToken;
-use backstop::queue::Queue;
+use backstop_queue::Queue;
 
 use super::RedriveError;
 use super::target::{Routes, To};

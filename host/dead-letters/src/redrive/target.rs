@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use backstop::internal::lambda::LambdaApi;
-use backstop::queue::{Connections, Description, Queue};
+use backstop_queue::{Connections, Description, Queue};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::Mutex;
 

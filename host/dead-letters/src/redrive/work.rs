@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop::CancellationToken;
 use backstop::internal::hold::EnvelopeKeys;
-use backstop::queue::{Description, Queue, VisibilityTimeout};
 use backstop_core::failure::Timestamp;
+use backstop_queue::{Description, Queue, VisibilityTimeout};
 
 use super::RedriveError;
 use super::journal::{Entry, Journal};

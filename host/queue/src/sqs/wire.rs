@@ -10,13 +10,13 @@ use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types as api;
 use tokio::time::Instant;
 
-use crate::failure::{Milliseconds, Timestamp};
-use crate::queue::{
+use crate::{
     Attribute, BATCH_BYTES, Description, EntryError, Message, Outgoing, QueueError, ReceiptHandle,
     Redrive, VisibilityTimeout,
 };
-use crate::text::chain;
 use backstop_aws::{Endpoint, NoResponse};
+use backstop_core::failure::{Milliseconds, Timestamp};
+use backstop_core::text::chain;
 
 /// Collects SDK builders' results. They never fail, because the host sets every required field; this avoids a panic.
 pub(super) fn build_all<T, E: std::fmt::Display>(
@@ -238,7 +238,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::short_name;
+    use crate::short_name;
 
     #[test]
     fn an_entry_that_the_response_does_not_mention_is_retryable() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Milliseconds, Timestamp};
+use backstop_core::failure::{Milliseconds, Timestamp};
 
 /// How much earlier than its due time a message may come: the clocks of SQS and of this machine differ.
 const EARLY: Duration = Duration::from_secs(1);
@@ -50,13 +50,13 @@ pub struct Envelope {
 
 impl Envelope {
     /// How long it is until the next attempt is due. `None` if it is due.
-    pub(crate) fn early_by(&self, now: Timestamp) -> Option<Duration> {
+    pub fn early_by(&self, now: Timestamp) -> Option<Duration> {
         let left = self.due.since(now);
         (left > EARLY).then_some(left)
     }
 
     /// The envelope of a message whose last receive was no attempt: `before` attempts failed, and `delay` was the delay after the last of them.
-    pub(crate) fn without_attempt(self, before: u32, delay: Option<Milliseconds>) -> Self {
+    pub fn without_attempt(self, before: u32, delay: Option<Milliseconds>) -> Self {
         Self {
             failed: Some(self.failed_at()),
             attempts: before,
@@ -66,13 +66,13 @@ impl Envelope {
     }
 
     /// When its last attempt failed.
-    pub(crate) fn failed_at(&self) -> Timestamp {
+    pub fn failed_at(&self) -> Timestamp {
         let failed = self.due.0.saturating_sub(self.delay.0.into());
         self.failed.unwrap_or(Timestamp(failed))
     }
 
     /// The envelope of a message that is due earlier than it was.
-    pub(crate) fn woken(&self, due: Timestamp) -> Self {
+    pub fn woken(&self, due: Timestamp) -> Self {
         Self {
             failed: Some(self.failed_at()),
             due,
@@ -81,7 +81,7 @@ impl Envelope {
     }
 
     /// The envelope of a message that came before it was due.
-    pub(crate) fn hopped(&self) -> Self {
+    pub fn hopped(&self) -> Self {
         Self {
             hops: self.hops.saturating_add(1),
             ..self.clone()

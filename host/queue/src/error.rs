@@ -4,10 +4,10 @@ use backstop_backoff::{Class, classify};
 
 use backstop_aws::is_configuration_error;
 
-use crate::text::one_line;
+use backstop_core::text::one_line;
 
 /// What to do about a queue that does not exist.
-pub(crate) const CREATE_IT: &str =
+pub const CREATE_IT: &str =
     "create it or correct its URL; the account and region must be those of the credentials";
 
 /// The codes of requests that did not reach their service.
@@ -47,7 +47,7 @@ impl QueueError {
     }
 
     /// The error of a request without a response. `text` says why and what to do. The same request may succeed later, when the network or the credentials work again.
-    pub(crate) fn no_response(operation: &'static str, code: &str, text: String) -> Self {
+    pub fn no_response(operation: &'static str, code: &str, text: String) -> Self {
         Self {
             operation,
             code: code.to_owned(),
@@ -64,20 +64,20 @@ impl QueueError {
     }
 
     /// Whether there was no response. The text then says what to do.
-    pub(crate) fn is_no_response(&self) -> bool {
+    pub fn is_no_response(&self) -> bool {
         let is_errno = |code: &str| code.starts_with('E') && !code.contains(char::is_lowercase);
         is_configuration_error(&self.code) || is_errno(&self.code)
     }
 
     /// Whether nobody knows if the request was carried out: there was no response to it, or a service failed while it answered.
-    pub(crate) fn is_unknown(&self) -> bool {
+    pub fn is_unknown(&self) -> bool {
         let was_not_sent =
             is_configuration_error(&self.code) || NOT_SENT.contains(&self.code.as_str());
         self.retryable && !was_not_sent && classify(&self.code, None) != Class::Throttled
     }
 
     /// Whether a batch may have been rejected because of one of its entries, and not because of the queue or the caller.
-    pub(crate) fn may_concern_one_entry(&self) -> bool {
+    pub fn may_concern_one_entry(&self) -> bool {
         let concerns_queue =
             self.is_access_denied() || self.is_missing_queue() || self.code.starts_with("KMS.");
         !self.retryable && !concerns_queue
@@ -114,7 +114,7 @@ impl EntryError {
     }
 
     /// Whether nobody knows if the entry was carried out.
-    pub(crate) fn is_unknown(&self) -> bool {
+    pub fn is_unknown(&self) -> bool {
         self.code == UNANSWERED
     }
 

@@ -12,7 +12,7 @@ pub const BATCH_BYTES: usize = 1 << 20;
 pub const MAX_ATTRIBUTES: usize = 10;
 
 /// The longest delay of a message that is sent (`DelaySeconds`): 15 minutes.
-pub(crate) const LONGEST_SEND_DELAY: Duration = Duration::from_secs(900);
+pub const LONGEST_SEND_DELAY: Duration = Duration::from_secs(900);
 
 /// Whether a message may contain the character. SQS allows the characters of XML 1.0.
 pub fn is_allowed(character: char) -> bool {

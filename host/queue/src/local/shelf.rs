@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::super::{EntryError, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
-use crate::failure::Timestamp;
+use backstop_core::failure::Timestamp;
 
 /// How long SQS remembers a deduplication id.
 const DEDUPLICATION_INTERVAL: Duration = Duration::from_secs(300);

@@ -2,7 +2,7 @@
 
 use super::SqsQueue;
 use super::wire::failed;
-use crate::queue::QueueError;
+use crate::QueueError;
 
 /// A task that moves messages out of a dead-letter queue.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use super::batcher::{Batcher, Entry, Request, SubmitError};
 use super::linger::Linger;
 use super::{Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
-use crate::telemetry;
 
 /// How long an urgent request waits for others to share its batch.
 const PROMPT: Duration = Duration::from_millis(10);
@@ -40,14 +39,15 @@ impl Default for Count {
 
 impl Count {
     /// A counter that is exported as this metric too.
-    pub(crate) fn exported_as(metric: Counter) -> Self {
+    pub fn exported_as(metric: Counter) -> Self {
         Self {
             number: AtomicU64::new(0),
             metric,
         }
     }
 
-    pub(crate) fn add(&self, more: u64) {
+    /// Counts `more`.
+    pub fn add(&self, more: u64) {
         self.number.fetch_add(more, Ordering::Relaxed);
         self.metric.increment(more);
     }
@@ -70,12 +70,13 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The requests to a queue, exported as its metrics too.
-    pub(crate) fn of(queue: &telemetry::Queue) -> Self {
+    /// The requests to a queue, exported as this metric of each operation too.
+    pub fn exported_as(metric: impl Fn(&'static str) -> Counter) -> Self {
+        let count = |operation| Count::exported_as(metric(operation));
         Self {
-            deletes: Count::exported_as(queue.requests("delete")),
-            changes: Count::exported_as(queue.requests("change-visibility")),
-            sends: Count::exported_as(queue.requests("send")),
+            deletes: count("delete"),
+            changes: count("change-visibility"),
+            sends: count("send"),
         }
     }
 }
@@ -109,7 +110,7 @@ impl Entry for Submitted {
 }
 
 /// Batches the deletes and visibility changes of one queue.
-pub(crate) struct Batched {
+pub struct Batched {
     deletes: Batcher<ReceiptHandle>,
     changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
     prompt_changes: Batcher<(ReceiptHandle, VisibilityTimeout)>,
@@ -117,7 +118,7 @@ pub(crate) struct Batched {
 
 impl Batched {
     /// Starts the batchers. A request waits for at most `linger` for others to share its batch.
-    pub(crate) fn start(queue: &Arc<dyn Queue>, linger: Linger, requests: &Arc<Requests>) -> Self {
+    pub fn start(queue: &Arc<dyn Queue>, linger: Linger, requests: &Arc<Requests>) -> Self {
         let changes = || changes(Arc::clone(queue), Arc::clone(requests));
         let deletes = deletes(Arc::clone(queue), Arc::clone(requests));
         Self {
@@ -128,16 +129,12 @@ impl Batched {
     }
 
     /// Deletes a message, with retries until `until`.
-    pub(crate) async fn delete(
-        &self,
-        handle: &ReceiptHandle,
-        until: Instant,
-    ) -> Result<(), SubmitError> {
+    pub async fn delete(&self, handle: &ReceiptHandle, until: Instant) -> Result<(), SubmitError> {
         self.deletes.submit(handle.clone(), until).await
     }
 
     /// Changes when a message becomes visible again, counted from now. Retries until `until`.
-    pub(crate) async fn change_visibility(
+    pub async fn change_visibility(
         &self,
         handle: &ReceiptHandle,
         timeout: VisibilityTimeout,
@@ -147,7 +144,7 @@ impl Batched {
     }
 
     /// Like [`Batched::change_visibility`], but waits for only 10 ms for others to share its batch.
-    pub(crate) async fn change_visibility_now(
+    pub async fn change_visibility_now(
         &self,
         handle: &ReceiptHandle,
         timeout: VisibilityTimeout,
@@ -159,11 +156,11 @@ impl Batched {
 }
 
 /// Batches the sends to one queue.
-pub(crate) struct BatchedSends(Batcher<Submitted>);
+pub struct BatchedSends(Batcher<Submitted>);
 
 impl BatchedSends {
     /// Starts the batcher. A message waits for at most `linger` for others to share its batch.
-    pub(crate) fn start(queue: &Arc<dyn Queue>, linger: Linger, requests: &Arc<Requests>) -> Self {
+    pub fn start(queue: &Arc<dyn Queue>, linger: Linger, requests: &Arc<Requests>) -> Self {
         Self(Batcher::start(
             linger,
             sends(Arc::clone(queue), Arc::clone(requests)),
@@ -171,13 +168,13 @@ impl BatchedSends {
     }
 
     /// Sends a message, with retries until `until`. Its delay counts from now, however long the requests take.
-    pub(crate) async fn send(&self, message: Outgoing, until: Instant) -> Result<(), SubmitError> {
+    pub async fn send(&self, message: Outgoing, until: Instant) -> Result<(), SubmitError> {
         self.0.submit((message, Instant::now()), until).await
     }
 }
 
 /// Batches changes that make messages visible at given times.
-pub(crate) struct BatchedWakes(Batcher<(ReceiptHandle, Instant)>);
+pub struct BatchedWakes(Batcher<(ReceiptHandle, Instant)>);
 
 impl Entry for (ReceiptHandle, Instant) {
     const CONCURRENT: usize = SMALL_BATCHES;
@@ -189,13 +186,13 @@ impl Entry for (ReceiptHandle, Instant) {
 
 impl BatchedWakes {
     /// Starts the batcher, which ends when this is dropped.
-    pub(crate) fn start(queue: &Arc<dyn Queue>, requests: &Arc<Requests>) -> Self {
+    pub fn start(queue: &Arc<dyn Queue>, requests: &Arc<Requests>) -> Self {
         let request = wakes(Arc::clone(queue), Arc::clone(requests));
         Self(Batcher::start(PROMPT, request))
     }
 
     /// Makes a message visible at this time, or earlier by less than a second, however long the requests take. Retries until `until`.
-    pub(crate) async fn make_visible_at(
+    pub async fn make_visible_at(
         &self,
         handle: ReceiptHandle,
         at: Instant,

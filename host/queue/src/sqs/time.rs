@@ -5,7 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::failure::Timestamp;
+use backstop_core::failure::Timestamp;
 
 /// How exact the times of SQS are: the `Date` of a response is in whole seconds.
 const EXACT_TO: i64 = 1_000;

@@ -2,18 +2,18 @@
 
 use backstop_core::failure::Timestamp;
 
-pub(crate) use backstop_core::clock::{instant, now};
+pub use backstop_core::clock::{instant, now};
 
 /// The time of day, moved on by tokio's clock: a test that pauses that one pauses this one too.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     started: tokio::time::Instant,
     at: Timestamp,
 }
 
 impl Clock {
     /// A clock that is right now.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self {
             started: tokio::time::Instant::now(),
             at: now(),
@@ -21,7 +21,7 @@ impl Clock {
     }
 
     /// The time of day.
-    pub(crate) fn now(&self) -> Timestamp {
+    pub fn now(&self) -> Timestamp {
         self.at.plus(self.started.elapsed())
     }
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use tokio::time::Instant;
 
 use super::{Message, ReceiptHandle};
-use crate::failure::Timestamp;
+use backstop_core::failure::Timestamp;
 
 /// The most ordinary message: without attributes, on a standard queue, at its first receive.
 pub fn ordinary_message() -> Message {

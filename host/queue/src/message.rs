@@ -10,13 +10,13 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::time::Instant;
 
 use super::Envelope;
-use crate::failure::{Milliseconds, Timestamp};
+use backstop_core::failure::{Milliseconds, Timestamp};
 
 /// The part of SQS's 12 hours that is reserved for the requests.
 const MAX_DELAY_MARGIN: Milliseconds = Milliseconds(60_000);
 
 /// The longest delay by visibility, right after a receive.
-pub(crate) const LONGEST_VISIBILITY: Milliseconds =
+pub const LONGEST_VISIBILITY: Milliseconds =
     Milliseconds(VisibilityTimeout::MAX.seconds() * 1_000 - MAX_DELAY_MARGIN.0);
 
 /// Identifies one receive of a message, to delete the message or to change its visibility. Each receive has a new one.

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// How long an entry waits for others to share its batch: for this time at most, and no longer than a caller may add one.
 #[derive(Debug, Clone)]
-pub(crate) struct Linger {
+pub struct Linger {
     longest: Duration,
     callers: Option<Arc<Callers>>,
 }
@@ -25,7 +25,7 @@ impl From<Duration> for Linger {
 
 impl Linger {
     /// For these callers, if they are known.
-    pub(crate) fn of(callers: Option<Arc<Callers>>, longest: Duration) -> Self {
+    pub fn of(callers: Option<Arc<Callers>>, longest: Duration) -> Self {
         Self { longest, callers }
     }
 
@@ -75,7 +75,7 @@ pub(super) struct Until {
 
 /// Those who submit entries, each one after another: the lanes of a FIFO queue, which share their batches. The next message of a group is handled only after the delete of the one before it.
 #[derive(Debug, Default)]
-pub(crate) struct Callers(watch::Sender<AtWork>);
+pub struct Callers(watch::Sender<AtWork>);
 
 #[derive(Debug, Default)]
 struct AtWork {
@@ -93,7 +93,7 @@ impl AtWork {
 
 /// A caller; it has ended when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Caller(Arc<Callers>);
+pub struct Caller(Arc<Callers>);
 
 impl Drop for Caller {
     fn drop(&mut self) {
@@ -103,7 +103,7 @@ impl Drop for Caller {
 
 impl Callers {
     /// Counts so many callers, all of them before the first one begins.
-    pub(crate) fn begin(self: &Arc<Self>, count: usize) -> Vec<Caller> {
+    pub fn begin(self: &Arc<Self>, count: usize) -> Vec<Caller> {
         self.change(count.cast_signed());
         (0..count).map(|_| Caller(Arc::clone(self))).collect()
     }

@@ -19,7 +19,7 @@ use super::{
     Redrive, TrackedResult, VisibilityTimeout,
 };
 use crate::clock::Clock;
-use crate::failure::{Milliseconds, Timestamp};
+use backstop_core::failure::{Milliseconds, Timestamp};
 use shelf::Shelf;
 
 /// The settings of a local queue.

@@ -2,7 +2,7 @@ use super::*;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::queue::Callers;
+use crate::Callers;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Sized(u32, usize);

@@ -19,7 +19,7 @@ const BACKOFF: Backoff = Backoff::milliseconds(50, 5_000);
 
 /// Why an entry failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SubmitError {
+pub enum SubmitError {
     /// The queue rejected the entry, or its deadline passed.
     #[error(transparent)]
     Entry(#[from] EntryError),

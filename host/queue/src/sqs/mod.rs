@@ -22,8 +22,8 @@ use super::{
     VisibilityTimeout, short_name,
 };
 use crate::clock;
-use crate::failure::Timestamp;
 use backstop_aws::{Endpoint, ResponseLimit, ServiceTime};
+use backstop_core::failure::Timestamp;
 pub use moves::MoveTask;
 use time::ServiceClock;
 use wire::{build_all, description, entry_results, failed, incoming, outgoing};
