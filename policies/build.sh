@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 output=${1:-host/engine/builtin}
 target=${CARGO_TARGET_DIR:-$PWD/target}/policies
-policies="full-jitter equal-jitter linear decorrelated-jitter aws-sdk-2.0 aws-sdk-2.1"
+# Every folder that makes a module.
+policies=$(cd policies && grep -l cdylib ./*/Cargo.toml | cut -d/ -f2)
 
 # Variables for the build of the host (flags, a wrapper for lints or coverage) must not affect the policies.
 unset CARGO_BUILD_TARGET CARGO_ENCODED_RUSTFLAGS CARGO_INCREMENTAL CLIPPY_ARGS RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RUSTUP_TOOLCHAIN

@@ -44,8 +44,9 @@ for architecture in ${ARCHITECTURES:-arm64 x86-64}; do
     rm -rf "$package"
     mkdir -p "$package"
     cp "$bootstrap" "$package/bootstrap"
+    builtin=$(basename -s .wasm -a host/engine/builtin/*.wasm)
     # shellcheck disable=SC2086
-    "$backstop" policy compile full-jitter equal-jitter linear decorrelated-jitter aws-sdk-2.0 aws-sdk-2.1 ${POLICIES:-} \
+    "$backstop" policy compile $builtin ${POLICIES:-} \
         --arch "$architecture" --output "$package/compiled"
     for file in ${CONFIG:-} ${POLICIES:-}; do
         cp "$file" "$package/"

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use backstop::internal::config::Config;
 use backstop::internal::telemetry::METRICS;
+use backstop_core::policy::NAMES;
 use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::{blocks, document, documents, top};
 
@@ -291,6 +292,29 @@ fn every_file_of_the_project_in_the_documents_exists() {
         }
     }
     assert!(checked > 10, "{checked}");
+}
+
+/// Where some of the built-in policies are listed with commas, all are, in their order.
+#[test]
+fn every_list_of_the_built_in_policies_is_complete() {
+    let sources = ["run", "deliver/mod", "dlq/triage", "policy/named_policy"]
+        .map(|name| format!("host/cli/src/{name}.rs"));
+    let others = ["examples/lambda/template.yaml", "host/docs/glossary.md"].map(str::to_owned);
+    let complete = NAMES.join(", ");
+    for name in sources.into_iter().chain(others) {
+        let text = document(&name)
+            .replace(['`'], "")
+            .replace(" or aws", ", aws");
+        let lists = text.matches("full-jitter, ").count();
+        assert!(lists > 0, "{name} lists no policies");
+        assert_eq!(text.matches(&complete).count(), lists, "{name}");
+    }
+    let table = document("host/docs/policies.md");
+    for name in NAMES {
+        assert!(table.contains(&format!("`{name}`")), "policies.md: {name}");
+        let folder = top().join("policies").join(name);
+        assert!(folder.join("scenarios.toml").exists(), "{name}");
+    }
 }
 
 #[test]

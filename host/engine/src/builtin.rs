@@ -1,20 +1,22 @@
 //! The built-in policies, by name. `make policies` builds their modules from `policies/`.
 
-/// The name and core module of each policy.
-const POLICIES: [(&str, &[u8]); 6] = [
-    ("full-jitter", include_bytes!("../builtin/full-jitter.wasm")),
-    (
-        "equal-jitter",
-        include_bytes!("../builtin/equal-jitter.wasm"),
-    ),
-    ("linear", include_bytes!("../builtin/linear.wasm")),
-    (
-        "decorrelated-jitter",
-        include_bytes!("../builtin/decorrelated-jitter.wasm"),
-    ),
-    ("aws-sdk-2.0", include_bytes!("../builtin/aws-sdk-2.0.wasm")),
-    ("aws-sdk-2.1", include_bytes!("../builtin/aws-sdk-2.1.wasm")),
-];
+macro_rules! modules {
+    ($($name:literal)*) => {
+        /// The name and core module of each policy.
+        const POLICIES: &[(&str, &[u8])] =
+            &[$(($name, include_bytes!(concat!("../builtin/", $name, ".wasm")))),*];
+    };
+}
+
+// Those of `backstop_core::policy::NAMES`, in its order.
+modules! {
+    "full-jitter"
+    "equal-jitter"
+    "linear"
+    "decorrelated-jitter"
+    "aws-sdk-2.0"
+    "aws-sdk-2.1"
+}
 
 /// The names, in the order of the documentation.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -27,4 +29,14 @@ pub fn bytes(name: &str) -> Option<&'static [u8]> {
         .iter()
         .find(|(known, _)| *known == name)
         .map(|(_, bytes)| *bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_policy_has_a_module() {
+        assert!(names().eq(backstop_core::policy::NAMES));
+    }
 }

@@ -50,7 +50,7 @@ impl PolicyGauges {
         }
         for ((index, name, digest), is_active) in seen.iter() {
             if let Some(PolicySlot { queue, role, .. }) = self.slots.get(*index) {
-                telemetry::policy_info(queue.clone(), role, name.clone(), digest.clone())
+                telemetry::policy_info(queue.clone(), *role, name.clone(), digest.clone())
                     .set(u8::from(*is_active));
             }
         }

@@ -7,16 +7,6 @@ use backstop_backoff::{AwsSdk as Rule, Settings, SettingsError};
 use super::{AwsSdk, DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy};
 use crate::settings;
 
-/// The names of the built-in policies, in the order of the documentation.
-pub const NAMES: [&str; 6] = [
-    "full-jitter",
-    "equal-jitter",
-    "linear",
-    "decorrelated-jitter",
-    "aws-sdk-2.0",
-    "aws-sdk-2.1",
-];
-
 /// Why there is no policy with a name and settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
@@ -28,29 +18,43 @@ pub enum PolicyError {
     Settings(#[from] SettingsError),
 }
 
-/// The built-in policy with this name, in Rust. It accepts the settings that the component with this name accepts, and rejects others with the same text.
-///
-/// ```
-/// use backstop_core::policy::{Policy, by_name};
-/// let policy = by_name("linear", &[("base", "2s")].into()).unwrap();
-/// assert_eq!(policy.name(), "linear");
-/// let refused = by_name("linear", &[("bass", "2s")].into()).unwrap_err();
-/// assert!(refused.to_string().starts_with("unknown setting `bass`"));
-/// ```
-pub fn by_name(name: &str, settings: &settings::Settings) -> Result<Arc<dyn Policy>, PolicyError> {
-    let pairs = settings.iter();
-    let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
-    Ok(match name {
-        "full-jitter" => Arc::new(FullJitter::with_settings(Settings::parse(pairs)?)),
-        "equal-jitter" => Arc::new(EqualJitter::with_settings(Settings::parse(pairs)?)),
-        "linear" => Arc::new(Linear::with_settings(Settings::parse(pairs)?)),
-        "decorrelated-jitter" => {
-            Arc::new(DecorrelatedJitter::with_settings(Settings::parse(pairs)?))
+/// Makes [`NAMES`] and [`by_name`] from the list of the built-in policies.
+macro_rules! policies {
+    ($($name:literal = $policy:ident::$with:ident($parse:path);)*) => {
+        /// The names of the built-in policies, in the order of the documentation.
+        pub const NAMES: [&str; [$($name),*].len()] = [$($name),*];
+
+        /// The built-in policy with this name, in Rust. It accepts the settings that the component with this name accepts, and rejects others with the same text.
+        ///
+        /// ```
+        /// use backstop_core::policy::{Policy, by_name};
+        /// let policy = by_name("linear", &[("base", "2s")].into()).unwrap();
+        /// assert_eq!(policy.name(), "linear");
+        /// let refused = by_name("linear", &[("bass", "2s")].into()).unwrap_err();
+        /// assert!(refused.to_string().starts_with("unknown setting `bass`"));
+        /// ```
+        pub fn by_name(
+            name: &str,
+            settings: &settings::Settings,
+        ) -> Result<Arc<dyn Policy>, PolicyError> {
+            let pairs = settings.iter();
+            let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
+            Ok(match name {
+                $($name => Arc::new($policy::$with($parse(pairs)?)),)*
+                _ => return Err(PolicyError::Unknown(name.to_owned())),
+            })
         }
-        "aws-sdk-2.0" => Arc::new(AwsSdk::new(Rule::parse_2_0(pairs)?)),
-        "aws-sdk-2.1" => Arc::new(AwsSdk::new(Rule::parse_2_1(pairs)?)),
-        _ => return Err(PolicyError::Unknown(name.to_owned())),
-    })
+    };
+}
+
+// The list of the built-in policies. Their modules, the script that builds them, the package for Lambda and the documents are compared with it.
+policies! {
+    "full-jitter" = FullJitter::with_settings(Settings::parse);
+    "equal-jitter" = EqualJitter::with_settings(Settings::parse);
+    "linear" = Linear::with_settings(Settings::parse);
+    "decorrelated-jitter" = DecorrelatedJitter::with_settings(Settings::parse);
+    "aws-sdk-2.0" = AwsSdk::new(Rule::parse_2_0);
+    "aws-sdk-2.1" = AwsSdk::new(Rule::parse_2_1);
 }
 
 #[cfg(test)]
