@@ -109,6 +109,7 @@ mod clock;
 mod config;
 mod consumer;
 mod dead_letter;
+mod decided;
 mod decider;
 mod decision_threads;
 mod doctor;
@@ -117,6 +118,7 @@ mod exporter;
 mod function_name;
 pub mod handler;
 mod hold;
+mod http_server;
 #[cfg(feature = "idempotency")]
 mod idempotency;
 #[doc(hidden)]
