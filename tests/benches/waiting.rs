@@ -14,7 +14,7 @@ use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{Consumer, Options, Ready};
 use backstop::internal::decider::Decider;
-use backstop::internal::hold::Journey;
+use backstop::internal::decider::Journey;
 use backstop::internal::queue::ordinary_message;
 use backstop::internal::waiting::{Filter, Wake};
 use backstop::queue::{

@@ -10,7 +10,7 @@ use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop::internal::assembly::Assembly;
 use backstop::internal::config::Config;
 use backstop::internal::decider::Decider;
-use backstop::internal::hold::Journey;
+use backstop::internal::decider::Journey;
 use backstop::internal::record::Recorder;
 use backstop_engine::Payload;
 

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::decided::{Decided, Journey, PayloadParts, RememberedFailure};
 use crate::decision::{
     Answer, Bounds, DecidedBy, Decision, FallbackCause, FallbackKind, Hold, Reach, Resend, decide,
 };
 use crate::decision_threads::DecisionThreads;
 use crate::failure::{Failure, Milliseconds};
-use crate::hold::Journey;
 use crate::observers::{Observed, Observers};
 use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
 use crate::record::Observer;
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
-use crate::waiting::{PayloadParts, RememberedFailure};
 
 /// The most that is remembered of what a policy has read from a message while that waits, in bytes.
 const SMALL_READ: usize = 4 << 10;
@@ -24,17 +23,6 @@ pub struct Decider {
     bounds: Bounds,
     observers: Observers,
     threads: Arc<DecisionThreads>,
-}
-
-/// A decision, and the version of the policy that it is based on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decided {
-    /// What the host does.
-    pub decision: Decision,
-    /// The digests of the evaluated policy, separated by commas.
-    pub policy: String,
-    /// The parts of the payload that the policy read, by pointer. `None` if there are too many.
-    pub payload: Option<PayloadParts>,
 }
 
 impl std::fmt::Debug for Decider {

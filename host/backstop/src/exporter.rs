@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::admin::server::{self, App, FullResponse};
+use crate::http_server::{self, App, FullResponse};
 use crate::telemetry::{self, Kind, METRICS};
 
 /// How often recorded measurements are folded into their buckets when nobody reads them.
@@ -110,7 +110,7 @@ impl Exporter {
     pub(crate) fn serve(self, page: Arc<Page>) -> JoinSet<()> {
         let pages = move |path: &str| (path == "/metrics").then(|| page.render());
         let mut tasks = JoinSet::new();
-        tasks.spawn(server::serve(self.0, app(pages)));
+        tasks.spawn(http_server::serve(self.0, app(pages)));
         tasks
     }
 }

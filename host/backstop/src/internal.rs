@@ -31,7 +31,8 @@ pub mod dead_letter {
 }
 
 pub mod decider {
-    pub use crate::decider::{Decided, Decider};
+    pub use crate::decided::{Decided, Journey};
+    pub use crate::decider::Decider;
 }
 
 pub mod doctor {
@@ -46,7 +47,7 @@ pub mod handler {
 }
 
 pub mod hold {
-    pub use crate::hold::{ENVELOPE, EnvelopeKeys, EnvelopeKeysError, Journey};
+    pub use crate::hold::{ENVELOPE, EnvelopeKeys, EnvelopeKeysError};
 }
 
 pub mod lambda {

@@ -108,6 +108,7 @@ mod builder;
 mod config;
 mod consumer;
 mod dead_letter;
+mod decided;
 mod decider;
 mod decision_threads;
 mod doctor;
@@ -116,6 +117,7 @@ mod exporter;
 mod function_name;
 pub mod handler;
 mod hold;
+mod http_server;
 #[cfg(feature = "idempotency")]
 mod idempotency;
 #[doc(hidden)]

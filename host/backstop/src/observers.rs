@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::clock;
+use crate::decided::Journey;
 use crate::decision::{Bounds, Decision};
 use crate::failure::Failure;
-use crate::hold::Journey;
 use crate::policy::{Evaluation, Payload, Policy};
 use crate::record::{DecisionRecord, Observer};
 use crate::shadow::{Case, Shadow};

@@ -13,9 +13,10 @@ use tokio::time::sleep;
 
 use super::guard::Guard;
 use super::interface::Interface;
+use super::router;
 use super::token::{TOKEN_VARIABLE, Token, TokenError};
-use super::{router, server};
 use crate::config::AdminConfig;
+use crate::http_server;
 use crate::text::chain;
 
 /// How often the file of the token is read, so that the token can be replaced while the host runs.
@@ -85,7 +86,7 @@ impl Address {
         tracing::info!("serving the admin interface at http://{address}");
         let guard = Guard::new(token, config.hosts.clone());
         let app = router::app(Arc::clone(interface), Some(guard));
-        tasks.spawn(server::serve(listener, app));
+        tasks.spawn(http_server::serve(listener, app));
         Ok(Self { _tasks: tasks })
     }
 }

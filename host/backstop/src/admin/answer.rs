@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::VERSION;
-use super::server::FullResponse;
+use crate::http_server::FullResponse;
 use crate::text::visible;
 
 /// What a route answers.

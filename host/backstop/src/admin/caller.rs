@@ -5,7 +5,7 @@ use std::fmt;
 use backstop_core::text::{cut, one_line};
 use hyper::HeaderMap;
 
-use super::server::Peer;
+use crate::http_server::Peer;
 
 /// The header in which a client may say who its user is.
 pub(super) const USER: &str = "x-backstop-user";

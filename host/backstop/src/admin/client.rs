@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::VERSION;
 use super::caller::USER;
-use super::server::ANSWER_TIMEOUT;
 use super::socket::is_live;
 use super::token::{TOKEN_VARIABLE, Token};
+use crate::http_server::ANSWER_TIMEOUT;
 use crate::policy::Store;
 use crate::text::one_line;
 

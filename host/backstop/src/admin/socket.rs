@@ -13,7 +13,8 @@ use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
 use super::interface::Interface;
-use super::{router, server};
+use super::router;
+use crate::http_server;
 use crate::policy::Store;
 
 /// Serves the control socket until dropped.
@@ -33,7 +34,7 @@ impl ControlSocket {
         let path = folder.join(format!("{}-{mark:08x}", std::process::id()));
         let listener = UnixListener::bind(&path)?;
         let mut server = JoinSet::new();
-        server.spawn(server::serve(
+        server.spawn(http_server::serve(
             listener,
             router::app(Arc::clone(interface), None),
         ));

@@ -11,7 +11,7 @@ use super::{Ready, Shared, held};
 use crate::dead_letter::{
     self, Cause, DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, DeadLetterQueues, Delivery,
 };
-use crate::decider::Decided;
+use crate::decided::Decided;
 use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::{Failure, Milliseconds};
 use crate::hold;

@@ -13,9 +13,9 @@ use tracing::Instrument;
 use super::Shared;
 use super::attempt::{self, Outcome};
 use super::heartbeat::Heartbeat;
+use crate::decided::Journey;
 use crate::decision::{Action, Decision};
 use crate::failure::{Error, Failure, Milliseconds, random};
-use crate::hold::Journey;
 use crate::policy::Payload;
 use crate::queue::{Envelope, Message, VisibilityTimeout};
 

@@ -4,7 +4,7 @@ mod queue;
 
 use std::collections::BTreeMap;
 
-use crate::decider::Decided;
+use crate::decided::Decided;
 use crate::failure::{Error, Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
 use crate::text::cut;

@@ -2,19 +2,13 @@
 
 use std::time::Duration;
 
-use crate::decider::Decided;
+use crate::decided::Decided;
 use crate::decision::LONGEST_DELAY;
 use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp};
-use crate::queue::{Attribute, Description, Envelope, MAX_ATTRIBUTES, Message, Outgoing};
-use crate::waiting::{CARRIED_BYTES, carried};
+use crate::queue::{Attribute, Description, Envelope, Message, Outgoing};
 
+use super::attribute::{CARRIED_BYTES, ENVELOPE, MOST_BYTES, carried};
 use super::keys::EnvelopeKeys;
-
-/// The attribute's name.
-pub const ENVELOPE: &str = "BackstopEnvelope";
-
-/// The most bytes of the attribute, its name and data type included.
-pub(crate) const MOST_BYTES: usize = 1_024;
 
 /// The part of a queue's retention that is reserved for a message to be received again, or a tenth of the retention if that is less.
 const RETENTION_MARGIN: Duration = Duration::from_secs(15 * 60);
@@ -192,14 +186,6 @@ fn parse(text: &str, now: Timestamp) -> Option<Envelope> {
         && envelope.code.len() <= CARRIED_BYTES
         && envelope.class.len() <= CARRIED_BYTES;
     is_possible.then_some(envelope)
-}
-
-/// Whether a message has room for an envelope: one attribute, within the queue's limit on sizes.
-pub(crate) fn has_room(message: &Message, max_message_bytes: usize) -> bool {
-    let others = message.attributes.len() - usize::from(message.attributes.contains_key(ENVELOPE));
-    others < MAX_ATTRIBUTES
-        && message.id.len() <= ID_BYTES
-        && message.size().saturating_add(MOST_BYTES) <= max_message_bytes
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::decision::{Action, DecidedBy, Decision, ErrorClass, Hold};
+use crate::hold::has_room;
 use crate::queue::VisibilityTimeout;
 use crate::queue::ordinary_message;
 use backstop_core::examples::ordinary_failure;

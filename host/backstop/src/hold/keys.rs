@@ -13,7 +13,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::envelope::ENVELOPE;
+use super::attribute::ENVELOPE;
 use crate::queue::{Attribute, Message, Outgoing};
 
 /// The fewest and the most characters of a key. A short one could be guessed.

@@ -2,9 +2,9 @@
 //!
 //! By visibility a message waits for 12 hours at most, and SQS stops a queue with 120,000 invisible messages. A message that is sent again has neither limit: SQS delays it for 15 minutes at most, so it makes hop after hop until it is due. Its [`Envelope`] keeps it the same message.
 
+mod attribute;
 mod envelope;
 mod in_flight;
-mod journey;
 mod keys;
 
 use std::str::FromStr;
@@ -25,11 +25,14 @@ use crate::queue::{
 use crate::telemetry;
 use in_flight::InFlight;
 
-pub use envelope::ENVELOPE;
+#[cfg(test)]
+pub(crate) use attribute::CARRIED_BYTES;
+pub use attribute::ENVELOPE;
+pub(crate) use attribute::carried;
+use attribute::has_room;
 use envelope::Envelopes;
 pub(crate) use envelope::after;
 pub(crate) use in_flight::{HIGH, LIMIT};
-pub use journey::Journey;
 pub(crate) use keys::Readers;
 pub use keys::{EnvelopeKeys, EnvelopeKeysError};
 
@@ -198,7 +201,7 @@ impl Holds {
             HoldMode::Auto if self.in_flight.is_high() => Resend::Always,
             HoldMode::Auto => Resend::IfNeeded,
         };
-        if envelope::has_room(message, self.max_message_bytes) {
+        if has_room(message, self.max_message_bytes) {
             return wanted;
         }
         if wanted == Resend::Always {
@@ -209,8 +212,7 @@ impl Holds {
 
     /// Notes that the delay of a message was shortened: in the log, if only its envelope would have made the whole delay possible.
     pub(crate) fn shortened(&self, message: &Message) {
-        if self.mode != HoldMode::Visibility && !envelope::has_room(message, self.max_message_bytes)
-        {
+        if self.mode != HoldMode::Visibility && !has_room(message, self.max_message_bytes) {
             self.warn_of_no_room();
         }
     }

@@ -10,7 +10,7 @@ use super::STEP;
 use super::event::Event;
 use super::retry_queue::RetryQueue;
 use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, Delivery};
-use crate::decider::Decided;
+use crate::decided::Decided;
 use crate::failure::Failure;
 use crate::hold;
 use crate::queue::{Envelope, Message, SubmitError, VisibilityTimeout};

@@ -6,7 +6,7 @@ use backstop_envelope::{Envelope, LONGEST_ID, LastError, Metadata, Redriven, wra
 use serde_json::value::RawValue;
 
 use super::record::Record;
-use crate::decider::Decided;
+use crate::decided::Decided;
 use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp, random};
 use crate::queue::Message;
 use crate::text::cut;

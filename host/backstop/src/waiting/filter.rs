@@ -6,16 +6,13 @@ use std::num::NonZeroU32;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::failure::Timestamp;
+use crate::hold::carried;
 use crate::text::cut;
 
 /// The longest code that is remembered, in bytes. A longer one is cut.
 pub(super) const CODE_BYTES: usize = 256;
-
-/// The longest code or class that an envelope carries as it is, in bytes.
-pub(crate) const CARRIED_BYTES: usize = 48;
 
 /// Some of the waiting messages: those that match each kind that is given. A list that was sent empty is refused: it would choose nothing, and must not pass for one that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -140,20 +137,10 @@ pub(super) fn remembered(code: &str) -> Cow<'_, str> {
     }
 }
 
-/// A code or class as an envelope carries it: one that is long, or that JSON has to escape, as a part of its digest.
-pub(crate) fn carried(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
-    if text.len() <= CARRIED_BYTES && text.chars().all(is_plain) {
-        Cow::Borrowed(text)
-    } else {
-        let digest = hex::encode(Sha256::digest(text));
-        Cow::Owned(format!("sha256:{}", digest.get(..32).unwrap_or_default()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hold::CARRIED_BYTES;
 
     const SEEN: Seen<'_> = Seen {
         code: "HTTP 503",

@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::decider::{Decided, Decider};
+use crate::decided::{Decided, RememberedFailure};
+use crate::decider::Decider;
 use crate::decision::{Action, Hold};
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
@@ -38,8 +39,6 @@ use rules::Rules;
 pub use due::Due;
 pub use earlier::{Earlier, EarlierTime, Taken};
 pub use filter::Filter;
-pub(crate) use filter::{CARRIED_BYTES, carried};
-pub(crate) use packed::{PayloadParts, RememberedFailure};
 pub use reconsider::{Reconsider, Reconsidered, Today};
 pub use report::{Count, Group, MessageReport, QueueReport};
 pub use wake::{Refusal, Wake, Woken};

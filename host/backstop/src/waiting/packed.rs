@@ -1,7 +1,6 @@
 //! One remembered message as compact bytes: its id, its receipt handle, and what a policy needs to decide about its failure again.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use base64::Engine as _;
@@ -9,6 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
+use crate::decided::{PayloadParts, RememberedFailure};
 use crate::failure::{Error, Failure, Milliseconds, Timestamp, random};
 
 /// The most bytes of a failure that are remembered. A policy can't decide again about a larger one.
@@ -16,9 +16,6 @@ const FAILURE_BYTES: usize = 4 << 10;
 
 /// The bytes that are enough for most messages.
 const BUFFER: usize = 1 << 10;
-
-/// The payload that a policy read, by pointer.
-pub(crate) type PayloadParts = BTreeMap<String, Option<String>>;
 
 /// One remembered message.
 #[derive(Debug)]
@@ -94,17 +91,6 @@ struct PackedFailure<'a> {
     attributes: Vec<(&'a str, &'a str)>,
     #[serde(borrow)]
     payload: Vec<(&'a str, Option<&'a str>)>,
-}
-
-/// A remembered failure, as it was decided.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RememberedFailure {
-    /// The failure.
-    pub(crate) failure: Failure,
-    /// How long its queue had kept the message.
-    pub(crate) kept: Milliseconds,
-    /// The parts of the payload that the policy read.
-    pub(crate) payload: PayloadParts,
 }
 
 /// What is packed of a failure.

@@ -8,7 +8,7 @@ mod status;
 mod waiting;
 mod wake;
 
-use super::router::Route;
+use super::route::Route;
 
 pub use status::{HostStatus, QueueStatus};
 pub use waiting::{HostMessages, HostWaiting};

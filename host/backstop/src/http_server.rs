@@ -184,5 +184,5 @@ async fn passed(mut deadline: watch::Receiver<Instant>) {
 }
 
 #[cfg(test)]
-#[path = "server_tests.rs"]
+#[path = "http_server_tests.rs"]
 mod tests;
