@@ -5,7 +5,6 @@
 mod bar;
 mod deliver;
 mod demo;
-mod descriptors;
 mod dlq;
 mod doctor;
 mod error;
@@ -20,6 +19,7 @@ mod messages;
 mod orphans;
 mod output;
 mod policy;
+mod process;
 mod run;
 mod signals;
 mod terminal;
@@ -98,7 +98,7 @@ fn command_line() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return print(&error),
     };
-    descriptors::raise_limit();
+    process::raise_limit();
     let quiet = matches!(cli.command, Command::Demo(_));
     let ended = log::start(cli.log_format, cli.verbose, quiet)
         .context("can't start the thread that writes the log")

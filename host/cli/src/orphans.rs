@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use backstop::internal::handler::{HOST, host_mark};
 
 use crate::error::{Context, Result};
-use crate::run::close_memory;
+use crate::process::close_memory;
 
 /// This program, even if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";

@@ -24,6 +24,7 @@ use backstop_logging::BackgroundWriter;
 use crate::error::{CommandError, Context, Result};
 use crate::idempotency::IdempotencyArgs;
 use crate::orphans::Guard;
+use crate::process::close_memory;
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
 use crate::{log, messages, output};
 
@@ -250,16 +251,6 @@ pub(super) async fn run(args: Args) -> Result<()> {
         guard.release().await;
     }
     report(&summaries, counts)
-}
-
-/// Closes the memory of this process, with its credentials and keys, to other processes of its user, such as a command or a child that compiles. Only Linux can.
-pub(super) fn close_memory() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) =
-        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-    {
-        tracing::debug!(%error, "the memory of this process stays open to its user");
-    }
 }
 
 async fn start(

@@ -1,4 +1,4 @@
-//! A delivery at work: a stream of outcomes.
+//! A delivery at work: its start, and the stream of outcomes.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -8,14 +8,15 @@ use std::task::{Context, Poll};
 
 use backstop_core::clock;
 use backstop_core::failure::{Error, Timestamp};
-use futures_util::{FutureExt, Stream};
+use backstop_core::policy::SettingsError;
+use futures_util::{FutureExt, Stream, StreamExt, stream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::delivery::{AfterFailure, Delivery};
 use crate::held::{Held, Meta};
-use crate::outcome::{Counts, Outcome, Status, Undelivered};
+use crate::outcome::{Counts, Outcome, Report, Status, Undelivered};
 use crate::schedule::{Accepted, Schedule};
 use crate::target::{EntryResult, RequestError, Target};
 
@@ -59,6 +60,67 @@ pub struct Deliveries<T: Target, S> {
     timer: Pin<Box<Sleep>>,
     /// The same moment on both clocks.
     pub(crate) began: (Instant, Timestamp),
+}
+
+impl<T: Target> Delivery<T> {
+    /// Starts to deliver these entries. Nothing happens until the outcomes are read, in a tokio runtime.
+    ///
+    /// Fails if the policy rejects its settings.
+    pub fn start<S>(self, entries: S) -> Result<Deliveries<T, S>, SettingsError>
+    where
+        S: Stream<Item = T::Entry>,
+    {
+        self.policy.validate()?;
+        Ok(Deliveries::new(self, entries))
+    }
+
+    /// Delivers these entries, and returns when each has its outcome. The report holds all undelivered entries in memory: use [`start`](Self::start) if they can be many.
+    ///
+    /// It costs least in a task of its own. In `main`, each request that ends wakes another thread:
+    ///
+    /// ```
+    /// # use backstop_deliver::{Delivery, Target};
+    /// # use futures_util::Stream;
+    /// # async fn deliver<T: Target>(delivery: Delivery<T>, entries: impl Stream<Item = T::Entry> + Send + 'static) -> Result<(), Box<dyn std::error::Error>> {
+    /// let report = tokio::spawn(delivery.send(entries)).await??;
+    /// # Ok(()) }
+    /// ```
+    pub async fn send<S>(self, entries: S) -> Result<Report<T::Entry, T::Receipt>, SettingsError>
+    where
+        S: Stream<Item = T::Entry>,
+    {
+        let mut outcomes = self.start(entries)?;
+        let mut undelivered = Vec::new();
+        while let Some(outcome) = outcomes.next().await {
+            if matches!(outcome.status, Status::Undelivered(_)) {
+                undelivered.push(outcome);
+            }
+        }
+        Ok(Report {
+            counts: outcomes.counts(),
+            undelivered,
+            stopped_by: outcomes.stopped_by().cloned(),
+        })
+    }
+
+    /// As [`send`](Self::send), for entries that are there already: a `Vec`, an array, any iterator. Its next entry is taken when there is room for it.
+    ///
+    /// ```
+    /// # use backstop_deliver::{Delivery, Target};
+    /// # async fn deliver<T: Target>(delivery: Delivery<T>, entries: Vec<T::Entry>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let report = delivery.send_iter(entries).await?;
+    /// println!("{} delivered", report.counts.delivered);
+    /// # Ok(()) }
+    /// ```
+    pub async fn send_iter<I>(
+        self,
+        entries: I,
+    ) -> Result<Report<T::Entry, T::Receipt>, SettingsError>
+    where
+        I: IntoIterator<Item = T::Entry>,
+    {
+        self.send(stream::iter(entries)).await
+    }
 }
 
 /// A request that has ended, with its entries.

@@ -1,15 +1,12 @@
-//! The settings of a delivery, and its start.
+//! The settings of a delivery.
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_core::policy::{FullJitter, Policy, SettingsError};
-use futures_util::{Stream, StreamExt, stream};
+use backstop_core::policy::{FullJitter, Policy};
 
-use crate::deliveries::Deliveries;
-use crate::outcome::{Report, Status};
 use crate::target::Target;
 
 /// What happens to the rest of a group when one of its entries is not delivered.
@@ -138,65 +135,6 @@ impl<T: Target> Delivery<T> {
     pub fn stop_when(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = Some(Box::pin(stop));
         self
-    }
-
-    /// Starts to deliver these entries. Nothing happens until the outcomes are read, in a tokio runtime.
-    ///
-    /// Fails if the policy rejects its settings.
-    pub fn start<S>(self, entries: S) -> Result<Deliveries<T, S>, SettingsError>
-    where
-        S: Stream<Item = T::Entry>,
-    {
-        self.policy.validate()?;
-        Ok(Deliveries::new(self, entries))
-    }
-
-    /// Delivers these entries, and returns when each has its outcome. The report holds all undelivered entries in memory: use [`start`](Self::start) if they can be many.
-    ///
-    /// It costs least in a task of its own. In `main`, each request that ends wakes another thread:
-    ///
-    /// ```
-    /// # use backstop_deliver::{Delivery, Target};
-    /// # use futures_util::Stream;
-    /// # async fn deliver<T: Target>(delivery: Delivery<T>, entries: impl Stream<Item = T::Entry> + Send + 'static) -> Result<(), Box<dyn std::error::Error>> {
-    /// let report = tokio::spawn(delivery.send(entries)).await??;
-    /// # Ok(()) }
-    /// ```
-    pub async fn send<S>(self, entries: S) -> Result<Report<T::Entry, T::Receipt>, SettingsError>
-    where
-        S: Stream<Item = T::Entry>,
-    {
-        let mut outcomes = self.start(entries)?;
-        let mut undelivered = Vec::new();
-        while let Some(outcome) = outcomes.next().await {
-            if matches!(outcome.status, Status::Undelivered(_)) {
-                undelivered.push(outcome);
-            }
-        }
-        Ok(Report {
-            counts: outcomes.counts(),
-            undelivered,
-            stopped_by: outcomes.stopped_by().cloned(),
-        })
-    }
-
-    /// As [`send`](Self::send), for entries that are there already: a `Vec`, an array, any iterator. Its next entry is taken when there is room for it.
-    ///
-    /// ```
-    /// # use backstop_deliver::{Delivery, Target};
-    /// # async fn deliver<T: Target>(delivery: Delivery<T>, entries: Vec<T::Entry>) -> Result<(), Box<dyn std::error::Error>> {
-    /// let report = delivery.send_iter(entries).await?;
-    /// println!("{} delivered", report.counts.delivered);
-    /// # Ok(()) }
-    /// ```
-    pub async fn send_iter<I>(
-        self,
-        entries: I,
-    ) -> Result<Report<T::Entry, T::Receipt>, SettingsError>
-    where
-        I: IntoIterator<Item = T::Entry>,
-    {
-        self.send(stream::iter(entries)).await
     }
 }
 

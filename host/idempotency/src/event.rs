@@ -83,9 +83,9 @@ impl std::str::FromStr for Path {
             return Ok(Self(Kind::Pointer(text.to_owned())));
         }
         #[cfg(feature = "jmespath")]
-        return Ok(Self(Kind::JmesPath(std::sync::Arc::new(
-            crate::jmespath::Expression::compile(text)?,
-        ))));
+        return crate::jmespath::Expression::compile(text)
+            .map(|it| Self(Kind::JmesPath(it.into())))
+            .map_err(|why| PathError::JmesPath(text.to_owned(), why));
         #[cfg(not(feature = "jmespath"))]
         Err(PathError::NotAPointer(text.to_owned()))
     }
@@ -101,7 +101,7 @@ impl Path {
         match &self.0 {
             Kind::Pointer(pointer) => Ok(event.0.pointer(pointer).cloned().unwrap_or(Json::Null)),
             #[cfg(feature = "jmespath")]
-            Kind::JmesPath(expression) => expression.find(format, &event.0),
+            Kind::JmesPath(expression) => expression.find(format, &event.0).map_err(SearchError),
         }
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use backstop_core::failure::Timestamp;
 
 use crate::error::LeaseEnd;
+use crate::race::{First, race};
 use crate::settings::{LEASE, OnUnknown, Settings};
-use crate::settle::within;
-use crate::store::Renewal;
+use crate::store::{Renewal, StoreError};
 
 /// The shortest time between two renewals while the store does not answer.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
@@ -118,7 +118,8 @@ impl<'a> Lease<'a> {
             };
             // A request without an answer must leave time for others.
             let answered_by = until.min(now.plus(self.duration / 6));
-            match within(self, answered_by, self.settings.store.renew(&renewal)).await {
+            let renewed = self.settings.store.renew(&renewal);
+            match self.within(answered_by, renewed).await {
                 Ok(true) => {
                     self.until.store(renewal.lease_until.0, Ordering::Relaxed);
                     next = now.plus(third);
@@ -135,6 +136,20 @@ impl<'a> Lease<'a> {
     fn end_from(&self, now: Timestamp) -> Timestamp {
         let end = now.plus(self.duration);
         self.deadline.map_or(end, |deadline| end.min(deadline))
+    }
+
+    /// The answer of the store to one request, or an error at `end`.
+    pub(crate) async fn within<T>(
+        &self,
+        end: Timestamp,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let clock = &self.settings.clock;
+        let longest = self.settings.request_timeout;
+        match race(call, clock.sleep(end.since(clock.now()).min(longest))).await {
+            First::A(answer) => answer,
+            First::B(()) => Err(StoreError::timeout()),
+        }
     }
 
     /// Why the lease is over now.

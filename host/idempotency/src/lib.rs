@@ -39,6 +39,7 @@
 //! | count what calls find | [`IdempotencyBuilder::observe`] |
 //! | test | [`MemoryStore`], [`Clock`] |
 
+mod builder;
 mod clock;
 mod deadline;
 #[cfg(feature = "dynamodb")]
@@ -65,6 +66,7 @@ mod wait;
 #[cfg(feature = "dynamodb")]
 pub use aws_sdk_dynamodb;
 pub use backstop_core::failure::Error;
+pub use builder::{BuildError, Idempotency, IdempotencyBuilder};
 pub use clock::{Clock, Sleep, TokioClock};
 pub use deadline::Deadline;
 #[cfg(feature = "dynamodb")]
@@ -77,7 +79,7 @@ pub use key::{Key, KeyError};
 pub use memory::MemoryStore;
 pub use observed::Observed;
 pub use once::{Completed, Once};
-pub use settings::{BuildError, Idempotency, IdempotencyBuilder, OnMissingKey, OnUnknown};
+pub use settings::{OnMissingKey, OnUnknown};
 pub use store::{Store, StoreError};
 
 /// Compiles the examples of the document.

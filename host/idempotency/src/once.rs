@@ -12,7 +12,7 @@ use crate::key::{Key, KeyError};
 use crate::lease::Lease;
 use crate::observed::Observed;
 use crate::settings::{OnUnknown, Settings};
-use crate::settle::{Recorded, complete, release, within};
+use crate::settle::{Recorded, complete, release};
 use crate::store::{Claim, Claimed, Record, Status, StoreError};
 use crate::wait::Wait;
 
@@ -210,13 +210,15 @@ async fn claim(lease: &Lease<'_>, key: &Key) -> Result<Claimed, StoreError> {
         validation: key.validation(),
         take_over: lease.settings.on_unknown == OnUnknown::Retry,
     };
-    match within(lease, lease.until(), store.claim(&claim)).await {
+    match lease.within(lease.until(), store.claim(&claim)).await {
         Ok(claimed) => Ok(claimed),
         Err(error) => {
             // The work was not done, so nobody should wait for a lease that nobody has.
             if error.may_have_happened {
                 let end = lease.until();
-                let _ = within(lease, end, store.release(claim.key, claim.owner)).await;
+                let _ = lease
+                    .within(end, store.release(claim.key, claim.owner))
+                    .await;
             }
             Err(error)
         }

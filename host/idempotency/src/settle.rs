@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use backstop_core::failure::Timestamp;
-
 use crate::lease::Lease;
-use crate::race::{First, race};
 use crate::store::{Completion, StoreError};
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
@@ -87,7 +84,7 @@ where
     let end = lease.deadline.map_or(end, |deadline| end.min(deadline));
     let mut delay = FIRST_DELAY;
     loop {
-        let error = match within(lease, end, call()).await {
+        let error = match lease.within(end, call()).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
@@ -96,20 +93,6 @@ where
         }
         clock.sleep(delay).await;
         delay = (delay * 2).min(LONGEST_DELAY);
-    }
-}
-
-/// The answer of the store to one request, or an error at `end`.
-pub(crate) async fn within<T>(
-    lease: &Lease<'_>,
-    end: Timestamp,
-    call: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    let clock = &lease.settings.clock;
-    let longest = lease.settings.request_timeout;
-    match race(call, clock.sleep(end.since(clock.now()).min(longest))).await {
-        First::A(answer) => answer,
-        First::B(()) => Err(StoreError::timeout()),
     }
 }
 

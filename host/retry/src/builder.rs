@@ -19,8 +19,7 @@ use crate::decider::{Decider, Native};
 use crate::event::Observer;
 use crate::into_policy::{Choice, IntoPolicy};
 use crate::record::Records;
-use crate::retrier::{Ids, Inner, Retrier};
-use crate::run::Options;
+use crate::retrier::{CallOptions, Ids, Inner, Retrier};
 use crate::telemetry::Metrics;
 
 /// The longest time that a service may ask for, unless the builder has another one.
@@ -52,7 +51,7 @@ pub struct RetrierBuilder {
     max_attempts: Option<NonZeroU32>,
     max_delay: Option<Duration>,
     max_retry_after: Option<Duration>,
-    options: Options,
+    options: CallOptions,
     budget: Option<Budget>,
     budget_of_profile: Option<BudgetName>,
     observers: Vec<Arc<dyn Observer>>,
@@ -109,8 +108,15 @@ impl std::error::Error for BuildError {
     }
 }
 
+impl Retrier {
+    /// A retrier with full jitter from 50 ms to 20 s and 3 attempts, unless the builder has others.
+    pub fn builder() -> RetrierBuilder {
+        RetrierBuilder::new()
+    }
+}
+
 impl RetrierBuilder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             name: "default".to_owned(),
             source: None,
@@ -119,7 +125,7 @@ impl RetrierBuilder {
             max_attempts: None,
             max_delay: None,
             max_retry_after: None,
-            options: Options::default(),
+            options: CallOptions::default(),
             budget: None,
             budget_of_profile: None,
             observers: Vec::new(),
@@ -365,6 +371,7 @@ fn decider(
             Err(PolicyError::Unknown(name)) => {
                 return wasm
                     .load_named(&name, settings.into())
+                    .map(Decider::Wasm)
                     .map_err(BuildError::Wasm);
             }
             Err(error) => return Err(BuildError::Policy(error)),
@@ -372,7 +379,8 @@ fn decider(
         #[cfg(feature = "wasm")]
         Choice::Spec(spec) => {
             no_settings(settings)?;
-            return wasm.load(*spec).map_err(BuildError::Wasm);
+            let loaded = wasm.load(*spec).map(Decider::Wasm);
+            return loaded.map_err(BuildError::Wasm);
         }
     };
     Ok(Decider::Native(Native::new(native)))

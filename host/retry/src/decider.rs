@@ -88,7 +88,7 @@ impl Decider {
                         Evaluating::UnderWay(on_a_thread(&runtime, watched, failure))
                     }
                     Ok(_) | Err(_) => {
-                        let evaluation = crate::wasm::evaluate(&watched.policy, &failure);
+                        let evaluation = evaluate(&watched.policy, &failure);
                         Evaluating::Done(failure, evaluation)
                     }
                 }
@@ -102,7 +102,7 @@ impl Decider {
         match self {
             Self::Native(native) => native.evaluate(failure),
             #[cfg(feature = "wasm")]
-            Self::Wasm(watched) => crate::wasm::evaluate(&watched.policy, failure),
+            Self::Wasm(watched) => evaluate(&watched.policy, failure),
         }
     }
 
@@ -123,7 +123,7 @@ fn on_a_thread(
 ) -> Pending {
     let policy = Arc::clone(&watched.policy);
     let input = failure.clone();
-    let evaluating = runtime.spawn_blocking(move || crate::wasm::evaluate(&policy, &input));
+    let evaluating = runtime.spawn_blocking(move || evaluate(&policy, &input));
     Box::pin(async move {
         let evaluation = evaluating.await.unwrap_or_else(|panic| {
             tracing::error!(%panic, id = failure.message_id, "the evaluation failed: the fallback decides");
@@ -141,6 +141,22 @@ fn on_a_thread(
         });
         (failure, evaluation)
     })
+}
+
+/// Evaluates the active version for a failure. Blocks for as long as the sandbox allows.
+#[cfg(feature = "wasm")]
+fn evaluate(live: &Arc<backstop_versions::LivePolicy>, failure: &Failure) -> Evaluation {
+    let policy = live.current();
+    let evaluation = policy.evaluate(failure, &Arc::<backstop_engine::Payload>::default());
+    live.record(&policy, failure, &evaluation);
+    Evaluation {
+        is_by_call: false,
+        answer: evaluation.answer.map_err(|error| error.cause()),
+        policy: policy.parts().collect(),
+        log: evaluation.log,
+        fuel: evaluation.fuel,
+        took: evaluation.took,
+    }
 }
 
 impl fmt::Debug for Decider {

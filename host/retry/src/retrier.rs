@@ -1,5 +1,6 @@
 //! The retrier, and how it decides about a failed attempt.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,20 +10,16 @@ use std::time::{Duration, Instant};
 use backstop_core::decision::{
     Action, Bounds, DecidedBy, Decision, ErrorClass, REASON_BYTES, Reach, decide,
 };
-use backstop_core::failure::{Failure, Milliseconds};
+use backstop_core::failure::{self, Error, Failure, Milliseconds};
 use backstop_core::text::cut;
 
-use crate::attempt::Attempt;
 use crate::budget::Budget;
-use crate::builder::RetrierBuilder;
 use crate::clock::Clock;
+use crate::deadline::Deadline;
 use crate::decider::{Decider, Evaluation};
-use crate::describe::ByTrait;
 use crate::error::End;
 use crate::event::{Evaluated, Event, Observer};
-use crate::lent::{Lent, Owner};
 use crate::progress::Progress;
-use crate::run::{Options, Run};
 use crate::telemetry::Metrics;
 
 /// The most attempts of a call whose policy is broken. The fallback itself retries forever, which suits a message in a queue but not a caller who waits.
@@ -60,12 +57,32 @@ pub(crate) struct Inner {
     /// The same, not rounded.
     pub(crate) longest_wait: Duration,
     pub(crate) max_retry_after: Milliseconds,
-    pub(crate) options: Options,
+    pub(crate) options: CallOptions,
     pub(crate) budget: Option<Budget>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Ids,
     pub(crate) metrics: Metrics,
+}
+
+/// What one call may set for itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallOptions {
+    pub(crate) deadline: Option<Deadline>,
+    pub(crate) attempt_timeout: Option<Duration>,
+    pub(crate) min_attempt_time: Duration,
+    pub(crate) interrupt_at_deadline: bool,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        Self {
+            deadline: None,
+            attempt_timeout: None,
+            min_attempt_time: Duration::ZERO,
+            interrupt_at_deadline: true,
+        }
+    }
 }
 
 /// The ids of calls that have none of their own: a seed, and a number.
@@ -98,70 +115,6 @@ pub(crate) enum Step {
 }
 
 impl Retrier {
-    /// A retrier with full jitter from 50 ms to 20 s and 3 attempts, unless the builder has others.
-    pub fn builder() -> RetrierBuilder {
-        RetrierBuilder::new()
-    }
-
-    /// Runs a function until it succeeds or the call [ends](crate::RetryError). Await the returned [`Run`]; its methods give this one call a deadline, an id and other options.
-    ///
-    /// Each attempt is a new future of the function, which may be an async closure: `retrier.run(async |_| get("a-1").await)`. One that owns or changes what it captures needs [`run_with`](Self::run_with), or is a closure with an async block. Dropping the `Run` cancels the call at any point.
-    pub fn run<F, Fut, T, E>(&self, function: F) -> Run<'_, F, Fut, T, E>
-    where
-        F: FnMut(Attempt) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        Run::new(self, function, ByTrait)
-    }
-
-    /// As [`run`](Self::run), for a function that needs a value of its own that changes, such as a connection: each attempt gets it, lent to it for as long as its future lives. Pass a value, or a mutable reference to one that is needed later.
-    ///
-    /// A closure cannot lend what it owns to the future that it returns, nor move it into more than one. An attempt that is cut short gives the value back too.
-    ///
-    /// ```
-    /// use backstop_retry::{Error, Retrier, TestClock};
-    ///
-    /// struct Connection {
-    ///     requests: u32,
-    /// }
-    ///
-    /// impl Connection {
-    ///     async fn send(&mut self) -> Result<u32, Error> {
-    ///         self.requests += 1;
-    ///         match self.requests {
-    ///             3 => Ok(self.requests),
-    ///             _ => Err(Error::new("HTTP 503", "busy")),
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// let clock = TestClock::new();
-    /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
-    /// let mut connection = Connection { requests: 0 };
-    /// let call = retrier.run_with(&mut connection, |mut connection, _attempt| async move {
-    ///     connection.send().await
-    /// });
-    /// assert_eq!(clock.block_on(call).unwrap(), 3);
-    /// assert_eq!(connection.requests, 3);
-    /// # Ok::<(), backstop_retry::BuildError>(())
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If an attempt has put the lent value somewhere else, such as into a task that still runs, when the next one needs it.
-    pub fn run_with<S, F, Fut, T, E>(
-        &self,
-        value: S,
-        mut function: F,
-    ) -> Run<'_, impl FnMut(Attempt) -> Fut, Fut, T, E>
-    where
-        F: FnMut(Lent<S>, Attempt) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        let owner = Owner::new(value);
-        self.run(move |attempt| function(owner.lend(), attempt))
-    }
-
     /// Its name, the label of its metrics.
     pub fn name(&self) -> &str {
         &self.0.name
@@ -170,6 +123,12 @@ impl Retrier {
     /// Its retry budget.
     pub fn budget(&self) -> Option<&Budget> {
         self.0.budget.as_ref()
+    }
+
+    /// The policy with its versions, if it is a WebAssembly one: its status, and roll-backs.
+    #[cfg(feature = "wasm")]
+    pub fn live_policy(&self) -> Option<&Arc<backstop_versions::LivePolicy>> {
+        self.0.policy.live()
     }
 }
 
@@ -184,6 +143,40 @@ impl fmt::Debug for Retrier {
 }
 
 impl Inner {
+    /// The failed attempt as a policy receives it, within the bounds of the contract.
+    pub(crate) fn failure(
+        &self,
+        progress: &mut Progress,
+        attempt: NonZeroU32,
+        error: Error,
+        attributes: &[(String, String)],
+    ) -> Failure {
+        progress.failed_at = self.clock.now();
+        let age = progress
+            .failed_at
+            .saturating_duration_since(progress.first_failed);
+        let failure = Failure {
+            message_id: progress.id.clone(),
+            source: self.source.clone(),
+            attempt,
+            age: Milliseconds::from_duration(age),
+            failed_at: self.clock.time(),
+            previous_delay: progress.previous_delay,
+            random: failure::random(&progress.id, attempt),
+            error,
+            attributes: attributes.to_vec(),
+        };
+        let mut failure = match failure.within_bounds() {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(bounded) => Some(bounded),
+        }
+        .unwrap_or(failure);
+        progress.description = failure.error.clone();
+        let asked = failure.error.retry_after;
+        failure.error.retry_after = asked.map(|it| it.min(self.max_retry_after));
+        failure
+    }
+
     /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the budget. The caller [reports](Self::report) it.
     pub(crate) fn conclude(
         &self,

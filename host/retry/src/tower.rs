@@ -218,7 +218,7 @@ impl<D> RetryPolicy<D> {
         let progress = self.progress.get_or_insert_with(|| {
             Box::new(Progress::new(retrier.ids.next(), retrier.clock.now()))
         });
-        let failure = progress.failure(retrier, number, description, &[]);
+        let failure = retrier.failure(progress, number, description, &[]);
         let evaluation = retrier.policy.evaluate_now(&failure);
         let deadline = self.began.zip(self.deadline);
         let deadline = deadline.and_then(|(began, deadline)| began.checked_add(deadline));

@@ -62,9 +62,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use backstop_core::failure::Failure;
 use backstop_core::settings::Settings;
-use backstop_engine::Payload;
 use backstop_versions::{Purpose, Watcher, log_reload, scenario};
 
 pub use backstop_engine::{Limits, Parts, Sandbox, SandboxError, compiler_process};
@@ -73,9 +71,6 @@ pub use backstop_versions::{
     Catalog, Keys, LivePolicy, NotRolledBack, PartSpec, PolicyError, PolicySpec, Reload, Remotes,
     RollBack, RolledBack, Source, SourceError, Status, Store, StoreError, WatchError,
 };
-
-use crate::decider::{Decider, Evaluation};
-use crate::retrier::Retrier;
 
 /// Why a WebAssembly policy can't be used.
 #[derive(Debug)]
@@ -150,17 +145,17 @@ pub(crate) struct WasmOptions {
 
 impl WasmOptions {
     /// Loads the policy with this name. Blocks.
-    pub(crate) fn load_named(self, name: &str, settings: Settings) -> Result<Decider, WasmError> {
+    pub(crate) fn load_named(self, name: &str, settings: Settings) -> Result<Watched, WasmError> {
         let source = Source::parse(name, Path::new("")).map_err(WasmError::Source)?;
         self.load(PolicySpec::Single(PartSpec { source, settings }))
     }
 
     /// Loads this policy, on a thread of its own: a source has its own runtime, which async code must not wait for. Blocks.
-    pub(crate) fn load(self, spec: PolicySpec) -> Result<Decider, WasmError> {
+    pub(crate) fn load(self, spec: PolicySpec) -> Result<Watched, WasmError> {
         let thread = thread::Builder::new().name("policy".to_owned());
         let loading = thread.spawn(|| self.load_here(spec));
         match loading.map_err(WasmError::Thread)?.join() {
-            Ok(loaded) => loaded.map(Decider::Wasm),
+            Ok(loaded) => loaded,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
@@ -192,27 +187,5 @@ pub(crate) struct Watched {
 impl fmt::Debug for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.policy.fmt(f)
-    }
-}
-
-/// Evaluates the active version for a failure. Blocks for as long as the sandbox allows.
-pub(crate) fn evaluate(live: &Arc<LivePolicy>, failure: &Failure) -> Evaluation {
-    let policy = live.current();
-    let evaluation = policy.evaluate(failure, &Arc::<Payload>::default());
-    live.record(&policy, failure, &evaluation);
-    Evaluation {
-        is_by_call: false,
-        answer: evaluation.answer.map_err(|error| error.cause()),
-        policy: policy.parts().collect(),
-        log: evaluation.log,
-        fuel: evaluation.fuel,
-        took: evaluation.took,
-    }
-}
-
-impl Retrier {
-    /// The policy with its versions, if it is a WebAssembly one: its status, and roll-backs.
-    pub fn live_policy(&self) -> Option<&Arc<LivePolicy>> {
-        self.0.policy.live()
     }
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use backstop::queue::Connections;
 use backstop_core::clock;
 use backstop_core::text::{chain, one_line};
-use backstop_dead_letters::redrive::{
-    self, Ledger, Plan, Progress, RedriveError, RunFolder, Runs, Setup,
-};
+use backstop_dead_letters::redrive::{self, Ledger, Plan, Progress, RunFolder, Runs, Setup};
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -16,7 +14,6 @@ use super::redrive::state::{self, StateArgs};
 use super::shown::{print_json, short};
 use super::time::ago;
 use crate::error::{CommandError, Result};
-use crate::ids::{Kind, elsewhere};
 use crate::output::println;
 use crate::signals::stop_on_signal;
 
@@ -63,7 +60,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     match &args.run {
         None => list(&runs, args.json),
         Some(run) => {
-            let folder = runs.find(run).map_err(|error| not_a_run(run, error))?;
+            let folder = state::find(&runs, run)?;
             if args.check {
                 check(&folder).await?;
             }
@@ -79,14 +76,6 @@ pub(crate) fn show(run: &str, is_json: bool) -> Result<bool> {
     match found {
         Some(folder) => detail(&folder, is_json).map(|()| true),
         None => Ok(false),
-    }
-}
-
-/// There is no such run: the id may be of something else.
-pub(super) fn not_a_run(id: &str, error: RedriveError) -> CommandError {
-    match elsewhere(id, &[Kind::Run]) {
-        hint if hint.is_empty() => error.into(),
-        hint => CommandError::Usage(format!("{error}{hint}")),
     }
 }
 

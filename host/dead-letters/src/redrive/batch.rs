@@ -1,15 +1,17 @@
 //! Moves a batch of letters: what each becomes, the entry in the journal, the request, the next entry, and the deletion.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use backstop_core::lock::lock;
 
 use super::RedriveError;
+use super::hold::Hold;
 use super::journal::{Entry, SentLetter};
-use super::pass::Pass;
 use super::prepare::{Becomes, Prepared, become_, prepare};
 use super::send::{self, Sending, Sent};
 use super::target::{Target, To};
-use super::work::Edited;
+use super::work::{Edited, Work};
 use crate::letter::Letter;
 use backstop_queue::is_allowed;
 
@@ -19,15 +21,51 @@ struct Ready {
     becomes: Becomes,
 }
 
+/// Moves letters that it holds.
+pub(super) struct Mover {
+    pub(super) work: Arc<Work>,
+    pub(super) hold: Hold,
+    /// The groups of a FIFO queue in which a letter stays: those behind it stay, too.
+    blocked: Mutex<HashSet<String>>,
+}
+
+impl Mover {
+    pub(super) fn new(work: &Arc<Work>) -> Self {
+        Self {
+            hold: Hold::start(Arc::clone(&work.parts.queue), work.visibility()),
+            work: Arc::clone(work),
+            blocked: Mutex::default(),
+        }
+    }
+
+    /// The group of a letter, if its order counts.
+    fn group<'a>(&self, letter: &'a Letter) -> Option<&'a String> {
+        let group = letter.message.group.as_ref();
+        group.filter(|_| self.work.parts.description.fifo)
+    }
+
+    /// A letter stays: those behind it in its group stay, too.
+    pub(super) fn block(&self, letter: &Letter) {
+        if let Some(group) = self.group(letter) {
+            lock(&self.blocked).insert(group.clone());
+        }
+    }
+
+    pub(super) fn is_blocked(&self, letter: &Letter) -> bool {
+        let group = self.group(letter);
+        group.is_some_and(|it| lock(&self.blocked).contains(it))
+    }
+}
+
 /// Moves letters that are held.
-pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<(), RedriveError> {
+pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<(), RedriveError> {
     let mut by_target = BTreeMap::<To, Vec<Ready>>::new();
     let mut refused = Vec::new();
     for letter in letters {
-        if pass.work.parts.stop.is_cancelled() {
+        if mover.work.parts.stop.is_cancelled() {
             break;
         }
-        let parts = &pass.work.parts;
+        let parts = &mover.work.parts;
         let prepared = match prepare(&parts.router, &parts.plan, &letter).await? {
             Ok(prepared) => prepared,
             Err(why) => {
@@ -36,7 +74,7 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
             }
         };
         let Prepared { to, target, text } = prepared;
-        let text = match edited(pass, &letter, text).await? {
+        let text = match edited(mover, &letter, text).await? {
             Ok(Some(text)) => text,
             Ok(None) => break,
             Err(why) => {
@@ -60,14 +98,14 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
             Err(why) => refused.push((letter, why)),
         }
     }
-    refuse(pass, refused).await?;
+    refuse(mover, refused).await?;
     for (to, ready) in by_target {
-        let target = pass.work.parts.router.open(&to).await?;
+        let target = mover.work.parts.router.open(&to).await?;
         let sizes: Vec<_> = ready.iter().map(|it| it.becomes.size()).collect();
         let mut ready = ready.into_iter();
         for batch in send::batches(&sizes) {
             let batch: Vec<_> = ready.by_ref().take(batch.len()).collect();
-            move_batch(pass, &to, &target, batch).await?;
+            move_batch(mover, &to, &target, batch).await?;
         }
     }
     Ok(())
@@ -75,11 +113,11 @@ pub(super) async fn move_letters(pass: &Pass, letters: Vec<Letter>) -> Result<()
 
 /// The text of a letter after it was edited, or why it is refused; `None` if the run is stopped.
 async fn edited(
-    pass: &Pass,
+    mover: &Mover,
     letter: &Letter,
     text: Arc<str>,
 ) -> Result<Result<Option<Arc<str>>, String>, RedriveError> {
-    let Some(editor) = &pass.work.parts.editor else {
+    let Some(editor) = &mover.work.parts.editor else {
         return Ok(Ok(Some(text)));
     };
     match editor.edit(letter, &text).await? {
@@ -90,43 +128,43 @@ async fn edited(
                 return Ok(Err(why.to_owned()));
             }
             let id = letter.message.id.clone();
-            pass.work.record(&[Entry::Edited { id }]).await?;
+            mover.work.record(&[Entry::Edited { id }]).await?;
             Ok(Ok(Some(changed.into())))
         }
         Edited::Skipped(why) => Ok(Err(why)),
         Edited::Stop => {
-            pass.work.parts.stop.cancel();
+            mover.work.parts.stop.cancel();
             Ok(Ok(None))
         }
     }
 }
 
 /// Notes that letters stay in the dead-letter queue, with the reasons.
-async fn refuse(pass: &Pass, refused: Vec<(Letter, String)>) -> Result<(), RedriveError> {
+async fn refuse(mover: &Mover, refused: Vec<(Letter, String)>) -> Result<(), RedriveError> {
     if refused.is_empty() {
         return Ok(());
     }
-    refused.iter().for_each(|(letter, _)| pass.block(letter));
+    refused.iter().for_each(|(letter, _)| mover.block(letter));
     let letters = refused
         .into_iter()
         .map(|(letter, why)| (letter.message.id, why))
         .collect();
-    pass.work.record(&[Entry::Refused { letters }]).await
+    mover.work.record(&[Entry::Refused { letters }]).await
 }
 
 /// Sends a batch to its target and deletes it from the dead-letter queue.
 async fn move_batch(
-    pass: &Pass,
+    mover: &Mover,
     to: &To,
     target: &Target,
     batch: Vec<Ready>,
 ) -> Result<(), RedriveError> {
-    let work = &pass.work;
+    let work = &mover.work;
     let (letters, becomes): (Vec<_>, Vec<_>) =
         batch.into_iter().map(|it| (it.letter, it.becomes)).unzip();
     let ids: Vec<_> = letters.iter().map(|it| it.message.id.clone()).collect();
     work.record(&[Entry::Sending { ids }]).await?;
-    let Sending { results, uncertain } = send_all(pass, target, becomes).await;
+    let Sending { results, uncertain } = send_all(mover, target, becomes).await;
     let (mut sent, mut refused, mut unsent) = (Vec::new(), Vec::new(), Vec::new());
     let mut failure = None;
     for (position, (letter, result)) in letters.iter().zip(results).enumerate() {
@@ -137,11 +175,11 @@ async fn move_batch(
                 sent.push(SentLetter { id, new, original });
             }
             Sent::Refused(why) => {
-                pass.block(letter);
+                mover.block(letter);
                 refused.push((id, why));
             }
             Sent::Unusable(why) => {
-                pass.block(letter);
+                mover.block(letter);
                 // One whose request had no answer stays in doubt.
                 if !uncertain.contains(&position) {
                     unsent.push(id);
@@ -170,7 +208,7 @@ async fn move_batch(
         entries.push(Entry::NotSent { ids: unsent });
     }
     work.record(&entries).await?;
-    delete(pass, &to_delete).await?;
+    delete(mover, &to_delete).await?;
     match failure {
         Some(why) => Err(RedriveError::Unusable {
             to: to.clone(),
@@ -180,7 +218,7 @@ async fn move_batch(
     }
 }
 
-async fn send_all(pass: &Pass, target: &Target, becomes: Vec<Becomes>) -> Sending {
+async fn send_all(mover: &Mover, target: &Target, becomes: Vec<Becomes>) -> Sending {
     let (mut messages, mut events) = (Vec::new(), Vec::new());
     for one in becomes {
         match one {
@@ -190,28 +228,28 @@ async fn send_all(pass: &Pass, target: &Target, becomes: Vec<Becomes>) -> Sendin
     }
     match target {
         Target::Queue { queue, .. } => {
-            send::send_batch(queue, messages, &pass.work.parts.stop).await
+            send::send_batch(queue, messages, &mover.work.parts.stop).await
         }
         Target::Function { name, api } => {
-            send::invoke(api, name, events, &pass.work.parts.stop).await
+            send::invoke(api, name, events, &mover.work.parts.stop).await
         }
     }
 }
 
 /// Deletes letters that were sent. One that can't be deleted comes again, and is then deleted.
-pub(super) async fn delete(pass: &Pass, ids: &[String]) -> Result<(), RedriveError> {
+pub(super) async fn delete(mover: &Mover, ids: &[String]) -> Result<(), RedriveError> {
     let held: Vec<_> = ids
         .iter()
-        .filter_map(|id| Some((id.clone(), pass.hold.take(id)?)))
+        .filter_map(|id| Some((id.clone(), mover.hold.take(id)?)))
         .collect();
     for batch in held.chunks(backstop_queue::BATCH_ENTRIES) {
         let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
-        let queue = &pass.work.parts.queue;
+        let queue = &mover.work.parts.queue;
         let results = send::repeat(&handles, |handles| queue.delete(handles)).await;
         let deleted = batch.iter().zip(results).filter(|(_, it)| it.is_ok());
         let ids: Vec<_> = deleted.map(|((id, _), _)| id.clone()).collect();
         if !ids.is_empty() {
-            pass.work.record(&[Entry::Deleted { ids }]).await?;
+            mover.work.record(&[Entry::Deleted { ids }]).await?;
         }
     }
     Ok(())

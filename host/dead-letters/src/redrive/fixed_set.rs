@@ -10,8 +10,9 @@ use super::hold::longest_hidden;
 use super::journal::{Entry, Journal, Outcome};
 use super::ledger::Ledger;
 use super::plan::Plan;
-use super::run::{Setup, finish, interrupted, routes};
+use super::setup::{Setup, Summary};
 use super::survey::survey;
+use super::target::Routes;
 use super::work::Set;
 use crate::reader::{End, ReadOptions, Seen};
 
@@ -41,7 +42,7 @@ pub(super) async fn fix_set(
     let (found, seen) = survey(
         &setup.queue,
         &setup.filters,
-        &routes(plan),
+        &Routes::new(plan),
         options,
         &setup.stop,
         || progress.change(|it| it.read += 1),
@@ -51,10 +52,8 @@ pub(super) async fn fix_set(
         return Ok(None);
     }
     if let Some(error) = found.error() {
-        let mut failed = interrupted(ledger);
-        failed.outcome = Outcome::Failed;
-        failed.text = Some(error.to_string());
-        finish(journal, setup, failed).await?;
+        let failed = Summary::before_steps(ledger, Outcome::Failed, Some(error.to_string()));
+        setup.finish(journal, failed).await?;
         return Err(error);
     }
     setup.folder.write_letters(&found.members, &found.others)?;

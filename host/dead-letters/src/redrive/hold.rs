@@ -1,10 +1,11 @@
 //! Letters that a run has received and does not move: they stay invisible until the step ends, so that they are not received over and over.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop::CancellationToken;
+use backstop_core::lock::lock;
 use backstop_queue::BATCH_ENTRIES;
 use backstop_queue::{Queue, ReceiptHandle, VisibilityTimeout};
 use futures_util::stream::{self, StreamExt};
@@ -80,12 +81,6 @@ impl Hold {
             .collect();
         change(&self.queue, &held, VisibilityTimeout::ZERO).await;
     }
-}
-
-fn lock(
-    handles: &Mutex<HashMap<String, ReceiptHandle>>,
-) -> std::sync::MutexGuard<'_, HashMap<String, ReceiptHandle>> {
-    handles.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Changes the visibility of letters. One that is gone can't be changed, and need not.

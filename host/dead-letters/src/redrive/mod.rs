@@ -12,7 +12,7 @@
 //! | `survey`, `fixed_set` | the set |
 //! | `rehearsal` | a dry run |
 //! | `run`, `steps`, `pass`, `batch`, `send`, `watch` | a run, its steps, one step, one batch, the requests, letters that came back |
-//! | `work`, `hold`, `others`, `pace`, `progress` | what the steps share |
+//! | `setup`, `work`, `hold`, `others`, `pace`, `progress` | what the steps share |
 //! | `native` | SQS's own redrive |
 
 mod batch;
@@ -33,6 +33,7 @@ mod progress;
 mod rehearsal;
 mod run;
 mod send;
+mod setup;
 mod steps;
 mod store;
 mod survey;
@@ -52,7 +53,8 @@ pub use native::{MOST_PER_SECOND, run_native};
 pub use plan::{DEFAULT_WAIT, Plan, Ramp, Share, Step};
 pub use progress::{Phase, Progress, Snapshot};
 pub use rehearsal::{Rehearsal, rehearse};
-pub use run::{Setup, Summary, run};
+pub use run::run;
+pub use setup::{Setup, Summary};
 pub use store::{RunFolder, RunLock, Runs};
 pub use survey::Survey;
 pub use target::To;

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::RedriveError;
 use super::journal::{Entry, Journal, Outcome};
-use super::run::Summary;
+use super::setup::Summary;
 use super::store::RunFolder;
 use crate::redrive::ledger::Counts;
 

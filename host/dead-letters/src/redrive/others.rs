@@ -1,14 +1,13 @@
 //! Letters of the set that a step can't see at the moment: others hold them, such as another listing, or they are behind letters that arrived later. A step waits for the first and receives the second, both within a bound.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use backstop_queue::QueueError;
+use backstop_core::lock::lock;
+use backstop_queue::{Queue, QueueError};
 use tokio::time::Instant;
 
 use super::hold::Hold;
-use super::progress::Phase;
-use super::work::Work;
 use crate::requests::with_retries;
 
 /// The time between two looks at the queue's numbers.
@@ -38,7 +37,7 @@ struct Known {
 
 /// What a step does that receives nothing more of the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Next {
     /// Nobody has asked the queue, or more letters are visible: it receives.
     Receive,
     /// Others hold letters, or may hold some: these may come back.
@@ -51,18 +50,18 @@ pub(super) enum Verdict {
 
 impl Known {
     /// Waits so long for letters that others hold, and so long until it believes that they hold none.
-    fn verdict(&self, wait: Duration, lateness: Duration, now: Instant) -> Verdict {
+    fn next(&self, wait: Duration, lateness: Duration, now: Instant) -> Next {
         let Some(since) = self.since else {
-            return Verdict::Receive;
+            return Next::Receive;
         };
         if self.behind != Some(0) {
-            return Verdict::Receive;
+            return Next::Receive;
         }
         match self.free {
-            Some(free) if now >= free + lateness => Verdict::Gone,
-            Some(_) => Verdict::Wait,
-            None if now < since + wait => Verdict::Wait,
-            None => Verdict::Held,
+            Some(free) if now >= free + lateness => Next::Gone,
+            Some(_) => Next::Wait,
+            None if now < since + wait => Next::Wait,
+            None => Next::Held,
         }
     }
 
@@ -79,7 +78,7 @@ impl Known {
 
 impl Others {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// A step begins or goes on: it holds nothing, and has to receive again what it leaves.
@@ -102,37 +101,35 @@ impl Others {
         });
     }
 
-    /// What to do if nothing of the set comes.
-    pub(super) fn verdict(&self, work: &Work, now: Instant) -> Verdict {
-        let wait = work.parts.plan.wait;
-        let lateness = if work.may_miss() {
+    /// What to do if nothing of the set comes. If letters are missing, the numbers may be late.
+    pub(super) fn next(&self, wait: Duration, may_miss: bool, now: Instant) -> Next {
+        let lateness = if may_miss {
             wait.min(LATENESS)
         } else {
             Duration::ZERO
         };
-        self.known().verdict(wait, lateness, now)
+        self.known().next(wait, lateness, now)
     }
 
-    /// Asks the queue for its numbers, once in a while. Letters in flight that the run does not hold itself are held by others.
-    pub(super) async fn ask(&self, work: &Work, hold: &Hold) -> Result<(), QueueError> {
+    /// Asks the queue for its numbers, once in a while. Letters in flight that the run does not hold itself are held by others: returns how many.
+    pub(super) async fn ask(
+        &self,
+        queue: &Arc<dyn Queue>,
+        hold: &Hold,
+    ) -> Result<Option<usize>, QueueError> {
         let now = Instant::now();
         {
             let mut known = self.known();
             if known.asked.is_some_and(|asked| now < asked + INTERVAL) {
-                return Ok(());
+                return Ok(None);
             }
             // The other workers need not ask.
             known.asked = Some(now);
         }
-        let queue = &work.parts.queue;
         let numbers = with_retries(|| queue.describe()).await?;
         let held = numbers.in_flight.unwrap_or(0).saturating_sub(hold.len());
         self.known().count(numbers.visible.unwrap_or(0), held, now);
-        if self.verdict(work, now) == Verdict::Wait {
-            let phase = Phase::WaitingForOthers(held);
-            work.parts.progress.change(|it| it.phase = phase);
-        }
-        Ok(())
+        Ok(Some(held))
     }
 }
 
@@ -142,9 +139,9 @@ mod tests {
 
     const WAIT: Duration = Duration::from_secs(120);
 
-    /// The verdict so many seconds after the start.
-    fn verdict(known: &Known, start: Instant, seconds: u64) -> Verdict {
-        known.verdict(WAIT, LATENESS, start + Duration::from_secs(seconds))
+    /// What to do so many seconds after the start.
+    fn next(known: &Known, start: Instant, seconds: u64) -> Next {
+        known.next(WAIT, LATENESS, start + Duration::from_secs(seconds))
     }
 
     fn after(start: Instant, seconds: u64) -> Instant {
@@ -154,50 +151,50 @@ mod tests {
     #[test]
     fn letters_are_gone_only_if_nobody_has_held_any_for_as_long_as_the_numbers_may_be_late() {
         let (mut known, start) = (Known::default(), Instant::now());
-        assert_eq!(verdict(&known, start, 0), Verdict::Receive);
+        assert_eq!(next(&known, start, 0), Next::Receive);
         // SQS may not have counted yet what a listing holds.
         known.count(0, 0, start);
-        assert_eq!(verdict(&known, start, 59), Verdict::Wait);
+        assert_eq!(next(&known, start, 59), Next::Wait);
         known.count(0, 3, after(start, 59));
-        assert_eq!(verdict(&known, start, 60), Verdict::Wait);
+        assert_eq!(next(&known, start, 60), Next::Wait);
         known.count(0, 0, after(start, 70));
-        assert_eq!(verdict(&known, start, 129), Verdict::Wait);
-        assert_eq!(verdict(&known, start, 130), Verdict::Gone);
+        assert_eq!(next(&known, start, 129), Next::Wait);
+        assert_eq!(next(&known, start, 130), Next::Gone);
         // If none is missing, the numbers are believed at once.
         let none = Duration::ZERO;
-        assert_eq!(known.verdict(WAIT, none, after(start, 70)), Verdict::Gone);
+        assert_eq!(known.next(WAIT, none, after(start, 70)), Next::Gone);
     }
 
     #[test]
     fn letters_that_others_hold_are_waited_for_within_the_bound() {
         let (mut known, start) = (Known::default(), Instant::now());
         known.count(0, 3, start);
-        assert_eq!(verdict(&known, start, 119), Verdict::Wait);
-        assert_eq!(verdict(&known, start, 120), Verdict::Held);
+        assert_eq!(next(&known, start, 119), Next::Wait);
+        assert_eq!(next(&known, start, 120), Next::Held);
     }
 
     #[test]
     fn all_that_is_visible_is_received_before_the_rest_counts_as_gone() {
         let (others, start) = (Others::default(), Instant::now());
         others.known().count(100, 0, start);
-        assert_eq!(verdict(&others.known(), start, 300), Verdict::Receive);
+        assert_eq!(next(&others.known(), start, 300), Next::Receive);
         // Letters that arrive meanwhile make it no longer.
         others.known().count(1_000, 0, after(start, 10));
         others.passed(199);
-        assert_eq!(verdict(&others.known(), start, 300), Verdict::Receive);
+        assert_eq!(next(&others.known(), start, 300), Next::Receive);
         others.passed(1);
-        assert_eq!(verdict(&others.known(), start, 300), Verdict::Gone);
+        assert_eq!(next(&others.known(), start, 300), Next::Gone);
         // A receive without any letter, and a letter of the set.
         others.forget();
         others.known().count(100, 0, start);
         others.passed(0);
-        assert_eq!(verdict(&others.known(), start, 300), Verdict::Gone);
+        assert_eq!(next(&others.known(), start, 300), Next::Gone);
         // The next step has to receive again what this one has left.
         others.begin();
-        assert_eq!(verdict(&others.known(), start, 300), Verdict::Receive);
+        assert_eq!(next(&others.known(), start, 300), Next::Receive);
         others.known().count(0, 0, after(start, 300));
-        assert_eq!(verdict(&others.known(), start, 300), Verdict::Gone);
+        assert_eq!(next(&others.known(), start, 300), Next::Gone);
         others.forget();
-        assert_eq!(verdict(&others.known(), start, 300), Verdict::Receive);
+        assert_eq!(next(&others.known(), start, 300), Next::Receive);
     }
 }

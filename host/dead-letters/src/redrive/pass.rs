@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop::Message;
+use backstop_core::lock::{lock, unpoisoned};
 use backstop_queue::BATCH_ENTRIES;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::RedriveError;
-use super::batch::{delete, move_letters};
-use super::hold::Hold;
+use super::batch::{Mover, delete, move_letters};
 use super::journal::Entry;
 use super::ledger::Ledger;
-use super::others::Verdict;
-use super::work::{Judgement, Work};
+use super::others::Next;
+use super::progress::Phase;
+use super::work::{Class, Work};
 use crate::letter::Letter;
 
 /// Batches under way at the same time.
@@ -68,8 +69,8 @@ pub(super) enum Letters {
 
 /// One step.
 pub(super) struct Pass {
-    pub(super) work: Arc<Work>,
-    pub(super) hold: Hold,
+    work: Arc<Work>,
+    mover: Mover,
     letters: Letters,
     /// Letters that it may still take.
     quota: AtomicU64,
@@ -81,8 +82,6 @@ pub(super) struct Pass {
     pause: Option<Instant>,
     /// Letters that it has seen.
     seen: Mutex<HashSet<String>>,
-    /// The groups of a FIFO queue in which a letter stays: those behind it stay, too.
-    blocked: Mutex<HashSet<String>>,
     failure: Mutex<Option<RedriveError>>,
 }
 
@@ -101,7 +100,7 @@ pub(super) async fn run(
     };
     work.others.begin();
     let pass = Arc::new(Pass {
-        hold: Hold::start(Arc::clone(&work.parts.queue), work.visibility()),
+        mover: Mover::new(work),
         work: Arc::clone(work),
         letters,
         quota: AtomicU64::new(match letters {
@@ -112,7 +111,6 @@ pub(super) async fn run(
         until,
         pause,
         seen: Mutex::default(),
-        blocked: Mutex::default(),
         failure: Mutex::default(),
     });
     let mut tasks = JoinSet::new();
@@ -129,19 +127,12 @@ pub(super) async fn run(
         return Err(RedriveError::Io(std::io::Error::other("a task goes on")));
     };
     let end = pass.end().unwrap_or(PassEnd::Quota);
-    let failure = pass
-        .failure
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    pass.hold.release().await;
+    let failure = unpoisoned(pass.failure.into_inner());
+    pass.mover.hold.release().await;
     match failure {
         Some(error) => Err(error),
         None => Ok(end),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pass {
@@ -161,15 +152,15 @@ impl Pass {
         if self.letters == Letters::Unsettled && self.work.ledger(Ledger::unsettled) == 0 {
             return Some(PassEnd::Quota);
         }
-        if self.hold.len() >= MOST_HELD {
+        if self.mover.hold.len() >= MOST_HELD {
             return Some(PassEnd::Full);
         }
         let now = Instant::now();
         if self.is_empty() && now >= self.until {
-            match self.work.others.verdict(&self.work, now) {
-                Verdict::Gone => return Some(PassEnd::Empty),
-                Verdict::Held => return Some(PassEnd::Held),
-                Verdict::Receive | Verdict::Wait => {}
+            match self.work.next(now) {
+                Next::Gone => return Some(PassEnd::Empty),
+                Next::Held => return Some(PassEnd::Held),
+                Next::Receive | Next::Wait => {}
             }
         }
         let is_paused = self.pause.is_some_and(|pause| now >= pause);
@@ -225,10 +216,14 @@ impl Pass {
 
     /// Asks if others hold what is left. If so, it waits for a moment.
     async fn wait_for_others(&self) -> Result<(), RedriveError> {
-        self.work.others.ask(&self.work, &self.hold).await?;
-        if self.work.others.verdict(&self.work, Instant::now()) == Verdict::Wait {
-            let stop = &self.work.parts.stop;
-            let _ = stop.run_until_cancelled(sleep(PAUSE)).await;
+        let parts = &self.work.parts;
+        let held = self.work.others.ask(&parts.queue, &self.mover.hold).await?;
+        if self.work.next(Instant::now()) == Next::Wait {
+            if let Some(held) = held {
+                let phase = Phase::WaitingForOthers(held);
+                parts.progress.change(|it| it.phase = phase);
+            }
+            let _ = parts.stop.run_until_cancelled(sleep(PAUSE)).await;
         }
         Ok(())
     }
@@ -242,29 +237,29 @@ impl Pass {
         for message in received {
             let id = message.id.clone();
             // It came again although it is held: the latest handle counts.
-            if self.hold.add(&id, message.receipt_handle.clone()) {
+            if self.mover.hold.add(&id, message.receipt_handle.clone()) {
                 continue;
             }
             let is_unseen = lock(&self.seen).insert(id.clone());
             let letter = Letter::of(message);
-            let judgement = self.work.judge(&letter);
+            let class = self.work.classify(&letter);
             // A queue that grows has new letters without end.
-            is_new |= is_unseen && judgement.was_there();
-            match judgement {
-                Judgement::Move | Judgement::Repeat if self.is_blocked(&letter) => {}
-                Judgement::Move if self.letters == Letters::Unsettled => self.block(&letter),
-                Judgement::Move => {
+            is_new |= is_unseen && class.was_there();
+            match class {
+                Class::Move | Class::Repeat if self.mover.is_blocked(&letter) => {}
+                Class::Move if self.letters == Letters::Unsettled => self.mover.block(&letter),
+                Class::Move => {
                     taken += 1;
                     to_move.push(letter);
                 }
                 // The steps have counted it already.
-                Judgement::Repeat => to_move.push(letter),
-                Judgement::Delete => to_delete.push(id),
-                Judgement::CameBack(moved) => {
-                    self.block(&letter);
+                Class::Repeat => to_move.push(letter),
+                Class::Delete => to_delete.push(id),
+                Class::CameBack(moved) => {
+                    self.mover.block(&letter);
                     came_back.push((id, moved));
                 }
-                Judgement::Leave | Judgement::Later => self.block(&letter),
+                Class::Leave | Class::Later => self.mover.block(&letter),
             }
         }
         if is_new {
@@ -284,13 +279,13 @@ impl Pass {
             let letters = came_back;
             self.work.record(&[Entry::CameBack { at, letters }]).await?;
         }
-        delete(self, &to_delete).await?;
+        delete(&self.mover, &to_delete).await?;
         for round in self.rounds(to_move) {
             let round: Vec<_> = round
                 .into_iter()
-                .filter(|it| !self.is_blocked(it))
+                .filter(|it| !self.mover.is_blocked(it))
                 .collect();
-            move_letters(self, round).await?;
+            move_letters(&self.mover, round).await?;
         }
         Ok(taken)
     }
@@ -302,7 +297,7 @@ impl Pass {
                 .work
                 .parts
                 .queue
-                .receive(most, POLL, self.hold.visibility());
+                .receive(most, POLL, self.mover.hold.visibility());
             match received.await {
                 // Nothing more is needed, so this is no reason to fail.
                 Err(error) if error.retryable && self.end().is_some() => return Ok(Vec::new()),
@@ -334,19 +329,5 @@ impl Pass {
             *position += 1;
         }
         rounds
-    }
-
-    /// A letter stays: those behind it in its group stay, too.
-    pub(super) fn block(&self, letter: &Letter) {
-        if self.work.parts.description.fifo
-            && let Some(group) = &letter.message.group
-        {
-            lock(&self.blocked).insert(group.clone());
-        }
-    }
-
-    fn is_blocked(&self, letter: &Letter) -> bool {
-        let group = letter.message.group.as_ref();
-        self.work.parts.description.fifo && group.is_some_and(|it| lock(&self.blocked).contains(it))
     }
 }

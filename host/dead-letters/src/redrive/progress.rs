@@ -1,7 +1,9 @@
 //! What a run does now, for who watches it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
+
+use backstop_core::lock::lock;
 
 use super::ledger::Counts;
 
@@ -39,10 +41,10 @@ pub struct Progress(Mutex<Snapshot>);
 impl Progress {
     /// The state now.
     pub fn snapshot(&self) -> Snapshot {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.0)
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Snapshot)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut lock(&self.0));
     }
 }

@@ -11,9 +11,8 @@ use super::RedriveError;
 use super::fixed_set::read_options;
 use super::plan::Plan;
 use super::prepare::{become_, prepare};
-use super::run::routes;
 use super::survey::Survey;
-use super::target::{Router, Target, To};
+use super::target::{Router, Routes, Target, To};
 use crate::filter::Filters;
 use crate::letter::Letter;
 use crate::reader::{Reader, Seen};
@@ -62,7 +61,7 @@ pub async fn rehearse(
     let router = Router::new(
         Arc::clone(connections),
         description.arn.clone(),
-        routes(plan),
+        Routes::new(plan),
     );
     let mut stage = Stage {
         plan,
@@ -120,7 +119,7 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     async fn add(&mut self, letter: &Letter, filters: &Filters) {
-        let is_chosen = self.survey.add(letter, filters, &routes(self.plan));
+        let is_chosen = self.survey.add(letter, filters, &Routes::new(self.plan));
         let group = letter.message.group.clone().filter(|_| self.fifo);
         let is_behind = group.as_ref().is_some_and(|it| self.blocked.contains(it));
         if is_chosen && is_behind {

@@ -10,12 +10,12 @@ use super::journal::{Entry, Outcome};
 use super::ledger::Ledger;
 use super::pass::{self, Letters, PassEnd};
 use super::progress::Phase;
-use super::run::Setup;
-use super::watch::{Failures, look, wait};
+use super::setup::Setup;
+use super::watch::{Failures, check_queues, wait};
 use super::work::Work;
 
-/// A look during a step takes at most this part of the time between two looks, since it holds every letter of the queue.
-const LOOK_SHARE: u32 = 10;
+/// A check during a step takes at most this part of the time between two checks, since it holds every letter of the queue.
+const CHECK_SHARE: u32 = 10;
 
 /// Fewer letters than these of a step that goes on count as so many: one that fails early is no reason to stop.
 const FEW: u64 = 20;
@@ -50,13 +50,13 @@ impl StepsEnd {
     }
 }
 
-/// All steps. `patience` is how long letters may be invisible that an earlier process held.
+/// All steps. `grace` is how long letters may be invisible that an earlier process held.
 pub(super) async fn steps(
     setup: &Setup,
     work: &Arc<Work>,
-    patience: Duration,
+    grace: Duration,
 ) -> Result<StepsEnd, RedriveError> {
-    let until = Instant::now() + patience;
+    let until = Instant::now() + grace;
     let ends = work.parts.plan.ramp.ends();
     let has_limit = ends.first().is_some_and(|end| *end < u64::MAX);
     // What an earlier process has sent, or was sending, belongs to the steps that were begun, and comes before further letters. Those of it that are gone must not be replaced by others.
@@ -69,7 +69,7 @@ pub(super) async fn steps(
             PassEnd::Quota | PassEnd::Paused | PassEnd::Held => {}
         }
     }
-    // A resumed run counts from the last look: what failed before was a reason to stop, and somebody has resumed it.
+    // A resumed run counts from the last check: what failed before was a reason to stop, and somebody has resumed it.
     let mut before = Failures::at_last_watch(work);
     for (step, end) in ends.into_iter().enumerate() {
         let last = match move_letters(setup, work, step, end, until, &before).await? {
@@ -81,7 +81,7 @@ pub(super) async fn steps(
             if !wait(setup, work, step).await {
                 return Ok(StepsEnd::interrupted());
             }
-            let (now, is_complete) = look(setup, work).await?;
+            let (now, is_complete) = check_queues(setup, work).await?;
             if setup.stop.is_cancelled() {
                 return Ok(StepsEnd::interrupted());
             }
@@ -89,7 +89,7 @@ pub(super) async fn steps(
                 let text = "the dead-letter queues could not be read to their ends, so nobody knows how many letters failed again".to_owned();
                 return Ok(StepsEnd::new(Outcome::Stopped, Some(text)));
             }
-            if let Some(end) = judge(work, step, &now, &before, false).await? {
+            if let Some(end) = classify(work, step, &now, &before, false).await? {
                 return Ok(end);
             }
             before = now;
@@ -123,9 +123,9 @@ async fn move_letters(
     before: &Failures,
 ) -> Result<Moved, RedriveError> {
     let (plan, has_own_redrive) = (&work.parts.plan, work.parts.description.redrive.is_some());
-    // Each look is a receive of every letter, which counts where a redrive policy counts receives.
-    let is_looking = plan.stop_at.is_some() && !plan.watch.is_zero() && !has_own_redrive;
-    let mut next = is_looking.then(|| Instant::now() + plan.watch);
+    // Each check is a receive of every letter, which counts where a redrive policy counts receives.
+    let is_checked = plan.stop_at.is_some() && !plan.watch.is_zero() && !has_own_redrive;
+    let mut next = is_checked.then(|| Instant::now() + plan.watch);
     let mut last = PassEnd::Quota;
     loop {
         let left = end.saturating_sub(work.ledger(Ledger::taken));
@@ -138,14 +138,14 @@ async fn move_letters(
             continue;
         }
         let started = Instant::now();
-        let (now, _) = look(setup, work).await?;
+        let (now, _) = check_queues(setup, work).await?;
         if setup.stop.is_cancelled() {
             return Ok(Moved::Ended(StepsEnd::interrupted()));
         }
-        if let Some(end) = judge(work, step, &now, before, true).await? {
+        if let Some(end) = classify(work, step, &now, before, true).await? {
             return Ok(Moved::Ended(end));
         }
-        next = Some(Instant::now() + plan.watch.max(started.elapsed() * LOOK_SHARE));
+        next = Some(Instant::now() + plan.watch.max(started.elapsed() * CHECK_SHARE));
     }
     Ok(match last {
         PassEnd::Stopped => Moved::Ended(StepsEnd::interrupted()),
@@ -154,8 +154,8 @@ async fn move_letters(
     })
 }
 
-/// Notes what a look has found. Returns the end of the run if too many letters failed.
-async fn judge(
+/// Notes what a check has found. Returns the end of the run if too many letters failed.
+async fn classify(
     work: &Work,
     step: usize,
     now: &Failures,

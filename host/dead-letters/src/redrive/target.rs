@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::Mutex;
 
 use super::RedriveError;
+use super::plan::Plan;
 use super::plan::as_text;
 use crate::letter::{Letter, Source};
 
@@ -96,6 +97,14 @@ pub(super) struct Routes {
 }
 
 impl Routes {
+    /// The targets of a plan.
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            to: plan.to.clone(),
+            default_to: plan.default_to.clone(),
+        }
+    }
+
     /// The target of a letter, if it is known. A topic of SNS is none: publishing again would reach every subscriber.
     pub(super) fn of(&self, letter: &Letter) -> Option<To> {
         let source = match &letter.source {

@@ -9,11 +9,9 @@ use super::RedriveError;
 use super::fixed_set::{is_complete, read_options};
 use super::journal::{Entry, Journal};
 use super::ledger::{Counts, Ledger};
-use super::pace::Pace;
 use super::progress::Phase;
-use super::run::{Setup, routes};
-use super::target::Router;
-use super::work::{Parts, Set, Work};
+use super::setup::Setup;
+use super::work::{Set, Work};
 use crate::reader::read;
 
 /// The most letters that are read: SQS allows 120,000 in flight.
@@ -68,7 +66,10 @@ pub(super) async fn wait(setup: &Setup, work: &Work, step: usize) -> bool {
 }
 
 /// Looks for letters that came back, in the dead-letter queue and in the others that are watched. Returns what has failed up to now, and whether all of the queues were read.
-pub(super) async fn look(setup: &Setup, work: &Work) -> Result<(Failures, bool), RedriveError> {
+pub(super) async fn check_queues(
+    setup: &Setup,
+    work: &Work,
+) -> Result<(Failures, bool), RedriveError> {
     setup.progress.change(|it| it.phase = Phase::Looking);
     let mut queues = vec![Arc::clone(&work.parts.queue)];
     for url in &work.parts.plan.watched {
@@ -107,23 +108,7 @@ pub async fn check(setup: Setup) -> Result<Counts, RedriveError> {
         Some((members, others)) => Set::Letters { members, others },
         None => Set::before(&plan, &setup.filters),
     };
-    let parts = Parts {
-        router: Router::new(
-            Arc::clone(&setup.connections),
-            description.arn.clone(),
-            routes(&plan),
-        ),
-        queue: Arc::clone(&setup.queue),
-        pace: Pace::new(None),
-        editor: None,
-        keys: None,
-        progress: Arc::clone(&setup.progress),
-        stop: setup.stop.clone(),
-        plan,
-        description,
-        set,
-    };
-    let work = Work::new(parts, journal, ledger);
-    look(&setup, &work).await?;
+    let work = setup.work(plan, description, set, journal, ledger);
+    check_queues(&setup, &work).await?;
     Ok(work.ledger(Ledger::counts))
 }

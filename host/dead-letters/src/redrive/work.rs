@@ -1,19 +1,21 @@
 //! What all steps of a run share: its queue, its set, its journal, and what is known of each letter.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop::CancellationToken;
 use backstop::internal::hold::EnvelopeKeys;
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
 use backstop_queue::{Description, Queue, VisibilityTimeout};
+use tokio::time::Instant;
 
 use super::RedriveError;
 use super::journal::{Entry, Journal};
 use super::ledger::{Ledger, State};
-use super::others::Others;
+use super::others::{Next, Others};
 use super::pace::Pace;
 use super::plan::Plan;
 use super::progress::Progress;
@@ -74,7 +76,7 @@ impl Set {
 
 /// What to do with a letter that was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Judgement {
+pub(super) enum Class {
     /// It belongs to the set.
     Move,
     /// It was being sent when the run was killed.
@@ -89,7 +91,7 @@ pub(super) enum Judgement {
     CameBack(String),
 }
 
-impl Judgement {
+impl Class {
     /// Whether the letter was in the queue at the start.
     pub(super) fn was_there(&self) -> bool {
         match self {
@@ -142,7 +144,7 @@ impl Work {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     /// How long received letters stay invisible.
@@ -198,18 +200,23 @@ impl Work {
     }
 
     /// Whether letters are missing: of the set, or those that were sent and not deleted. Of a FIFO queue nobody knows the set.
-    pub(super) fn may_miss(&self) -> bool {
+    fn may_miss(&self) -> bool {
         self.left().is_some_and(|left| left > 0) || self.ledger(Ledger::unsettled) > 0
     }
 
+    /// What a step does if nothing of the set comes.
+    pub(super) fn next(&self, now: Instant) -> Next {
+        self.others.next(self.parts.plan.wait, self.may_miss(), now)
+    }
+
     /// Decides about a letter that was received.
-    pub(super) fn judge(&self, letter: &Letter) -> Judgement {
+    pub(super) fn classify(&self, letter: &Letter) -> Class {
         let id = &letter.message.id;
         let mut known = self.known();
         match known.ledger.letters.get(id) {
-            Some(State::Sent | State::Moved) => return Judgement::Delete,
-            Some(State::Refused(_)) => return Judgement::Leave,
-            Some(State::Sending) => return Judgement::Repeat,
+            Some(State::Sent | State::Moved) => return Class::Delete,
+            Some(State::Refused(_)) => return Class::Leave,
+            Some(State::Sending) => return Class::Repeat,
             None => {}
         }
         let (is_member, was_there) = match &self.parts.set {
@@ -222,16 +229,16 @@ impl Work {
         // Several letters may have died of one message.
         let moved = known.ledger.moved_before(letter);
         if let Some(moved) = moved.filter(|_| self.parts.is_new(letter)) {
-            return Judgement::CameBack(moved.to_owned());
+            return Class::CameBack(moved.to_owned());
         }
         if is_member {
-            return Judgement::Move;
+            return Class::Move;
         }
         if was_there {
-            return Judgement::Leave;
+            return Class::Leave;
         }
         known.later.insert(id.clone());
-        Judgement::Later
+        Class::Later
     }
 
     /// Whether a letter of another dead-letter queue, or of this one after a step, has failed again: the id of the letter that was moved.

@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use jmespath::Variable;
 use jmespath::ast::Ast;
 
-use crate::event::{PathError, SearchError};
 use crate::format::Format;
 use crate::json::Json;
 use functions::Function;
@@ -29,22 +28,20 @@ pub(crate) struct Expression {
 }
 
 impl Expression {
-    pub(crate) fn compile(text: &str) -> Result<Self, PathError> {
-        let refused = |why: String| PathError::JmesPath(text.to_owned(), why);
-        let ast = jmespath::parse(text).map_err(|error| refused(error.reason.to_string()))?;
+    /// Why the text is no expression, otherwise.
+    pub(crate) fn compile(text: &str) -> Result<Self, String> {
+        let ast = jmespath::parse(text).map_err(|error| error.reason.to_string())?;
         let mut literals = HashMap::new();
-        check(&ast, text, &mut literals).map_err(refused)?;
+        check(&ast, text, &mut literals)?;
         Ok(Self { ast, literals })
     }
 
-    pub(crate) fn find(&self, format: Format, event: &Json) -> Result<Json, SearchError> {
+    pub(crate) fn find(&self, format: Format, event: &Json) -> Result<Json, String> {
         let interpreter = Interpreter {
             format,
             literals: &self.literals,
         };
-        let found = interpreter
-            .evaluate(&self.ast, event)
-            .map_err(SearchError)?;
+        let found = interpreter.evaluate(&self.ast, event)?;
         Ok(found.into_owned())
     }
 }

@@ -20,10 +20,9 @@ use crate::clock::Sleep;
 use crate::describe::{By, ByTrait, Describer};
 use crate::error::RetryError;
 use crate::progress::Progress;
-use crate::retrier::{Inner, Retrier, has_room};
+use crate::retrier::{CallOptions, Inner, Retrier, has_room};
 
 pub use condition::{Always, Condition, RetryIf, RetryIfOk};
-pub(crate) use options::Options;
 use steps::{not_ready, timed_out};
 
 pin_project! {
@@ -36,7 +35,7 @@ pin_project! {
         function: F,
         describer: D,
         condition: C,
-        options: Options,
+        options: CallOptions,
         id: Option<String>,
         attributes: Vec<(String, String)>,
         // The deadline of the call, once it has begun.
@@ -71,6 +70,19 @@ pin_project! {
             is_new: bool,
         },
         Done,
+    }
+}
+
+impl Retrier {
+    /// Runs a function until it succeeds or the call [ends](crate::RetryError). Await the returned [`Run`]; its methods give this one call a deadline, an id and other options.
+    ///
+    /// Each attempt is a new future of the function, which may be an async closure: `retrier.run(async |_| get("a-1").await)`. One that owns or changes what it captures needs [`run_with`](Self::run_with), or is a closure with an async block. Dropping the `Run` cancels the call at any point.
+    pub fn run<F, Fut, T, E>(&self, function: F) -> Run<'_, F, Fut, T, E>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        Run::new(self, function, ByTrait)
     }
 }
 
@@ -121,7 +133,7 @@ where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    pub(crate) fn new(retrier: &'a Retrier, function: F, describer: ByTrait) -> Self {
+    fn new(retrier: &'a Retrier, function: F, describer: ByTrait) -> Self {
         Self {
             retrier: &retrier.0,
             function,

@@ -5,26 +5,6 @@ use std::time::Duration;
 use super::Run;
 use crate::deadline::Deadline;
 
-/// What one call may set for itself.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Options {
-    pub(crate) deadline: Option<Deadline>,
-    pub(crate) attempt_timeout: Option<Duration>,
-    pub(crate) min_attempt_time: Duration,
-    pub(crate) interrupt_at_deadline: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            deadline: None,
-            attempt_timeout: None,
-            min_attempt_time: Duration::ZERO,
-            interrupt_at_deadline: true,
-        }
-    }
-}
-
 impl<F, Fut, T, E, D, C> Run<'_, F, Fut, T, E, D, C> {
     /// When the result is needed: an instant, a duration from the start of the call, or the time of a Lambda context. See [`Deadline`].
     ///

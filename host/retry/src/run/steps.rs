@@ -109,7 +109,7 @@ where
             failing.error = error;
         }
         let progress = &mut failing.progress;
-        let failure = progress.failure(retrier, attempt, description, this.attributes);
+        let failure = retrier.failure(progress, attempt, description, this.attributes);
         if is_refused {
             let evaluation = Evaluation::refused_by_call(&failure);
             return self.decided(&failure, evaluation);

@@ -26,7 +26,6 @@ use clap::{Parser, ValueEnum};
 use super::filters::FilterArgs;
 use super::queue::{AccessArgs, DeadLetterQueues};
 use super::reading::ReadingArgs;
-use super::runs::not_a_run;
 use crate::error::{CommandError, Context, Result};
 use crate::output::eprintln;
 use crate::signals::stop_on_signal;
@@ -261,7 +260,7 @@ async fn check(args: &Args, queue: &Arc<dyn Queue>) -> Result<()> {
 
 async fn resume(args: &Args, run: &str) -> Result<()> {
     let runs = args.state.runs()?;
-    let folder = runs.find(run).map_err(|error| not_a_run(run, error))?;
+    let folder = state::find(&runs, run)?;
     let plan = folder.plan()?;
     if plan.native {
         return Err(CommandError::Usage(format!(

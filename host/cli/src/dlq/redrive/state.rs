@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use backstop_dead_letters::redrive::Runs;
+use backstop_dead_letters::redrive::{RunFolder, Runs};
 use clap::Parser;
 
 use crate::error::{CommandError, Result};
+use crate::ids::{Kind, elsewhere};
 
 /// Where runs are kept.
 #[derive(Debug, Clone, Default, Parser)]
@@ -35,6 +36,15 @@ impl StateArgs {
         })?;
         Ok(Runs::at(state.join("backstop/redrives")))
     }
+}
+
+/// The run with this id, or what else has it.
+pub(in crate::dlq) fn find(runs: &Runs, id: &str) -> Result<RunFolder> {
+    runs.find(id)
+        .map_err(|error| match elsewhere(id, &[Kind::Run]) {
+            hint if hint.is_empty() => error.into(),
+            hint => CommandError::Usage(format!("{error}{hint}")),
+        })
 }
 
 /// Who runs this command: the user and the host.

@@ -1,4 +1,4 @@
-//! The limit on open files of this process.
+//! What this process asks of the kernel: enough open files, and memory that others can't read.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -17,5 +17,15 @@ pub(super) fn raise_limit() {
         if let Err(error) = setrlimit(Resource::Nofile, raised) {
             tracing::debug!(%error, "the limit on open files can't be raised");
         }
+    }
+}
+
+/// Closes the memory of this process, with its credentials and keys, to other processes of its user, such as a command or a child that compiles. Only Linux can.
+pub(super) fn close_memory() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) =
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+    {
+        tracing::debug!(%error, "the memory of this process stays open to its user");
     }
 }
