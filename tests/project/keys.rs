@@ -67,13 +67,12 @@ fn is_valid(value: &Value, schema: &Value) -> bool {
         Value::Number(_) => "integer",
         Value::Null => "null",
     };
-    let is_kind = of("type").is_none_or(|kinds| match kinds {
-        Value::String(only) => only == kind,
-        several => several
-            .as_array()
-            .unwrap()
+    let is_kind = of("type").is_none_or(|kinds| {
+        let one = std::slice::from_ref(kinds);
+        let kinds = kinds.as_array().map_or(one, Vec::as_slice);
+        kinds
             .iter()
-            .any(|one| one == kind || (one == "number" && kind == "integer")),
+            .any(|one| one == kind || (one == "number" && kind == "integer"))
     });
     let is_listed = of("enum").is_none_or(|names| names.as_array().unwrap().contains(value));
     let has_keys = value.as_object().is_none_or(|table| {

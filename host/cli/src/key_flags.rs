@@ -163,8 +163,8 @@ impl<const OF_IDEMPOTENCY: bool> KeyFlags<OF_IDEMPOTENCY> {
     /// Sets the values on a host: those that override a file too, or all.
     pub(crate) fn set(&self, host: Backstop, over_file: bool) -> Result<Backstop, String> {
         let given = self.0.iter();
-        let applied =
+        let mut applied =
             given.filter(|(key, _)| !over_file || key.flag.is_some_and(|flag| flag.overrides_file));
-        applied.fold(Ok(host), |host, (key, texts)| key.apply(host?, texts))
+        applied.try_fold(host, |host, (key, texts)| key.apply(host, texts))
     }
 }
