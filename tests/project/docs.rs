@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 
-use backstop::internal::config::Config;
+use backstop::internal::config::{Config, variables};
 use backstop::internal::telemetry::{Kind, METRICS};
 use backstop_envelope::Envelope;
 use backstop_tests::backstop::{command, text};
@@ -311,16 +311,14 @@ fn every_alert_fires_when_it_should_and_not_before() {
 
 #[test]
 fn all_variables_of_the_retry_handler_and_no_others_are_documented() {
-    let variables = |text: &str| -> BTreeSet<String> {
+    let named = |text: &str| -> BTreeSet<String> {
         let is_of_name = |c: char| c.is_ascii_uppercase() || c == '_';
         text.match_indices("BACKSTOP_")
             .map(|(at, _)| text[at..].chars().take_while(|c| is_of_name(*c)).collect())
             .collect()
     };
-    assert_eq!(
-        variables(&document("host/docs/lambda.md")),
-        variables(&document("host/backstop/src/config/lambda.rs"))
-    );
+    let known: BTreeSet<_> = variables().map(str::to_owned).collect();
+    assert_eq!(named(&document("host/docs/lambda.md")), known);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod carried;
 mod commands;
 mod crates;
 mod docs;
+mod keys;
 mod map;
 mod names;
 mod picture;

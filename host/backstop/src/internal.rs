@@ -16,9 +16,10 @@ pub mod assembly {
 
 pub mod config {
     pub use crate::config::{
-        AdminConfig, Cache, Config, DeadLetterQueues, DeciderConfig, Destination, FunctionHandler,
-        HandlerConfig, IdempotencyConfig, LambdaConfig, LambdaFlags, Policies, QueueConfig,
-        UNHINDERED_ATTEMPTS, Variables, parse_dead_letter_queue, parse_endpoint, unknown_variables,
+        AdminConfig, Cache, Config, DeadLetterQueues, DeciderConfig, Destination, Flag,
+        FunctionHandler, HandlerConfig, IdempotencyConfig, Key, LambdaConfig, LambdaFlags,
+        Policies, QueueConfig, UNHINDERED_ATTEMPTS, Variables, keys, parse_dead_letter_queue,
+        parse_endpoint, rows_of, schema, unknown_variables, variables,
     };
 }
 

@@ -14,6 +14,7 @@ use backstop_core::text::one_line;
 use crate::error::{CommandError, Result};
 use crate::forecast;
 use crate::hosts::default_config;
+use crate::key_flags::of_one_queue;
 use crate::output::println;
 use crate::run::{Args as RunArgs, config_of};
 use crate::terminal::{columns, wrapped};
@@ -43,33 +44,12 @@ It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings
 
 Exits with 0 if nothing is wrong, and with 6 if something is, or with --strict if there is a warning.";
 
-/// The flags of one queue. A configuration file has its own keys for them.
-const OF_ONE_QUEUE: [&str; 24] = [
-    "policy",
-    "settings",
-    "scenarios",
-    "shadow",
-    "shadow_settings",
-    "refresh",
-    "require_signature",
-    "signed_for",
-    "plain_http",
-    "token_servers",
-    "http",
-    "exec",
-    "lambda",
-    "dead_letter_queue",
-    "max_age",
-    "max_in_flight",
-    "max_polls",
-    "hold",
-    "envelope_key_file",
-    "http_proxy",
-    "http_content_type",
-    "allow_discard",
-    "messages",
-    "queue_url",
-];
+/// The flags of one queue: a configuration file has its own keys for them. `--max-attempts` applies to the retry handler too.
+fn only_for_queue() -> Vec<&'static str> {
+    let flags = of_one_queue().into_iter();
+    let own = flags.filter(|flag| *flag != "max-attempts");
+    own.chain(["messages", "queue_url"]).collect()
+}
 
 /// Check queues, functions and settings for problems, without changing anything
 ///
@@ -79,13 +59,12 @@ const OF_ONE_QUEUE: [&str; 24] = [
 #[group(skip)]
 #[command(mut_group("what", |group| group.args(["retry_queue", "functions"]).multiple(true)))]
 #[command(mut_arg("config", |arg| {
-    // `--max-attempts` applies to the retry handler too.
     arg.conflicts_with(Resettable::Reset)
-        .conflicts_with_all(OF_ONE_QUEUE)
+        .conflicts_with_all(only_for_queue())
         .help("The configuration of a consumer, of a Lambda retry handler, or of both [default: backstop.toml, if it is in this folder]")
 }))]
 #[command(mut_arg("queue_url", |arg| arg.help("One queue, configured by flags: its URL, or local:NAME for a queue in memory")))]
-#[command(mut_arg("max_attempts", |arg| arg.help("The maximum number of attempts, whatever the policy decides [default: the configuration's; 12 for the retry handler]")))]
+#[command(mut_arg("max-attempts", |arg| arg.help("The maximum number of attempts, whatever the policy decides [default: the configuration's; 12 for the retry handler]")))]
 #[command(mut_arg("json", |arg| arg.help("Print the findings as JSON, one object a line")))]
 #[command(mut_arg("decisions", |arg| arg.hide(true)))]
 #[command(mut_arg("metrics", |arg| arg.hide(true)))]
@@ -95,7 +74,7 @@ pub(super) struct Args {
     run: RunArgs,
 
     /// The retry queue of a Lambda retry handler [default: the configuration's]
-    #[arg(long, value_name = "URL", conflicts_with_all = OF_ONE_QUEUE)]
+    #[arg(long, value_name = "URL", conflicts_with_all = only_for_queue())]
     retry_queue: Option<String>,
 
     /// The retry handler, whose environment is checked with all that it names; or a function whose failures go to the retry queue. May be repeated [default: the configuration's]
@@ -172,13 +151,14 @@ fn config(args: Args) -> Result<(Config, Given)> {
         return Ok((config_of(flags)?, Given::default()));
     }
     let needs_file = retry_queue.is_none();
+    let (max_attempts, endpoint_url) = (flags.max_attempts(), flags.endpoint_url());
     let given = Given {
         file: flags
             .config
             .or_else(|| default_config().filter(|_| needs_file)),
         flags: LambdaFlags {
             retry_queue,
-            max_attempts: flags.max_attempts,
+            max_attempts,
             functions,
         },
     };
@@ -186,7 +166,7 @@ fn config(args: Args) -> Result<(Config, Given)> {
         Some(path) if given.flags == LambdaFlags::default() => Config::read(path)?,
         path => Config::with_lambda(path.as_deref(), given.flags.clone())?,
     };
-    config.endpoint_url = flags.endpoint_url.or(config.endpoint_url);
+    config.endpoint_url = endpoint_url.or(config.endpoint_url);
     Ok((config, given))
 }
 

@@ -1,6 +1,7 @@
 //! The entry point of the library: a host for queues, set up by methods or by a file.
 
 mod idempotency;
+mod lambda;
 mod queue;
 mod shared;
 
@@ -167,43 +168,11 @@ impl Backstop {
         })
     }
 
-    /// Posts each message to this URL, in place of a function. Any 2xx is success.
-    pub fn http(self, url: impl Into<String>) -> Self {
-        let url = url.into();
-        self.value("handler.http", |queue| {
-            queue.handler.get_or_insert_default().http = Some(url.clone())
-        })
-    }
-
-    /// The proxy through which [`http`](Self::http) posts.
-    pub fn http_proxy(self, url: impl Into<String>) -> Self {
-        let url = url.into();
-        self.value("handler.proxy", |queue| {
-            queue.handler.get_or_insert_default().proxy = Some(url.clone());
-        })
-    }
-
-    /// The type of the bodies that [`http`](Self::http) posts, `application/json` by default.
-    pub fn http_content_type(self, content_type: impl Into<String>) -> Self {
-        let content_type = content_type.into();
-        self.value("handler.content-type", |queue| {
-            queue.handler.get_or_insert_default().content_type = Some(content_type.clone());
-        })
-    }
-
     /// Runs this program for each message, in place of a function. The body is its standard input; exit status 0 is success.
     pub fn exec<I: IntoIterator<Item = S>, S: Into<String>>(self, command: I) -> Self {
         let words: Vec<String> = command.into_iter().map(Into::into).collect();
         self.value("handler.exec", |queue| {
             queue.handler.get_or_insert_default().exec = Some(raw::Command(words.clone()));
-        })
-    }
-
-    /// Invokes this Lambda function with each message, in place of a function of this program.
-    pub fn lambda(self, function: impl Into<String>) -> Self {
-        let name = function.into();
-        self.value("handler.lambda", |queue| {
-            queue.handler.get_or_insert_default().lambda = Some(name.clone());
         })
     }
 
@@ -278,12 +247,57 @@ impl Backstop {
     }
 
     /// A path that is relative to the working directory, and not to the file's.
-    fn in_working_directory(&self, path: &Path) -> PathBuf {
+    pub(crate) fn in_working_directory(&self, path: &Path) -> PathBuf {
         if self.folder.as_os_str().is_empty() {
             return path.to_owned();
         }
         std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
     }
+}
+
+/// A table of keys whose fields methods set.
+pub(crate) trait Change: Sized {
+    /// Changes the table, of the current queue or of all if it is a queue's, and names the value of the field by the method or the flag.
+    fn change(host: Backstop, field: &str, set: impl Fn(&mut Self)) -> Backstop;
+}
+
+/// The tables within a queue, by where they are.
+macro_rules! of_queue {
+    ($($table:ident: $at:literal, |$queue:ident| $place:expr;)*) => {$(
+        impl Change for raw::$table {
+            fn change(host: Backstop, field: &str, set: impl Fn(&mut Self)) -> Backstop {
+                let key = format!("{}{}", $at, field.replace('_', "-"));
+                host.value(&key, |$queue| set($place))
+            }
+        }
+    )*};
+}
+
+of_queue! {
+    Queue: "", |queue| queue;
+    Handler: "handler.", |queue| queue.handler.get_or_insert_default();
+    Idempotency: "idempotency.", |queue| queue.idempotency.get_or_insert_default();
+}
+
+/// The tables that all queues share.
+macro_rules! shared {
+    ($($table:ident: $at:literal, |$raw:ident| $place:expr;)*) => {$(
+        impl Change for raw::$table {
+            fn change(mut host: Backstop, field: &str, set: impl Fn(&mut Self)) -> Backstop {
+                let $raw = &mut host.raw;
+                set($place);
+                host.top(&format!("{}{}", $at, field.replace('_', "-")))
+            }
+        }
+    )*};
+}
+
+shared! {
+    Config: "", |raw| raw;
+    Policies: "policies.", |raw| raw.policies.get_or_insert_default();
+    Limits: "limits.", |raw| raw.limits.get_or_insert_default();
+    CompileLimits: "limits.compile.", |raw| raw.limits.get_or_insert_default().compile.get_or_insert_default();
+    Lambda: "lambda.", |raw| raw.lambda.get_or_insert_default();
 }
 
 #[cfg(test)]

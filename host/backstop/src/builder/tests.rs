@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::HandlerConfig;
+use crate::hold::HoldMode;
 use crate::run::RunError;
 
 async fn succeed(_: Arc<Message>) -> Result<(), Error> {
@@ -97,6 +98,88 @@ fn the_builder_fills_the_same_form_as_a_file() {
         "#,
     );
     assert_eq!(host.into_config().unwrap(), expected);
+}
+
+#[test]
+fn the_builder_sets_the_limits_and_the_retry_handler_of_a_file() {
+    let host = Backstop::queue("local:orders")
+        .exec(["true"])
+        .limits_fuel(7_000_000)
+        .limits_time(Duration::from_secs(3))
+        .limits_memory(32 << 20)
+        .limits_table_elements(9)
+        .limits_instances(8)
+        .limits_log(1 << 10)
+        .limits_strings(2 << 10)
+        .limits_payload(3 << 10)
+        .limits_component(4 << 20)
+        .limits_compile_time(Duration::from_secs(60))
+        .limits_compile_cpu(Duration::from_secs(30))
+        .limits_compile_memory(1 << 30)
+        .lambda_retry_queue("local:retries")
+        .lambda_dead_letter_queue("local:dead")
+        .lambda_dead_letter_queue_of("permanent", "local:invalid")
+        .lambda_policy("linear")
+        .lambda_set("base", "30s")
+        .lambda_scenarios("required.toml")
+        .lambda_shadow("full-jitter")
+        .lambda_set_shadow("base", "10s")
+        .lambda_max_attempts(9)
+        .lambda_max_age(Duration::from_secs(86_400))
+        .lambda_allow_discard(false)
+        .lambda_hold(HoldMode::Resend)
+        .lambda_envelope_key_file("key")
+        .lambda_margin(Duration::from_secs(7))
+        .lambda_handler("retry-handler")
+        .lambda_functions(["orders", "invoices"]);
+    let expected = of_file(
+        r#"
+        [limits]
+        fuel = 7_000_000
+        time = "3s"
+        memory = "32MiB"
+        table-elements = 9
+        instances = 8
+        log = "1KiB"
+        strings = "2KiB"
+        payload = "3KiB"
+        component = "4MiB"
+        compile = { time = "60s", cpu = "30s", memory = "1GiB" }
+        [queues.orders]
+        url = "local:orders"
+        handler = { exec = "true" }
+        [lambda]
+        retry-queue = "local:retries"
+        dead-letter-queue = { permanent = "local:invalid", default = "local:dead" }
+        policy = "linear"
+        settings = { base = "30s" }
+        scenarios = "required.toml"
+        shadow = "full-jitter"
+        shadow-settings = { base = "10s" }
+        max-attempts = 9
+        max-age = "1d"
+        allow-discard = false
+        hold = "resend"
+        envelope-key-file = "key"
+        margin = "7s"
+        handler = "retry-handler"
+        functions = ["orders", "invoices"]
+        "#,
+    );
+    assert_eq!(host.into_config().unwrap(), expected);
+    for (host, expected) in [
+        (
+            Backstop::queue("local:orders").limits_memory(5 << 30),
+            "limits_memory: expected at most 4GiB",
+        ),
+        (
+            Backstop::queue("local:orders").lambda_max_attempts(0),
+            "lambda_max_attempts: expected",
+        ),
+    ] {
+        let error = host.exec(["true"]).into_config().unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
 }
 
 #[test]

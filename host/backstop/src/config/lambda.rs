@@ -9,47 +9,29 @@ use super::policy::policy;
 use super::queue::{attempts, function, max_age};
 use super::url::queue_url;
 use super::{
-    Config, ConfigError, DeadLetterQueues, DeciderConfig, Places, Written, folder_of, parse_pairs,
-    parse_span, raw, shadow, value,
+    Config, ConfigError, DeadLetterQueues, DeciderConfig, Places, Written, folder_of, keys, raw,
+    shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::hold::HoldMode;
 use crate::policy::{Limits, Location, Source};
 use crate::queue::short_name;
-use raw::{Bytes, SettingsTable, Span};
+use raw::{Bytes, Span, Table};
 
 /// Looks up an environment variable.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that is read here, apart from those that Lambda sets.
-pub(crate) const VARIABLES: [&str; 21] = [
-    "BACKSTOP_RETRY_QUEUE_URL",
-    "BACKSTOP_DEAD_LETTER_QUEUE_URL",
-    "BACKSTOP_POLICY",
-    "BACKSTOP_SETTINGS",
-    "BACKSTOP_SHADOW",
-    "BACKSTOP_SHADOW_SETTINGS",
-    "BACKSTOP_MAX_ATTEMPTS",
-    "BACKSTOP_MAX_AGE",
-    "BACKSTOP_ALLOW_DISCARD",
-    "BACKSTOP_HOLD",
-    "BACKSTOP_ENVELOPE_KEY_FILE",
-    "BACKSTOP_MARGIN",
-    "BACKSTOP_FUNCTIONS",
-    "BACKSTOP_CACHE",
-    "BACKSTOP_REFRESH",
-    "BACKSTOP_REQUIRE_SIGNATURE",
-    "BACKSTOP_SIGNED_FOR",
-    "BACKSTOP_PLAIN_HTTP",
-    "BACKSTOP_TOKEN_SERVERS",
-    "BACKSTOP_DECISIONS",
-    "BACKSTOP_CONFIG",
-];
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    let of_keys = keys().map(|key| key.variable);
+    let own = of_keys.filter(|name| name.starts_with("BACKSTOP"));
+    own.chain(["BACKSTOP_CONFIG"])
+}
 
 /// The variables that start with `BACKSTOP` but have no meaning, such as misspelt ones.
 pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let is_unknown =
-        |name: &String| name.starts_with("BACKSTOP") && !VARIABLES.contains(&name.as_str());
+        |name: &String| name.starts_with("BACKSTOP") && variables().all(|known| known != name);
     names.into_iter().filter(is_unknown).collect()
 }
 
@@ -168,132 +150,6 @@ impl raw::Lambda {
             functions,
         })
     }
-
-    /// Overrides the values of the file with those of the environment.
-    fn override_by(
-        &mut self,
-        variable: Variables<'_>,
-        places: &mut Places,
-    ) -> Result<(), ConfigError> {
-        let mut text = |name: &str, key: &str| {
-            let text = variable(name).filter(|text| !text.trim().is_empty())?;
-            places.name(format!("lambda.{key}"), name);
-            Some(text)
-        };
-        if let Some(url) = text("BACKSTOP_RETRY_QUEUE_URL", "retry-queue") {
-            self.retry_queue = Some(url);
-        }
-        if let Some(queues) = text("BACKSTOP_DEAD_LETTER_QUEUE_URL", "dead-letter-queue") {
-            let queues = raw::DeadLetterQueues::parse(&queues);
-            self.dead_letter_queue =
-                Some(queues.map_err(|why| value("BACKSTOP_DEAD_LETTER_QUEUE_URL", why))?);
-        }
-        if let Some(name) = text("BACKSTOP_POLICY", "policy") {
-            // The file's settings are those of the file's policy.
-            self.settings = None;
-            self.policy = Some(raw::Policy::Single(name));
-        }
-        if let Some(name) = text("BACKSTOP_SHADOW", "shadow") {
-            self.shadow_settings = None;
-            self.shadow = Some(raw::Policy::Single(name));
-        }
-        for (name, key, settings) in [
-            ("BACKSTOP_SETTINGS", "settings", &mut self.settings),
-            (
-                "BACKSTOP_SHADOW_SETTINGS",
-                "shadow-settings",
-                &mut self.shadow_settings,
-            ),
-        ] {
-            if let Some(pairs) = text(name, key) {
-                let pairs = parse_pairs(&pairs).map_err(|error| value(name, error.to_string()))?;
-                *settings = Some(SettingsTable(pairs.into()));
-            }
-        }
-        if let Some(most) = text("BACKSTOP_MAX_ATTEMPTS", "max-attempts") {
-            let most: NonZeroU32 = most.trim().parse().map_err(|_| {
-                value(
-                    "BACKSTOP_MAX_ATTEMPTS",
-                    format!("`{most}` is not a whole number from 1"),
-                )
-            })?;
-            self.max_attempts = Some(most.get());
-        }
-        if let Some(allow) = text("BACKSTOP_ALLOW_DISCARD", "allow-discard") {
-            let allow = allow.trim().parse().map_err(|_| {
-                value(
-                    "BACKSTOP_ALLOW_DISCARD",
-                    format!("`{allow}` is neither true nor false"),
-                )
-            })?;
-            self.allow_discard = Some(allow);
-        }
-        if let Some(hold) = text("BACKSTOP_HOLD", "hold") {
-            let mode = hold.parse::<HoldMode>();
-            self.hold = Some(mode.map_err(|error| value("BACKSTOP_HOLD", error.to_string()))?);
-        }
-        if let Some(path) = text("BACKSTOP_ENVELOPE_KEY_FILE", "envelope-key-file") {
-            self.envelope_key_file = Some(path.into());
-        }
-        for (name, key, duration) in [
-            ("BACKSTOP_MAX_AGE", "max-age", &mut self.max_age),
-            ("BACKSTOP_MARGIN", "margin", &mut self.margin),
-        ] {
-            if let Some(text) = text(name, key) {
-                *duration = Some(span(name, &text)?);
-            }
-        }
-        if let Some(functions) = text("BACKSTOP_FUNCTIONS", "functions") {
-            let names = functions.split(',').map(|name| name.trim().to_owned());
-            self.functions = Some(names.filter(|name| !name.is_empty()).collect());
-        }
-        if let Some(name) = text("BACKSTOP_SIGNED_FOR", "signed-for") {
-            self.signed_for = Some(name);
-        }
-        if let Some(name) = text("AWS_LAMBDA_FUNCTION_NAME", "handler") {
-            self.handler = Some(name);
-        }
-        Ok(())
-    }
-}
-
-impl raw::Policies {
-    /// Overrides the values of the file with those of the environment.
-    fn override_by(
-        &mut self,
-        variable: Variables<'_>,
-        places: &mut Places,
-    ) -> Result<(), ConfigError> {
-        let mut text = |name: &str, key: &str| {
-            let text = variable(name)?;
-            places.name(format!("policies.{key}"), name);
-            Some(text)
-        };
-        if let Some(cache) = text("BACKSTOP_CACHE", "cache") {
-            self.cache = Some(cache);
-        }
-        if let Some(refresh) = text("BACKSTOP_REFRESH", "refresh") {
-            self.refresh = Some(span("BACKSTOP_REFRESH", &refresh)?);
-        }
-        let list = |text: String| text.split(',').map(|it| it.trim().to_owned()).collect();
-        if let Some(keys) = text("BACKSTOP_REQUIRE_SIGNATURE", "require-signature") {
-            self.require_signature = Some(list(keys));
-        }
-        if let Some(registries) = text("BACKSTOP_PLAIN_HTTP", "plain-http") {
-            self.plain_http = list(registries);
-        }
-        if let Some(servers) = text("BACKSTOP_TOKEN_SERVERS", "token-servers") {
-            self.token_servers = list(servers);
-        }
-        Ok(())
-    }
-}
-
-fn span(variable: &str, text: &str) -> Result<Span, ConfigError> {
-    let parsed = parse_span(text.trim());
-    parsed
-        .map(Span)
-        .map_err(|error| value(variable, error.to_string()))
 }
 
 /// The memory limit of the compiler in a function with this much memory: three quarters, because Lambda ends a function that uses all of it.
@@ -314,6 +170,13 @@ impl raw::Config {
         let set = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
         let mut places = Places::default();
         let lambda = self.lambda.get_or_insert_default();
+        // The file's settings are those of the file's policy.
+        if set("BACKSTOP_POLICY").is_some() {
+            lambda.settings = None;
+        }
+        if set("BACKSTOP_SHADOW").is_some() {
+            lambda.shadow_settings = None;
+        }
         lambda.override_by(variable, &mut places)?;
         let limits = self.limits.get_or_insert_default();
         limits.time.get_or_insert(Span(TIME));
@@ -321,13 +184,14 @@ impl raw::Config {
             let compile = limits.compile.get_or_insert_default();
             compile.memory.get_or_insert(Bytes(bytes));
         }
-        if let Some(record) = set("BACKSTOP_DECISIONS") {
-            self.decisions = Some(raw::Decisions { record });
+        if set("BACKSTOP_DECISIONS").is_some() {
+            let decisions = self.decisions.get_or_insert_default();
+            decisions.override_by(variable, &mut places)?;
         }
         let policies = self.policies.get_or_insert_default();
         // The only directory that a function may write to.
         policies.cache.get_or_insert_with(|| CACHE.to_owned());
-        policies.override_by(&set, &mut places)?;
+        policies.override_by(variable, &mut places)?;
         self.convert(folder, &places)
             .map_err(|error| written.locate(error, &places))
     }

@@ -7,6 +7,7 @@ mod dead_letter_queues;
 mod decider;
 mod deployed;
 mod idempotency;
+mod keys;
 mod lambda;
 mod limits;
 mod options;
@@ -30,16 +31,14 @@ use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
 pub use admin::AdminConfig;
-use backstop_core::settings::parse_pairs;
-use backstop_files::values::parse_span;
 pub use backstop_records::Destination;
 pub use dead_letter_queues::{DeadLetterQueues, parse_dead_letter_queue};
 pub use decider::DeciderConfig;
 pub(crate) use deployed::Deployed;
 pub use deployed::LambdaFlags;
 pub use idempotency::{IdempotencyConfig, OnMissingKey, OnUnknown, RecordAttributes, RecordFormat};
-pub(crate) use lambda::VARIABLES;
-pub use lambda::{LambdaConfig, UNHINDERED_ATTEMPTS, Variables, unknown_variables};
+pub use keys::{Flag, Key, keys, rows_of, schema};
+pub use lambda::{LambdaConfig, UNHINDERED_ATTEMPTS, Variables, unknown_variables, variables};
 pub use options::Options;
 pub(crate) use options::longest_linger;
 pub(crate) use places::{Naming, Places};
@@ -331,7 +330,7 @@ impl raw::Config {
                 folder,
                 places,
             )?,
-            limits: self.limits.unwrap_or_default().convert()?,
+            limits: self.limits.unwrap_or_default().convert(places)?,
             policies: self.policies.unwrap_or_default().convert(folder, places)?,
             queues,
             lambda: self

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::keys;
+
 /// The names of the values that did not come from the file. All others are named by their key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Places(BTreeMap<String, String>);
@@ -49,46 +51,29 @@ impl Places {
 }
 
 impl Naming {
-    /// The name of a value that is not of a queue.
-    pub(crate) fn top(self, key: &str) -> String {
-        let last = key.rsplit('.').next().unwrap_or(key);
+    /// The name of the value of a key.
+    pub(crate) fn top(self, path: &str) -> String {
+        let key = keys().find(|key| key.path() == path);
+        let last = path.rsplit('.').next().unwrap_or(path);
         match self {
-            Self::Methods => last.replace('-', "_"),
-            Self::Flags => format!("--{last}"),
+            Self::Methods => match key.map_or("", |key| key.method) {
+                "" => last.replace('-', "_"),
+                method => method.to_owned(),
+            },
+            Self::Flags => {
+                let flag = key.and_then(|key| key.flag);
+                format!("--{}", flag.map_or(last, |flag| flag.name))
+            }
         }
     }
 
-    /// The name of a value of a queue.
+    /// The name of the value of a queue's key.
     pub(crate) fn queue(self, queue: &str, key: &str) -> String {
+        let name = self.top(&format!("queues.NAME.{key}"));
         match (self, key) {
             (Self::Flags, "url") => "--queue-url".to_owned(),
-            (Self::Flags, "settings") => "--set".to_owned(),
-            (Self::Flags, "shadow-settings") => "--shadow-set".to_owned(),
-            (Self::Flags, key) if key.starts_with("idempotency.") => {
-                format!("--{}", key.replace('.', "-"))
-            }
-            (Self::Flags, "handler.proxy") => "--http-proxy".to_owned(),
-            (Self::Flags, "handler.content-type") => "--http-content-type".to_owned(),
-            (Self::Methods, "url") => "queue".to_owned(),
-            (Self::Methods, "settings") => format!("set of queue `{queue}`"),
-            (Self::Methods, "shadow-settings") => format!("set_shadow of queue `{queue}`"),
-            (Self::Methods, "idempotency.table") => format!("idempotency of queue `{queue}`"),
-            (Self::Methods, "handler.proxy") => format!("http_proxy of queue `{queue}`"),
-            (Self::Methods, "handler.content-type") => {
-                format!("http_content_type of queue `{queue}`")
-            }
-            (
-                Self::Methods,
-                "idempotency.key"
-                | "idempotency.validate"
-                | "idempotency.prefix"
-                | "idempotency.format"
-                | "idempotency.lease"
-                | "idempotency.expires-after"
-                | "idempotency.attributes",
-            ) => format!("{} of queue `{queue}`", key.replace(['.', '-'], "_")),
-            (Self::Flags, _) => self.top(key),
-            (Self::Methods, _) => format!("{} of queue `{queue}`", self.top(key)),
+            (Self::Methods, "url") | (Self::Flags, _) => name,
+            (Self::Methods, _) => format!("{name} of queue `{queue}`"),
         }
     }
 }

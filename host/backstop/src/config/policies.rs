@@ -125,8 +125,8 @@ impl raw::Policies {
             poll,
             keys,
             registries: RegistryOptions {
-                plain_http: self.plain_http,
-                token_servers: self.token_servers,
+                plain_http: self.plain_http.unwrap_or_default(),
+                token_servers: self.token_servers.unwrap_or_default(),
             },
             roll_back,
         })

@@ -8,15 +8,12 @@ use super::policies::signed_for;
 use super::policy::policy;
 use super::url::queue_url;
 use super::{
-    ConfigError, DeciderConfig, HandlerConfig, Options, Places, QueueConfig, longest_linger, raw,
-    shadow, value,
+    ConfigError, DeciderConfig, HandlerConfig, Options, Places, QueueConfig, raw, shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
 use crate::function_name::is_function;
 use crate::handler::ContentType;
-use crate::hold::HoldMode;
-use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 
 impl raw::Queue {
     pub(super) fn convert(
@@ -32,6 +29,7 @@ impl raw::Queue {
             ));
         }
         let at = |key: &str| places.of(&format!("queues.{name}.{key}"));
+        let options = Options::of(&self, folder, &at);
         let url = queue_url(&at("url"), self.url)?;
         let dead_letter_queues = self
             .dead_letter_queue
@@ -57,69 +55,8 @@ impl raw::Queue {
                 allow_discard: self.allow_discard.unwrap_or(true),
             },
         };
-        let defaults = Options::default();
-        let max_in_flight = max_in_flight(
-            &at("max-in-flight"),
-            self.max_in_flight.unwrap_or(defaults.max_in_flight),
-        )?;
-        let max_polls = max_polls(
-            &at("max-polls"),
-            self.max_polls.unwrap_or(defaults.max_polls),
-        )?;
-        let visibility_timeout = self
-            .visibility_timeout
-            .map(|span| visibility(&at("visibility-timeout"), span.0))
-            .transpose()?;
-        let envelope_key_file = self.envelope_key_file.map(|path| folder.join(path));
         let idempotency = self.idempotency.map(|it| it.convert(&at)).transpose()?;
-        let hold = self.hold.unwrap_or_default();
-        let needs_ids = idempotency.as_ref().is_some_and(|it| it.key.is_none());
-        let options = Options {
-            max_in_flight,
-            max_polls,
-            max_bytes_in_flight: self
-                .max_bytes_in_flight
-                .map_or(defaults.max_bytes_in_flight, |bytes| bytes.0),
-            hold: if needs_ids && envelope_key_file.is_none() {
-                hold_with_lasting_ids(&at("idempotency"), hold)?
-            } else {
-                hold
-            },
-            envelope_key_file,
-            visibility_timeout,
-            attempt_timeout: self
-                .attempt_timeout
-                .map_or(defaults.attempt_timeout, |span| span.0),
-            linger: self.linger.map_or(defaults.linger, |span| span.0),
-            grace: self.grace.map_or(defaults.grace, |span| span.0),
-        };
-        if options.max_bytes_in_flight < BATCH_BYTES {
-            return Err(value(
-                at("max-bytes-in-flight"),
-                "expected at least 1MiB, the size of the largest message",
-            ));
-        }
-        let longest = VisibilityTimeout::MAX.as_duration();
-        if !(Duration::from_secs(1)..=longest).contains(&options.attempt_timeout) {
-            return Err(value(
-                at("attempt-timeout"),
-                "expected 1s to 12h, for which SQS keeps a message invisible",
-            ));
-        }
-        if options.linger > Duration::from_secs(5) {
-            return Err(value(
-                at("linger"),
-                "expected at most 5s: messages stay in flight for that long",
-            ));
-        }
-        if let Some(visibility) = options.visibility_timeout
-            && options.linger > longest_linger(visibility)
-        {
-            return Err(value(
-                at("linger"),
-                "expected at most a third of visibility-timeout: an outcome that waits longer may arrive when the message is visible again",
-            ));
-        }
+        let options = options?;
         Ok(QueueConfig {
             idempotency,
             handler: self.handler.unwrap_or_default().convert(&at, folder)?,
@@ -207,39 +144,9 @@ pub(super) fn function(place: &str, name: String) -> Result<String, ConfigError>
     ))
 }
 
-/// How the messages of a queue are held whose ids are idempotency keys, and whose envelopes have no code: a message that is sent again has a new id at another host.
-fn hold_with_lasting_ids(place: &str, hold: HoldMode) -> Result<HoldMode, ConfigError> {
-    match hold {
-        HoldMode::Visibility | HoldMode::Auto => Ok(HoldMode::Visibility),
-        HoldMode::Resend => Err(value(
-            place,
-            "without `key`, the key is the message's id, which other hosts can't know when the message is sent again (hold = \"resend\"): expected `key`, or `envelope-key-file`, or another `hold`",
-        )),
-    }
-}
-
 /// Checks a number of attempts: from 1.
 pub(super) fn attempts(place: &str, most: u32) -> Result<NonZeroU32, ConfigError> {
     NonZeroU32::new(most).ok_or_else(|| value(place, "expected a whole number from 1"))
-}
-
-/// Checks a number of messages in flight: SQS allows 120 000.
-fn max_in_flight(place: &str, most: usize) -> Result<usize, ConfigError> {
-    match most {
-        1..=100_000 => Ok(most),
-        _ => Err(value(
-            place,
-            "expected a whole number from 1 to 100000: SQS allows 120000 messages in flight",
-        )),
-    }
-}
-
-/// Checks a number of polls at the same time.
-fn max_polls(place: &str, most: usize) -> Result<usize, ConfigError> {
-    match most {
-        1..=100 => Ok(most),
-        _ => Err(value(place, "expected a whole number from 1 to 100")),
-    }
 }
 
 /// Checks an age: at most the longest retention of SQS.
@@ -252,11 +159,4 @@ pub(super) fn max_age(place: &str, age: Duration) -> Result<Milliseconds, Config
         ));
     }
     Ok(age)
-}
-
-fn visibility(place: &str, timeout: Duration) -> Result<VisibilityTimeout, ConfigError> {
-    if timeout.is_zero() || timeout > VisibilityTimeout::MAX.as_duration() {
-        return Err(value(place, "expected 1s to 12h"));
-    }
-    Ok(VisibilityTimeout::rounded_up(timeout))
 }

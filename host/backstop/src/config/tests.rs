@@ -458,3 +458,54 @@ fn ids_that_are_idempotency_keys_need_keys_of_envelopes_or_messages_that_are_not
         assert!(error.contains(part), "{error}");
     }
 }
+
+/// The default that an entry of the list has is the one that the code has.
+#[test]
+fn the_default_of_every_key_is_the_one_of_the_code() {
+    let queue = "[queues.q]\nurl = \"local:q\"\n";
+    let handled = format!("{queue}handler = {{ exec = \"true\" }}\n");
+    let mut checked = 0;
+    for key in keys().filter(|key| !key.default.is_empty()) {
+        let before = match key.table {
+            "queues.NAME" => handled.clone(),
+            "queues.NAME.handler" => {
+                format!("{queue}[queues.q.handler]\nhttp = \"http://127.0.0.1:1/\"\n")
+            }
+            "queues.NAME.idempotency" if cfg!(not(feature = "idempotency")) => continue,
+            "queues.NAME.idempotency" => {
+                format!("{handled}[queues.q.idempotency]\ntable = \"t\"\n")
+            }
+            "lambda" => "[lambda]\n".to_owned(),
+            table => format!("{handled}[{table}]\n"),
+        };
+        let parsed = |text: &str| Config::parse(text, Path::new("backstop.toml")).unwrap();
+        let (name, default) = (key.name(), key.default);
+        let is_bare = default == "true" || default.bytes().all(|byte| byte.is_ascii_digit());
+        let value = if is_bare {
+            default.to_owned()
+        } else {
+            format!("{default:?}")
+        };
+        let with = parsed(&format!("{before}{name} = {value}\n"));
+        assert_eq!(with, parsed(&before), "{}.{name}", key.table);
+        checked += 1;
+    }
+    assert!(checked > 25, "{checked}");
+}
+
+/// A name that is on the list twice would make one of the two unreachable.
+#[test]
+fn every_flag_and_every_method_sets_one_key() {
+    let flags: Vec<_> = keys().filter_map(|key| Some(key.flag?.name)).collect();
+    let methods: Vec<_> = keys()
+        .map(|key| key.method)
+        .filter(|it| !it.is_empty())
+        .collect();
+    for names in [flags, methods] {
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+    }
+    for key in keys().filter(|key| key.flag.is_some()) {
+        assert!(key.apply.is_some(), "nothing applies the flag of {key:?}");
+    }
+}

@@ -8,7 +8,7 @@ use backstop_aws::{queue_identity, queue_region};
 use super::nearest::nearest;
 use super::observed::name_of;
 use super::{Findings, Verdict};
-use crate::config::{Cache, Config, Deployed, Destination, VARIABLES, unknown_variables};
+use crate::config::{Cache, Config, Deployed, Destination, unknown_variables, variables};
 use crate::lambda::Allowed;
 use crate::queue::Description;
 use crate::text::chain;
@@ -69,7 +69,7 @@ impl Environment<'_> {
     fn misspelt(&self, findings: &mut Findings) {
         let unknown = unknown_variables(self.variables.keys().cloned());
         for name in unknown {
-            let text = match nearest(&name, VARIABLES) {
+            let text = match nearest(&name, variables()) {
                 Some(near) => format!("ignores the variable {name}: the setting is {near}"),
                 None => format!(
                     "ignores the variable {name}, which is no setting: host/docs/lambda.md lists them"
@@ -82,7 +82,7 @@ impl Environment<'_> {
             .keys()
             .filter(|name| !name.starts_with("BACKSTOP"));
         for name in others {
-            if let Some(near) = nearest(name, VARIABLES) {
+            if let Some(near) = nearest(name, variables()) {
                 findings.add(
                     Warning,
                     format!("ignores the variable {name}: the setting is {near}"),

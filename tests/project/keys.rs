@@ -1,0 +1,117 @@
+//! The keys of the configuration: its tables in the document and its schema are made from their list.
+//!
+//! `RENEW=1` writes them again.
+
+use std::fs;
+
+use backstop::internal::config::{rows_of, schema};
+use backstop_tests::documents::{blocks, document, top};
+use serde_json::Value;
+
+const CONFIGURATION: &str = "host/docs/configuration.md";
+const SCHEMA: &str = "host/docs/backstop.schema.json";
+
+/// Each section of the document with a table of keys, and the tables whose keys it has.
+const SECTIONS: [(&str, &[&str]); 7] = [
+    ("## Top level", &["", "decisions"]),
+    ("## `[limits]`", &["limits"]),
+    ("### `limits.compile`", &["limits.compile"]),
+    ("## `[policies]`", &["policies"]),
+    ("## `[queues.NAME]`", &["queues.NAME"]),
+    ("### Idempotency", &["queues.NAME.idempotency"]),
+    ("## `[lambda]`", &["lambda"]),
+];
+
+/// Compares a file with what it is made of, or writes it.
+fn compare(name: &str, made: &str) {
+    let is_same = document(name) == made;
+    if !is_same && std::env::var_os("RENEW").is_some() {
+        fs::write(top().join(name), made).unwrap();
+    } else {
+        assert!(
+            is_same,
+            "{name} is outdated: RENEW=1 writes it again\n{made}"
+        );
+    }
+}
+
+#[test]
+fn the_tables_of_keys_are_made_from_their_list() {
+    let mut text = document(CONFIGURATION);
+    for (section, tables) in SECTIONS {
+        let (before, rest) = text.split_once(&format!("\n{section}\n")).unwrap();
+        let (head, rest) = rest.split_once("|---|---|---|\n").unwrap();
+        let (_, after) = rest.split_once("\n\n").unwrap();
+        let rows: Vec<_> = tables.iter().flat_map(|table| rows_of(table)).collect();
+        let rows = rows.join("\n");
+        text = format!("{before}\n{section}\n{head}|---|---|---|\n{rows}\n\n{after}");
+    }
+    compare(CONFIGURATION, &text);
+}
+
+#[test]
+fn the_schema_for_editors_is_made_from_the_list_of_keys() {
+    let made = serde_json::to_string_pretty(&schema()).unwrap();
+    compare(SCHEMA, &format!("{made}\n"));
+}
+
+/// Whether a value is what the schema says, as far as the schema of this project goes.
+fn is_valid(value: &Value, schema: &Value) -> bool {
+    let of = |name: &str| schema.get(name);
+    let kind = match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::Null => "null",
+    };
+    let is_kind = of("type").is_none_or(|kinds| {
+        let one = std::slice::from_ref(kinds);
+        let kinds = kinds.as_array().map_or(one, Vec::as_slice);
+        kinds
+            .iter()
+            .any(|one| one == kind || (one == "number" && kind == "integer"))
+    });
+    let is_listed = of("enum").is_none_or(|names| names.as_array().unwrap().contains(value));
+    let has_keys = value.as_object().is_none_or(|table| {
+        let others = of("additionalProperties");
+        let has_required = of("required").is_none_or(|names| {
+            let mut names = names.as_array().unwrap().iter();
+            names.all(|name| table.contains_key(name.as_str().unwrap()))
+        });
+        let are_valid = table.iter().all(|(name, value)| {
+            let schema = of("properties")
+                .and_then(|known| known.get(name))
+                .or(others);
+            schema.is_none_or(|schema| schema != false && is_valid(value, schema))
+        });
+        has_required && are_valid
+    });
+    let is_within = value.as_u64().is_none_or(|number| {
+        let bound = |name: &str| of(name).and_then(Value::as_u64);
+        bound("minimum").is_none_or(|least| number >= least)
+            && bound("maximum").is_none_or(|most| number <= most)
+    });
+    is_kind && is_listed && has_keys && is_within
+}
+
+#[test]
+fn the_schema_accepts_the_example_and_no_mistakes() {
+    let schema: Value = serde_json::from_str(&document(SCHEMA)).unwrap();
+    let parsed = |text: &str| -> Value { toml::from_str(text).unwrap() };
+    let example = &blocks(&document(CONFIGURATION), "toml")[0];
+    assert!(is_valid(&parsed(example), &schema));
+    for mistake in [
+        "odd = 1",
+        "metrics = 9464",
+        "[queues.q]\nhandler = { exec = \"true\" }",
+        "[queues.q]\nurl = \"local:q\"\nmax-polls = 101",
+        "[queues.q]\nurl = \"local:q\"\nmax-poll = 1",
+        "[queues.q]\nurl = \"local:q\"\nhold = \"later\"",
+        "[lambda]\nallow-discard = \"no\"",
+    ] {
+        assert!(!is_valid(&parsed(mistake), &schema), "{mistake}");
+    }
+}
