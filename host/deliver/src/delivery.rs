@@ -121,7 +121,7 @@ impl<T: Target> Delivery<T> {
         self
     }
 
-    /// Stops the delivery when this future is ready, as [`Deliveries::stop`] does: requests in flight are finished, and everything else ends as [`Stopped`](crate::Undelivered::Stopped).
+    /// Stops the delivery when this future is ready, as [`Deliveries::stop`](crate::Deliveries::stop) does: requests in flight are finished, and everything else ends as [`Stopped`](crate::Undelivered::Stopped).
     ///
     /// ```
     /// # use backstop_deliver::{Delivery, Target};

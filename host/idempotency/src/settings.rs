@@ -52,7 +52,7 @@ pub enum OnUnknown {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMissingKey {
-    /// It is refused with [`KeyError::Missing`].
+    /// It is refused with [`KeyError::Missing`](crate::KeyError::Missing).
     #[default]
     Error,
     /// Its work is done without a record, each time.

@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! A new version is fetched, verified, compiled and validated while the old one decides, as in the host. A call that waits keeps its delay; its next failure is decided by the active version. A version that breaks on too many calls is rolled back. [`Retrier::live_policy`] has the state of the policy, and rolls it back by hand.
+//! A new version is fetched, verified, compiled and validated while the old one decides, as in the host. A call that waits keeps its delay; its next failure is decided by the active version. A version that breaks on too many calls is rolled back. [`Retrier::live_policy`](crate::Retrier::live_policy) has the state of the policy, and rolls it back by hand.
 //!
 //! All retriers of a program share one [`Catalog`]: the sandbox, its limits, and the user's cache directory. [`RetrierBuilder::catalog`](crate::RetrierBuilder::catalog) sets another, for example with required signatures:
 //!
