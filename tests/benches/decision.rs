@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::failure::Failure;
-use backstop::internal::queue::Sqs;
 use backstop::queue::{Queue, VisibilityTimeout};
 use backstop_engine::{Limits, Payload, Sandbox};
+use backstop_queue::Sqs;
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator::fauxqs;
 use divan::{Bencher, black_box};

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{StatusCode, Uri};
-use backstop::internal::queue::BATCH_ENTRIES;
 use backstop_core::clock;
 use backstop_engine::{Architecture, builtin, compile_ahead};
+use backstop_queue::BATCH_ENTRIES;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::program;
 use backstop_tests::emulator::{fauxqs, services};

@@ -15,7 +15,6 @@ use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{Consumer, Options, Ready};
 use backstop::internal::decider::Decider;
 use backstop::internal::decider::Journey;
-use backstop::internal::queue::ordinary_message;
 use backstop::internal::waiting::{Filter, Wake};
 use backstop::queue::{
     BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
@@ -23,6 +22,7 @@ use backstop::queue::{
 };
 use backstop_core::clock;
 use backstop_engine::Payload;
+use backstop_queue::ordinary_message;
 use backstop_tests::policies::builtin;
 use backstop_tests::process::resident_memory;
 use base64::Engine as _;

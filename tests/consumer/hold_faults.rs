@@ -9,10 +9,10 @@ use backstop::HoldMode;
 use backstop::decision::{Bounds, Hold};
 use backstop::failure::Milliseconds;
 use backstop::internal::consumer::Options;
-use backstop::internal::hold::ENVELOPE;
 use backstop::queue::{
     LocalQueue, LocalSettings, Message, Outgoing, Queue, QueueError, VisibilityTimeout,
 };
+use backstop_queue::envelope::ENVELOPE;
 use tokio::time::sleep;
 
 use crate::hold_world::{HOUR, Host, World, full, numbered};

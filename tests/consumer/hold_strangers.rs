@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use backstop::HoldMode;
-use backstop::internal::hold::ENVELOPE;
 use backstop::queue::{Attribute, Outgoing, Queue};
+use backstop_queue::envelope::ENVELOPE;
 use tokio::time::sleep;
 
 use crate::hold_world::{HOUR, World, numbered};

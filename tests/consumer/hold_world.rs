@@ -10,15 +10,15 @@ use backstop::failure::{Error, Timestamp};
 use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{self, Consumer, Options, Ready};
 use backstop::internal::decider::Decider;
-use backstop::internal::hold::EnvelopeKeys;
-use backstop::internal::queue::BATCH_ENTRIES;
-use backstop::internal::record::Observer;
 use backstop::internal::waiting::Waiting;
 use backstop::queue::{
     Attribute, BatchResult, Connections, Description, LocalQueue, LocalSettings, Message, Outgoing,
     Queue, QueueError, ReceiptHandle, VisibilityTimeout,
 };
 use backstop::{HoldMode, Summary};
+use backstop_queue::BATCH_ENTRIES;
+use backstop_queue::envelope::EnvelopeKeys;
+use backstop_records::Observer;
 use backstop_tests::policies::builtin;
 use backstop_versions::LivePolicy;
 use tokio::task::JoinHandle;

@@ -10,11 +10,11 @@ use backstop::failure::Milliseconds;
 use backstop::handler::function;
 use backstop::internal::consumer::{self, Options};
 use backstop::internal::decider::Decider;
-use backstop::internal::hold::ENVELOPE;
-use backstop::internal::queue::BATCH_BYTES;
 use backstop::queue::{
     Attribute, Connections, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
+use backstop_queue::BATCH_BYTES;
+use backstop_queue::envelope::ENVELOPE;
 use backstop_tests::policies::builtin;
 use tokio::time::{Instant, sleep};
 

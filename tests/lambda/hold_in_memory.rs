@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use backstop::HoldMode;
 use backstop::failure::Error;
-use backstop::internal::hold::ENVELOPE;
 use backstop::internal::lambda::BatchError;
 use backstop::queue::{Message, Queue, ReceiptHandle};
+use backstop_queue::envelope::ENVELOPE;
 use backstop_tests::retries::event;
 use backstop_tests::retry_world::{Invocation, Plan, World};
 use serde_json::{Value, json};

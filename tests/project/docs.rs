@@ -53,7 +53,7 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         .filter(|name| !name.starts_with("Backstop"))
         .collect();
     assert_eq!(documented, keys);
-    for attribute in backstop::internal::dead_letter::ATTRIBUTES {
+    for attribute in backstop_queue::dead_letter::ATTRIBUTES {
         assert!(text.contains(&format!("| `{attribute}` |")), "{attribute}");
     }
     // A key that the example lacks would be an unknown field here.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::internal::lambda::BatchResponse;
-use backstop::internal::queue::{BATCH_ENTRIES, Sqs};
 use backstop::queue::{Message, Queue, VisibilityTimeout};
+use backstop_queue::{BATCH_ENTRIES, Sqs};
 use tokio::process::Command;
 
 use crate::aws::{self, Queues};

@@ -11,8 +11,8 @@ use backstop::internal::assembly::Assembly;
 use backstop::internal::config::Config;
 use backstop::internal::decider::Decider;
 use backstop::internal::decider::Journey;
-use backstop::internal::record::Recorder;
 use backstop_engine::Payload;
+use backstop_records::Recorder;
 
 /// The most attempts that the queues allow: this bound ends later ones.
 pub const MOST_ATTEMPTS: u32 = 10;

@@ -27,10 +27,6 @@ pub mod consumer {
     pub use crate::consumer::{Consumer, Options, Ready, Stats, Warning, check};
 }
 
-pub mod dead_letter {
-    pub use crate::dead_letter::{ATTRIBUTES, DIED};
-}
-
 pub mod decider {
     pub use crate::decided::{Decided, Journey};
     pub use crate::decider::Decider;
@@ -47,27 +43,12 @@ pub mod handler {
     pub use crate::handler::exec::{HOST, host_mark};
 }
 
-pub mod hold {
-    pub use crate::hold::{ENVELOPE, EnvelopeKeys, EnvelopeKeysError};
-}
-
 pub mod lambda {
     pub use crate::lambda::start::{StartError, Started, compiled_folders, start};
     pub use crate::lambda::{
         Allowed, Batch, BatchAttribute, BatchError, BatchItemFailure, BatchMessage, BatchResponse,
-        Functions, LambdaApi, NoRecord, Options, Record, Refresh, RetryHandler, redriven_event,
+        Options, Refresh, RetryHandler,
     };
-}
-
-pub mod queue {
-    pub use backstop_queue::{
-        BATCH_BYTES, BATCH_ENTRIES, Count, MAX_ATTRIBUTES, MoveTask, Requests, Sqs, SqsQueue,
-        is_allowed, ordinary_message, short_name,
-    };
-}
-
-pub mod record {
-    pub use backstop_records::{Observer, Recorder};
 }
 
 pub mod service {

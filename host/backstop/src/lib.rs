@@ -114,7 +114,6 @@ mod decision_threads;
 mod doctor;
 pub mod error;
 mod exporter;
-mod function_name;
 pub mod handler;
 mod hold;
 mod http_server;
@@ -122,7 +121,6 @@ mod http_server;
 mod idempotency;
 #[doc(hidden)]
 pub mod internal;
-mod invocation;
 mod lambda;
 mod observers;
 mod policy;

@@ -8,9 +8,9 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use backstop::internal::config::Config;
-use backstop::internal::queue::{BATCH_BYTES, BATCH_ENTRIES};
 use backstop::queue::{Connections, LocalQueue, Outgoing, Queue};
 use backstop_files::regular_file;
+use backstop_queue::{BATCH_BYTES, BATCH_ENTRIES};
 
 use crate::error::{CommandError, Context, Result, unreadable};
 

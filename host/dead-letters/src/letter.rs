@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use backstop::Message;
-use backstop::internal::dead_letter::DIED;
-use backstop::internal::hold::ENVELOPE;
-use backstop::internal::lambda::Record;
 use backstop_core::failure::{Error, Milliseconds, Timestamp};
+use backstop_functions::InvocationRecord;
 use backstop_json::Object;
 use backstop_queue::Envelope;
+use backstop_queue::Message;
+use backstop_queue::dead_letter::DIED;
+use backstop_queue::envelope::ENVELOPE;
 use serde::Serialize;
 
 use crate::fingerprint::Fingerprint;
@@ -276,7 +276,7 @@ impl Letter {
             }
             _ => condition,
         });
-        if let Ok(record) = Record::parse(body, &self.message.id, self.message.sent) {
+        if let Ok(record) = InvocationRecord::parse(body, &self.message.id, self.message.sent) {
             self.original_id = record.request_id;
             self.dead_since = Some(record.failed_at);
             self.error = Some(record.error);

@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use backstop_queue::{Connections, Outgoing, Queue};
-//! use backstop::CancellationToken;
+//! use tokio_util::sync::CancellationToken;
 //! use backstop_dead_letters::{Filters, Pattern, ReadOptions, read};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

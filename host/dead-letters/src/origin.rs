@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use backstop::Message;
 use backstop_json::Object;
+use backstop_queue::Message;
 use serde::Serialize;
 
 /// Who put a message into a dead-letter queue.

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::CancellationToken;
 use backstop_queue::{BATCH_ENTRIES, short_name};
 use backstop_queue::{Description, Queue, QueueError, ReceiptHandle, VisibilityTimeout};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::arrivals::Arrivals;
 use crate::letter::Letter;
@@ -212,7 +212,7 @@ impl Reader {
     }
 
     /// One receive, or several at the same time if there are many letters.
-    async fn receive(&self, wait: Duration) -> Result<Vec<backstop::Message>, QueueError> {
+    async fn receive(&self, wait: Duration) -> Result<Vec<backstop_queue::Message>, QueueError> {
         let left = self.options.most.saturating_sub(self.held.len()).max(1);
         let expected = self.description.visible.unwrap_or(left);
         let expected = expected.saturating_sub(self.seen).clamp(1, left);
@@ -251,7 +251,7 @@ impl Reader {
     }
 
     /// Holds the messages, and returns those that were there at the start and not seen before. Later ones are held, too, so that they do not come again and again.
-    fn take(&mut self, messages: Vec<backstop::Message>) -> Vec<Letter> {
+    fn take(&mut self, messages: Vec<backstop_queue::Message>) -> Vec<Letter> {
         let mut letters = Vec::with_capacity(messages.len());
         let most = self.description.redrive.as_ref();
         let most = most.map(|redrive| redrive.max_receive_count.get());

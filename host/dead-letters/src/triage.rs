@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use backstop::internal::dead_letter::{ATTRIBUTES, DIED};
 use backstop_backoff::{Class, classify};
 use backstop_core::failure::{Error, Failure, Milliseconds, random};
+use backstop_queue::dead_letter::{ATTRIBUTES, DIED};
 use serde::{Deserialize, Serialize};
 
 use crate::letter::Letter;

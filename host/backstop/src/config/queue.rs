@@ -12,8 +12,8 @@ use super::{
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
-use crate::function_name::is_function;
 use crate::handler::ContentType;
+use backstop_functions::is_function;
 
 impl raw::Queue {
     pub(super) fn convert(

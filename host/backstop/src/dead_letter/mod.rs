@@ -8,29 +8,11 @@ use crate::decided::Decided;
 use crate::failure::{Error, Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
 use crate::text::cut;
+use backstop_queue::dead_letter::{ATTRIBUTES, is_ours};
 
 pub(crate) use queue::{
     DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, DeadLetterQueues, Delivery, deliver,
 };
-
-/// The attributes that a dead letter gets. If they do not all fit, the last ones are left out.
-///
-/// SQS allows ten attributes per message and counts them in its size. The sender's attributes take precedence.
-pub const ATTRIBUTES: [&str; 10] = [
-    "BackstopReason",
-    "BackstopMessageId",
-    "BackstopAttempt",
-    "BackstopClass",
-    "BackstopError",
-    "BackstopFirstSent",
-    "BackstopSource",
-    "BackstopStatus",
-    "BackstopPolicy",
-    "BackstopRetryAfter",
-];
-
-/// When a letter died that was put back from an archive, in milliseconds since 1970: SQS says only when it was put back.
-pub const DIED: &str = "BackstopDied";
 
 /// The longest value of one of these attributes, in characters.
 const VALUE_CHARACTERS: usize = 1_000;
@@ -143,15 +125,6 @@ fn within(mut value: Attribute, bytes_left: usize) -> Option<Attribute> {
     }
     let is_empty = value.to_text().is_empty();
     (value.size() <= bytes_left && !is_empty).then_some(value)
-}
-
-/// Whether a message was dead-lettered and then moved back.
-pub(crate) fn is_redriven(message: &Message) -> bool {
-    message.attributes.keys().any(|name| is_ours(name))
-}
-
-fn is_ours(name: &str) -> bool {
-    ATTRIBUTES.contains(&name) || name == DIED
 }
 
 /// A text that SQS accepts as the value of an attribute: not empty, not too long, without forbidden characters.

@@ -10,11 +10,10 @@ use aws_sdk_lambda::types::{
 };
 
 use crate::config::LambdaConfig;
-use crate::function_name::unqualified;
-use crate::invocation;
-use crate::lambda::{Functions, LambdaApi};
 use crate::queue::{Connections, Description, QueueError};
 use backstop_aws::Endpoint;
+use backstop_functions::unqualified;
+use backstop_functions::{Functions, LambdaApi, invocation};
 
 /// The settings of a deployment.
 #[derive(Debug, Clone)]

@@ -12,9 +12,9 @@ use tokio::time::timeout;
 
 use super::{Handler, error_payload};
 use crate::failure::Error;
-use crate::invocation::{self, invocation_error};
 use crate::queue::Message;
 use backstop_aws::Endpoint;
+use backstop_functions::invocation::{self, invocation_error};
 
 /// How long a dry run may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);

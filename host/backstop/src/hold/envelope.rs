@@ -7,8 +7,7 @@ use crate::decision::LONGEST_DELAY;
 use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp};
 use crate::queue::{Attribute, Description, Envelope, Message, Outgoing};
 
-use super::attribute::{CARRIED_BYTES, ENVELOPE, MOST_BYTES, carried};
-use super::keys::EnvelopeKeys;
+use backstop_queue::envelope::{CARRIED_BYTES, ENVELOPE, EnvelopeKeys, MOST_BYTES, carried};
 
 /// The part of a queue's retention that is reserved for a message to be received again, or a tenth of the retention if that is less.
 const RETENTION_MARGIN: Duration = Duration::from_secs(15 * 60);

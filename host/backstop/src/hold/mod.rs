@@ -2,10 +2,8 @@
 //!
 //! By visibility a message waits for 12 hours at most, and SQS stops a queue with 120,000 invisible messages. A message that is sent again has neither limit: SQS delays it for 15 minutes at most, so it makes hop after hop until it is due. Its [`Envelope`] keeps it the same message.
 
-mod attribute;
 mod envelope;
 mod in_flight;
-mod keys;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -23,18 +21,12 @@ use crate::queue::{
     SubmitError, short_name,
 };
 use crate::telemetry;
+use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys, has_room};
 use in_flight::InFlight;
 
-#[cfg(test)]
-pub(crate) use attribute::CARRIED_BYTES;
-pub use attribute::ENVELOPE;
-pub(crate) use attribute::carried;
-use attribute::has_room;
 use envelope::Envelopes;
 pub(crate) use envelope::after;
 pub(crate) use in_flight::{HIGH, LIMIT};
-pub(crate) use keys::Readers;
-pub use keys::{EnvelopeKeys, EnvelopeKeysError};
 
 /// How the failed messages of a queue are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]

@@ -1,6 +1,6 @@
 //! Which functions may be invoked again. A record names its function, and everybody with permission to send to the retry queue can write records. The operator's list restricts the functions.
 
-use crate::function_name::FunctionName;
+use backstop_functions::FunctionName;
 
 /// The functions that the operator allows; any function if the list is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::STEP;
-use super::event::Event;
 use super::retry_queue::RetryQueue;
 use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, Delivery};
 use crate::decided::Decided;
 use crate::failure::Failure;
 use crate::hold;
 use crate::queue::{Envelope, Message, SubmitError, VisibilityTimeout};
+use backstop_functions::Event;
 
 /// How long the requests of one message are retried.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,17 +1,15 @@
 //! The Lambda retry handler: failed asynchronous invocations arrive as records on a retry queue, are held there until they are due, and are invoked again.
 //!
-//! [`RetryHandler::handle`] handles one batch of an event source mapping. A message moves forward through these modules: `batch` and `message` read it, `record` and `event` say which attempt of which event failed, `settle` has the decider decide, `invoke` invokes the function, and `apply` hides, deletes or dead-letters the message. An invalid record never fails the batch.
+//! [`RetryHandler::handle`] handles one batch of an event source mapping. A message moves forward through these modules: `batch` and `message` read it, [`Event`](backstop_functions::Event) says which attempt of which event failed, `settle` has the decider decide, the function is invoked, and `apply` hides, deletes or dead-letters the message. An invalid record never fails the batch.
 
 mod allowed;
 mod apply;
 mod batch;
-mod event;
-mod invoke;
 mod lookup;
 mod message;
-mod record;
 mod recursion;
 mod refresh;
+mod refused;
 mod response;
 mod retry_queue;
 mod settle;
@@ -29,18 +27,17 @@ use tracing::Instrument;
 
 use crate::config::DeadLetterQueues;
 use crate::decider::Decider;
-use crate::hold::{EnvelopeKeys, HoldMode, HoldSettings};
+use crate::hold::{HoldMode, HoldSettings};
 use crate::queue::{Connections, Requests};
 use apply::Handled;
+use backstop_functions::Functions;
+use backstop_queue::envelope::EnvelopeKeys;
 use recursion::{Chain, Recursion};
 use response::{Mappings, Response};
 use retry_queue::{RetryQueue, RetryQueues};
 
 pub use allowed::Allowed;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
-pub use event::redriven_event;
-pub use invoke::{Functions, LambdaApi};
-pub use record::{NoRecord, Record};
 pub use refresh::Refresh;
 pub(crate) use retry_queue::longest_hold;
 pub(crate) use settle::STEP;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Functions;
 use super::lookup::Lookup;
-use crate::function_name::unqualified;
+use backstop_functions::Functions;
+use backstop_functions::unqualified;
 
 /// How long a result is cached that the operator may correct: that chains are terminated, or that the lookup is not allowed.
 const CACHE_TIME: Duration = Duration::from_secs(60);

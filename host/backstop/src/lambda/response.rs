@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::Functions;
 use super::lookup::Lookup;
+use backstop_functions::Functions;
 
 /// How long a result is cached that the operator may correct: that the response is ignored, or that it is not known.
 const CACHE_TIME: Duration = Duration::from_secs(60);

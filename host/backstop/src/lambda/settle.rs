@@ -5,23 +5,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::RetryHandler;
 use super::apply::{Delivered, Handled};
-use super::event::Event;
-use super::invoke::Refused;
-use super::record::{NoRecord, Record};
 use super::recursion::Chain;
+use super::refused::{Refused, refused};
 use super::retry_queue::RetryQueue;
-use super::{RetryHandler, invoke};
 use crate::config::UNHINDERED_ATTEMPTS;
-use crate::dead_letter::{Cause, is_redriven};
+use crate::dead_letter::Cause;
 use crate::decided::{Decided, Journey};
 use crate::decision::{Action, Hold, Verdict};
 use crate::failure::{Failure, Milliseconds, Timestamp};
-use crate::function_name::unqualified;
 use crate::hold;
 use crate::policy::Payload;
 use crate::queue::{BATCH_BYTES, Message, VisibilityTimeout};
 use backstop_aws::is_configuration_error;
+use backstop_functions::{Event, InvocationRecord, NoRecord, unqualified};
+use backstop_queue::dead_letter::is_redriven;
 
 /// The longest time for which a message is hidden at once. SQS allows 12 hours from the poller's receive; a batch window of 5 minutes and the function's 15 minutes may have passed since.
 pub(crate) const STEP: Duration = Duration::from_secs(42_000);
@@ -101,7 +100,7 @@ impl RetryHandler {
                 .invoke(&delivered, &event, next, None, message.sent)
                 .await;
         }
-        let failure = event.failure(message);
+        let failure = event.failure(message.attribute_texts());
         let payload = Arc::new(Payload::new(event.payload()));
         let by_visibility = event.max_delay(queue.expires(message));
         let reach = queue.holds.reach(message, by_visibility, queue.queue.now());
@@ -123,7 +122,7 @@ impl RetryHandler {
                 delivered.dead_letter_event(&event, reason, cause).await;
             }
             Action::Retry { delay } => {
-                let next = event.retried(*delay, &decided);
+                let next = event.retried(*delay, &decided.policy);
                 if let Some(reason) = self.obstacle(&delivered, &event, &next).await {
                     tracing::warn!(event = event.id, %error, %class, reason, "{}", Verdict::DeadLetter);
                     return delivered.dead_letter_event(&event, &reason, cause).await;
@@ -219,7 +218,7 @@ impl RetryHandler {
         };
         let tries = delivered.receives();
         let now = delivered.queue.queue.now();
-        let wait = match invoke::refused(&error, tries, rand::random()) {
+        let wait = match refused(&error, tries, rand::random()) {
             Refused::Transient(wait) => wait,
             Refused::Denied(wait) if now < due.max(delivered.message.sent).plus(DENIED) => {
                 tracing::error!(event = event.id, function, %error, "the handler can't invoke the function: {}; the event is retried for 12 hours", if is_configuration_error(&error.code) { "correct the settings of this handler" } else { "allow lambda:InvokeFunction on it" });
@@ -244,11 +243,11 @@ impl RetryHandler {
     }
 }
 
-fn record(message: &Message) -> Result<Record, NoRecord> {
+fn record(message: &Message) -> Result<InvocationRecord, NoRecord> {
     let is_of_function = ["RequestID", "ErrorCode"]
         .iter()
         .all(|name| message.attributes.contains_key(*name));
-    match Record::parse(&message.body, &message.id, message.sent) {
+    match InvocationRecord::parse(&message.body, &message.id, message.sent) {
         Err(NoRecord::Shape(_)) if is_of_function => Err(NoRecord::DeadLetterConfig),
         parsed => parsed,
     }

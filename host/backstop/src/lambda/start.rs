@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refresh::Refresh;
-use super::{Allowed, Functions, LambdaApi, Options, RetryHandler};
+use super::{Allowed, Options, RetryHandler};
 use crate::assembly::{Assembly, AssemblyError};
 use crate::clock;
 use crate::config::{Config, LambdaConfig, UNHINDERED_ATTEMPTS};
-use crate::hold::{EnvelopeKeys, EnvelopeKeysError, Readers};
 use crate::policy::Compiled;
 use crate::queue::Connections;
 use crate::record::Recorder;
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
+use backstop_functions::{Functions, LambdaApi};
+use backstop_queue::envelope::{EnvelopeKeys, EnvelopeKeysError, Readers};
 use backstop_versions::scenario::ScenarioError;
 
 /// Why the retry handler does not start.

@@ -8,8 +8,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::failure::Timestamp;
-use crate::hold::carried;
 use crate::text::cut;
+use backstop_queue::envelope::carried;
 
 /// The longest code that is remembered, in bytes. A longer one is cut.
 pub(super) const CODE_BYTES: usize = 256;
@@ -140,7 +140,7 @@ pub(super) fn remembered(code: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hold::CARRIED_BYTES;
+    use backstop_queue::envelope::CARRIED_BYTES;
 
     const SEEN: Seen<'_> = Seen {
         code: "HTTP 503",

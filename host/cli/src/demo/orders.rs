@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use super::timeline::Timeline;
 use backstop::handler::Handler;
 use backstop::internal::consumer::{Consumer, Stats};
-use backstop::internal::record::Observer;
 use backstop::queue::{Message, Outgoing};
 use backstop::record::DecisionRecord;
 use backstop_core::failure::{Error, Milliseconds};
+use backstop_records::Observer;
 
 /// The number of orders.
 pub(super) const TOTAL: u32 = 100;

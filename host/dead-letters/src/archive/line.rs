@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use backstop::Message;
-use backstop::internal::dead_letter::DIED;
 use backstop_core::failure::Timestamp;
 use backstop_queue::MAX_ATTRIBUTES;
+use backstop_queue::Message;
+use backstop_queue::dead_letter::DIED;
 use backstop_queue::{Attribute, Description, Outgoing, ReceiptHandle};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -10,9 +10,9 @@ pub use restore::{Restored, Restoring, restore};
 
 use std::time::Duration;
 
-use backstop::CancellationToken;
 use backstop_core::clock;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::filter::Filters;
 use crate::reader::{ReadError, Reader};

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::CancellationToken;
 use backstop_queue::{BATCH_BYTES, BATCH_ENTRIES};
 use backstop_queue::{Description, Outgoing, Queue};
 use futures_util::stream::{self, StreamExt};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::line::ArchivedLetter;
 

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::CancellationToken;
 use backstop_core::lock::lock;
 use backstop_queue::BATCH_ENTRIES;
 use backstop_queue::{Queue, ReceiptHandle, VisibilityTimeout};
 use futures_util::stream::{self, StreamExt};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::send::repeat;
 

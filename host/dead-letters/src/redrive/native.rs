@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use backstop::CancellationToken;
 use backstop_queue::SqsQueue;
 use backstop_queue::{Queue, QueueError};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
 use super::journal::{Entry, Journal, Outcome};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use backstop::internal::dead_letter::{ATTRIBUTES, DIED};
-use backstop::internal::hold::{ENVELOPE, EnvelopeKeys};
-use backstop::internal::lambda::{Record, redriven_event};
 use backstop_core::failure::{ID_BYTES, Milliseconds, Timestamp};
+use backstop_functions::{InvocationRecord, redriven_event};
 use backstop_json::Object;
+use backstop_queue::dead_letter::{ATTRIBUTES, DIED};
+use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys};
 use backstop_queue::{Attribute, Description, Envelope, Outgoing};
 use backstop_queue::{BATCH_BYTES, MAX_ATTRIBUTES};
 use serde_json::value::RawValue;
@@ -193,9 +193,9 @@ pub(super) fn invocation(
 }
 
 /// The record in a letter, if there is one.
-fn record(letter: &Letter) -> Option<Record> {
+fn record(letter: &Letter) -> Option<InvocationRecord> {
     let Letter { message, .. } = letter;
-    Record::parse(&message.body, &message.id, message.sent).ok()
+    InvocationRecord::parse(&message.body, &message.id, message.sent).ok()
 }
 
 /// Whether a name or an ARN is that of a function, whose ARN this is. Either may have a version or an alias.
@@ -214,7 +214,7 @@ fn is_function(name: &str, arn: &str) -> bool {
 }
 
 /// The record in a letter, if this function knows its event by an id in an envelope: the event is its own, and the Lambda retry handler has put the letter there, or has retried the event before.
-fn known_by_id(letter: &Letter, function: &str) -> Option<Record> {
+fn known_by_id(letter: &Letter, function: &str) -> Option<InvocationRecord> {
     let record = record(letter).filter(|it| is_function(function, &it.function))?;
     let has_id = || {
         let fields = Object::parse(record.event.get()).ok();

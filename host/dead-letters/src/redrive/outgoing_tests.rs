@@ -1,6 +1,6 @@
-use backstop::Message;
-use backstop::internal::hold::{ENVELOPE, EnvelopeKeys};
 use backstop_core::failure::Timestamp;
+use backstop_queue::Message;
+use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys};
 use backstop_queue::ordinary_message;
 use backstop_queue::{Attribute, Connections, Description, Queue};
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::Message;
 use backstop_core::lock::{lock, unpoisoned};
 use backstop_queue::BATCH_ENTRIES;
+use backstop_queue::Message;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

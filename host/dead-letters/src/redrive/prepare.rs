@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use backstop::internal::hold::EnvelopeKeys;
 use backstop_core::failure::Timestamp;
 use backstop_queue::Outgoing;
+use backstop_queue::envelope::EnvelopeKeys;
 
 use super::RedriveError;
 use super::outgoing;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use backstop::CancellationToken;
-use backstop::internal::hold::EnvelopeKeys;
+use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Connections, Queue};
+use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
 use super::fixed_set::read_options;

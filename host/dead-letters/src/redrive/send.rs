@@ -4,14 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::CancellationToken;
-use backstop::internal::lambda::LambdaApi;
 use backstop_backoff::{Class, classify};
 use backstop_core::failure::Error;
+use backstop_functions::LambdaApi;
 use backstop_queue::{BATCH_BYTES, BATCH_ENTRIES};
 use backstop_queue::{BatchResult, Outgoing, Queue, QueueError};
 use futures_util::future::join_all;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 /// How often a request is tried.
 const TRIES: u32 = 8;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::CancellationToken;
-use backstop::internal::hold::EnvelopeKeys;
+use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Connections, Description, Queue};
+use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
 use super::journal::{Entry, Journal, Outcome};

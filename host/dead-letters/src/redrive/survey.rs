@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use backstop::CancellationToken;
 use backstop_queue::Queue;
+use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
 use super::target::{Routes, To};

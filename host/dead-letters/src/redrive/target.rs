@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use backstop::internal::lambda::LambdaApi;
+use backstop_functions::LambdaApi;
 use backstop_queue::{Connections, Description, Queue};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::Mutex;

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop::CancellationToken;
-use backstop::internal::hold::EnvelopeKeys;
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
+use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Description, Queue, VisibilityTimeout};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
 use super::journal::{Entry, Journal};

@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 
 use crate::failure::Error;
-use crate::hold::EnvelopeKeysError;
 use crate::queue::{CREATE_IT, QueueError};
 use crate::text::chain;
+use backstop_queue::envelope::EnvelopeKeysError;
 
 /// A reason why a consumer cannot start, with what to change.
 #[derive(Debug, thiserror::Error)]

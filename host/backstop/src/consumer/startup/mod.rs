@@ -19,8 +19,9 @@ use crate::decider::Decider;
 use crate::decision::Bounds;
 use crate::failure::Error;
 use crate::handler::Handler;
-use crate::hold::{EnvelopeKeys, HoldMode, Readers};
+use crate::hold::HoldMode;
 use crate::queue::{Connections, Description, Queue, QueueError, short_name};
+use backstop_queue::envelope::{EnvelopeKeys, Readers};
 
 pub(crate) use fault::fault;
 pub use fault::{Fault, Faults, Warning};

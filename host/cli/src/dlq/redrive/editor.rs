@@ -8,11 +8,11 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use backstop::internal::queue::{BATCH_BYTES, is_allowed};
 use backstop_core::text::one_line;
 use backstop_dead_letters::Letter;
 use backstop_dead_letters::redrive::{Edited, Editor, RedriveError};
 use backstop_files::regular_file;
+use backstop_queue::{BATCH_BYTES, is_allowed};
 
 use super::super::shown::short;
 use crate::error::{CommandError, Result};

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::internal::doctor::Rate;
-use backstop::internal::hold::EnvelopeKeys;
 use backstop::queue::{Connections, Queue};
 use backstop_core::text::one_line;
 use backstop_dead_letters::Attempts;
@@ -21,6 +20,7 @@ use backstop_dead_letters::redrive::{
     self, Outcome, Plan, Progress, Ramp, RedriveError, RunFolder, Setup, Share, Summary, To,
 };
 use backstop_files::values::parse_span;
+use backstop_queue::envelope::EnvelopeKeys;
 use clap::{Parser, ValueEnum};
 
 use super::filters::FilterArgs;

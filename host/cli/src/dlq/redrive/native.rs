@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use backstop::internal::queue::Sqs;
 use backstop::queue::Connections;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{MOST_PER_SECOND, Outcome, Plan, RunFolder, To, run_native};
+use backstop_queue::Sqs;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::{Args, report, state};

@@ -1,14 +1,14 @@
 //! The names of Lambda functions: a plain name or an ARN, each with a version or an alias or without.
 
-use crate::failure::SOURCE_BYTES;
+use backstop_core::failure::SOURCE_BYTES;
 
 /// Whether `text` can name a function as Lambda's `Invoke` accepts it: a name, an ARN, or the end of an ARN from the account on. Its length has the limit of a record's source.
-pub(crate) fn is_function(text: &str) -> bool {
+pub fn is_function(text: &str) -> bool {
     text.len() <= SOURCE_BYTES && FunctionName::parse(text).is_some()
 }
 
 /// The function without its version or alias.
-pub(crate) fn unqualified(function: &str) -> &str {
+pub fn unqualified(function: &str) -> &str {
     // arn:aws:lambda:REGION:ACCOUNT:function:NAME:ALIAS, ACCOUNT:function:NAME:ALIAS or NAME:ALIAS.
     let parts = function.split(':').count();
     let has_alias = match function.split(':').next() {
@@ -23,7 +23,7 @@ pub(crate) fn unqualified(function: &str) -> &str {
 
 /// A function's name in its parts; `None` for each part that the text leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FunctionName<'a> {
+pub struct FunctionName<'a> {
     region: Option<&'a str>,
     account: Option<&'a str>,
     name: &'a str,
@@ -33,7 +33,7 @@ pub(crate) struct FunctionName<'a> {
 
 impl<'a> FunctionName<'a> {
     /// Parses `arn:aws:lambda:REGION:ACCOUNT:function:NAME`, `ACCOUNT:function:NAME` or `NAME`, each with `:QUALIFIER` or without.
-    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+    pub fn parse(text: &'a str) -> Option<Self> {
         let plain = unqualified(text);
         let qualifier = match text.strip_prefix(plain)? {
             "" => None,
@@ -64,7 +64,7 @@ impl<'a> FunctionName<'a> {
     }
 
     /// Fills in the region and the account of the queue with this ARN where the name leaves them out. A queue in memory has none.
-    pub(crate) fn at(self, queue: &'a str) -> Self {
+    pub fn at(self, queue: &'a str) -> Self {
         let mut parts = queue.split(':').skip(3);
         let mut part = || parts.next().filter(|part| !part.is_empty());
         let (region, account) = (part(), part());
@@ -76,7 +76,7 @@ impl<'a> FunctionName<'a> {
     }
 
     /// Whether `function` is this one, at the same version or alias; at any if this name has none. An invocation without a qualifier runs `$LATEST`.
-    pub(crate) fn covers(&self, function: &Self) -> bool {
+    pub fn covers(&self, function: &Self) -> bool {
         let is_same = |ours: Option<&str>, other: Option<&str>| {
             ours.zip(other).is_none_or(|(ours, other)| ours == other)
         };

@@ -1,10 +1,16 @@
-//! What a message that was sent again carries along.
+//! What a message that was sent again carries along: one attribute, signed with the keys of its fleet.
+
+mod attribute;
+mod keys;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use backstop_core::failure::{Milliseconds, Timestamp};
+
+pub use attribute::{CARRIED_BYTES, ENVELOPE, MOST_BYTES, carried, has_room};
+pub use keys::{EnvelopeKeys, EnvelopeKeysError, Readers};
 
 /// How much earlier than its due time a message may come: the clocks of SQS and of this machine differ.
 const EARLY: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::queue::ordinary_message;
+use crate::ordinary_message;
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

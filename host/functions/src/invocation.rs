@@ -10,17 +10,16 @@ use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 
-use crate::failure::Error;
-use crate::text::chain;
-use backstop_aws::ResponseLimit;
-use backstop_aws::{Endpoint, NoResponse};
+use backstop_aws::{Endpoint, NoResponse, ResponseLimit};
+use backstop_core::failure::Error;
 use backstop_core::retry_after::retry_after;
+use backstop_core::text::chain;
 
 /// The longest that a connection may take to be made.
-pub(crate) const CONNECT: Duration = Duration::from_secs(3);
+pub const CONNECT: Duration = Duration::from_secs(3);
 
 /// The SDK's client with these timeouts and no retries, and where its requests go.
-pub(crate) fn client(sdk: &SdkConfig, timeouts: TimeoutConfig) -> (Client, Endpoint) {
+pub fn client(sdk: &SdkConfig, timeouts: TimeoutConfig) -> (Client, Endpoint) {
     let mut config = aws_sdk_lambda::config::Builder::from(sdk)
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts);
@@ -30,10 +29,7 @@ pub(crate) fn client(sdk: &SdkConfig, timeouts: TimeoutConfig) -> (Client, Endpo
 }
 
 /// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`; or why nobody answered.
-pub(crate) fn invocation_error(
-    endpoint: &Endpoint,
-    error: &SdkError<InvokeError, HttpResponse>,
-) -> Error {
+pub fn invocation_error(endpoint: &Endpoint, error: &SdkError<InvokeError, HttpResponse>) -> Error {
     if let Some(NoResponse { code, text, unsent }) = endpoint.no_response(error) {
         return Error {
             unavailable: unsent,

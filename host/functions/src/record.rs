@@ -7,15 +7,15 @@ use backstop_json::{Object, shown};
 use jiff::Timestamp as Instant;
 use serde_json::value::RawValue;
 
-use crate::failure::{Error, SOURCE_BYTES, Timestamp};
-use crate::text::cut;
+use backstop_core::failure::{Error, SOURCE_BYTES, Timestamp};
+use backstop_core::text::cut;
 
 /// The longest stack trace in the details, in bytes.
 const TRACE: usize = 2 * 1024;
 
 /// One failed asynchronous invocation.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct InvocationRecord {
     /// The request id: the same for every record of one invocation. The message's id if the record has none, or an invalid one.
     pub request_id: String,
     /// The function as it was invoked, with its version or alias.
@@ -62,7 +62,7 @@ struct Shape<'a> {
     delivery_error: Option<Object<'a>>,
 }
 
-impl Record {
+impl InvocationRecord {
     /// Reads a message's body. The message's id and its send time replace a missing request id and time, because both are the same at every receive. A time in the future is replaced too.
     pub fn parse(body: &str, message_id: &str, sent: Timestamp) -> Result<Self, NoRecord> {
         let no_shape = |what: &str| NoRecord::Shape(what.to_owned());

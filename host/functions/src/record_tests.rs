@@ -27,8 +27,8 @@ fn record(changes: &[(&str, &str)]) -> String {
     Value::Object(record).to_string()
 }
 
-fn parse(body: &str) -> Result<Record, NoRecord> {
-    Record::parse(body, "m-1", SENT)
+fn parse(body: &str) -> Result<InvocationRecord, NoRecord> {
+    InvocationRecord::parse(body, "m-1", SENT)
 }
 
 fn error(changes: &[(&str, &str)]) -> (String, String, Option<u16>) {
@@ -41,7 +41,7 @@ fn error(changes: &[(&str, &str)]) -> (String, String, Option<u16>) {
     (code, message, status)
 }
 
-fn detail<'a>(record: &'a Record, name: &str) -> Option<&'a str> {
+fn detail<'a>(record: &'a InvocationRecord, name: &str) -> Option<&'a str> {
     let found = record.error.details.iter().find(|(known, _)| known == name);
     found.map(|(_, value)| value.as_str())
 }
@@ -274,7 +274,10 @@ fn what_is_no_record_of_a_failure_is_told_apart() {
 fn a_long_trace_and_a_long_text_are_cut() {
     let payload = serde_json::json!({"errorType": "E", "errorMessage": "m".repeat(9_000), "stackTrace": vec!["line"; 2_000]});
     let record = parse(&record(&[("responsePayload", &payload.to_string())])).unwrap();
-    assert_eq!(record.error.message.len(), crate::failure::MESSAGE_BYTES);
+    assert_eq!(
+        record.error.message.len(),
+        backstop_core::failure::MESSAGE_BYTES
+    );
     assert_eq!(detail(&record, "stackTrace").unwrap().len(), TRACE);
 }
 

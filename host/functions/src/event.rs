@@ -5,11 +5,9 @@ use std::num::NonZeroU32;
 use backstop_envelope::{Envelope, LONGEST_ID, LastError, Metadata, Redriven, wrap};
 use serde_json::value::RawValue;
 
-use super::record::Record;
-use crate::decided::Decided;
-use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp, random};
-use crate::queue::Message;
-use crate::text::cut;
+use crate::record::InvocationRecord;
+use backstop_core::failure::{Failure, ID_BYTES, Milliseconds, Timestamp, random};
+use backstop_core::text::cut;
 
 /// The longest code and the longest text of the last error in an envelope, in bytes. The envelope is part of every attempt.
 const CODE: usize = 100;
@@ -20,7 +18,7 @@ const _: () = assert!(LONGEST_ID <= ID_BYTES);
 
 /// The event of a record for an attempt that a person asks for, with another or the same payload, in the envelope that keeps its id. The policy counts attempts and age from there, or goes on with them.
 pub fn redriven_event(
-    record: Record,
+    record: InvocationRecord,
     payload: Box<RawValue>,
     starts_again: bool,
     now: Timestamp,
@@ -38,13 +36,13 @@ pub fn redriven_event(
 
 /// An event whose attempt failed.
 #[derive(Debug)]
-pub(super) struct Event {
+pub struct Event {
     /// Identifies it in all of its attempts: the request id of the first.
-    pub(super) id: String,
+    pub id: String,
     /// When its first attempt failed.
-    pub(super) first_failed: Timestamp,
+    pub first_failed: Timestamp,
     /// Why and when its last attempt failed.
-    pub(super) record: Record,
+    pub record: InvocationRecord,
     /// The original event, its JSON text byte for byte.
     payload: Box<RawValue>,
     /// All attempts made; 0 if the function never ran.
@@ -54,7 +52,7 @@ pub(super) struct Event {
 
 impl Event {
     /// The event of a record, without its envelope if it has one.
-    pub(super) fn of(record: Record) -> Self {
+    pub fn of(record: InvocationRecord) -> Self {
         let Some(Envelope {
             mut metadata,
             payload,
@@ -89,17 +87,17 @@ impl Event {
     }
 
     /// The event's text, for a policy that reads it.
-    pub(super) fn payload(&self) -> &str {
+    pub fn payload(&self) -> &str {
         self.payload.get()
     }
 
     /// The number of the next attempt, counted over all redrives.
-    pub(super) fn next_attempt(&self) -> NonZeroU32 {
+    pub fn next_attempt(&self) -> NonZeroU32 {
         NonZeroU32::MIN.saturating_add(self.made)
     }
 
     /// The failure as the policy receives it. Attempts and age count from the last redrive, if there was one.
-    pub(super) fn failure(&self, message: &Message) -> Failure {
+    pub fn failure(&self, attributes: Vec<(String, String)>) -> Failure {
         let (before, since) = match self.metadata.redriven {
             Some(Redriven {
                 attempts,
@@ -117,21 +115,21 @@ impl Event {
             failed_at,
             previous_delay: self.metadata.previous_delay_ms.map(Milliseconds),
             error: self.record.error.clone(),
-            attributes: message.attribute_texts(),
+            attributes,
             random: random(&self.id, attempt),
         }
     }
 
     /// The next attempt's event, after `delay`.
-    pub(super) fn retried(&self, delay: Milliseconds, decided: &Decided) -> String {
+    pub fn retried(&self, delay: Milliseconds, policy: &str) -> String {
         let mut metadata = self.carried_on();
         metadata.previous_delay_ms = Some(delay.0);
-        metadata.policy = Some(decided.policy.clone());
+        metadata.policy = Some(policy.to_owned());
         wrap(&metadata, self.payload())
     }
 
     /// The next attempt's event after the message was moved back from the dead-letter queue. The policy counts from here.
-    pub(super) fn redriven(&self, now: Timestamp) -> String {
+    pub fn redriven(&self, now: Timestamp) -> String {
         let mut metadata = self.carried_on();
         metadata.previous_delay_ms = None;
         metadata.policy = None;
@@ -157,12 +155,12 @@ impl Event {
     }
 
     /// When the next attempt is due, measured from the failure and not from a receive, so that it does not change.
-    pub(super) fn due(&self, delay: Milliseconds) -> Timestamp {
+    pub fn due(&self, delay: Milliseconds) -> Timestamp {
         self.record.failed_at.plus(delay.as_duration())
     }
 
     /// The longest delay for which a queue can hold its message, which the queue drops at `expires`.
-    pub(super) fn max_delay(&self, expires: Timestamp) -> Milliseconds {
+    pub fn max_delay(&self, expires: Timestamp) -> Milliseconds {
         Milliseconds::from_duration(expires.since(self.record.failed_at))
     }
 }

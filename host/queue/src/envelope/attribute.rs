@@ -4,20 +4,22 @@ use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
-use crate::failure::ID_BYTES;
-use crate::queue::{MAX_ATTRIBUTES, Message};
+use backstop_core::failure::ID_BYTES;
+
+use crate::limits::MAX_ATTRIBUTES;
+use crate::message::Message;
 
 /// The attribute's name.
 pub const ENVELOPE: &str = "BackstopEnvelope";
 
 /// The most bytes of the attribute, its name and data type included.
-pub(crate) const MOST_BYTES: usize = 1_024;
+pub const MOST_BYTES: usize = 1_024;
 
 /// The longest code or class that an envelope carries as it is, in bytes.
-pub(crate) const CARRIED_BYTES: usize = 48;
+pub const CARRIED_BYTES: usize = 48;
 
 /// Whether a message has room for an envelope: one attribute, within the queue's limit on sizes.
-pub(crate) fn has_room(message: &Message, max_message_bytes: usize) -> bool {
+pub fn has_room(message: &Message, max_message_bytes: usize) -> bool {
     let others = message.attributes.len() - usize::from(message.attributes.contains_key(ENVELOPE));
     others < MAX_ATTRIBUTES
         && message.id.len() <= ID_BYTES
@@ -25,7 +27,7 @@ pub(crate) fn has_room(message: &Message, max_message_bytes: usize) -> bool {
 }
 
 /// A code or class as an envelope carries it: one that is long, or that JSON has to escape, as a part of its digest.
-pub(crate) fn carried(text: &str) -> Cow<'_, str> {
+pub fn carried(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
     if text.len() <= CARRIED_BYTES && text.chars().all(is_plain) {
         Cow::Borrowed(text)

@@ -14,7 +14,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use super::attribute::ENVELOPE;
-use crate::queue::{Attribute, Message, Outgoing};
+use crate::message::{Attribute, Message, Outgoing};
 
 /// The fewest and the most characters of a key. A short one could be guessed.
 const CHARACTERS: std::ops::RangeInclusive<usize> = 32..=256;
@@ -107,7 +107,7 @@ impl<'a> From<&'a Outgoing> for Content<'a> {
 
 /// Who else may read a file of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Readers {
+pub enum Readers {
     /// Its owner and its group. A file that every user may read is refused.
     Few,
     /// Every user: in the package of a Lambda function, files must be readable by all, and there are no others.
@@ -131,7 +131,7 @@ impl Readers {
 
 impl EnvelopeKeys {
     /// The keys in a file, one in each line: the first one signs. Empty lines, and those that start with `#`, count for nothing.
-    pub(crate) fn read(path: &Path, readers: Readers) -> Result<Self, EnvelopeKeysError> {
+    pub fn read(path: &Path, readers: Readers) -> Result<Self, EnvelopeKeysError> {
         let read = match readers {
             Readers::Few => regular_file::read_secret(path, FILE_BYTES),
             Readers::All => regular_file::read_text(path, FILE_BYTES),
@@ -180,7 +180,7 @@ impl EnvelopeKeys {
     }
 
     /// Whether the text of an envelope has the code of one of the keys, for this queue and this message.
-    pub(super) fn verify(&self, queue: &str, message: &Message, text: &str) -> bool {
+    pub fn verify(&self, queue: &str, message: &Message, text: &str) -> bool {
         let Some((fields, given)) = split(text) else {
             return false;
         };
