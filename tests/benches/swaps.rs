@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backstop::decision::Bounds;
-use backstop::internal::decider::Decider;
+use backstop_decider::Decider;
 use backstop_engine::{Compiler, Limits, Sandbox, builtin};
 use backstop_tests::backstop::{Running, command, program};
 use backstop_tests::toolchain::Author;

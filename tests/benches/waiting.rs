@@ -13,16 +13,16 @@ use backstop::decision::{Bounds, Reach};
 use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{Consumer, Options, Ready};
-use backstop::internal::decider::Decider;
-use backstop::internal::decider::Journey;
-use backstop::internal::waiting::{Filter, Wake};
 use backstop::queue::{
     BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     VisibilityTimeout,
 };
 use backstop_core::clock;
+use backstop_decider::Decider;
+use backstop_decider::Journey;
 use backstop_engine::Payload;
 use backstop_queue::ordinary_message;
+use backstop_settle::waiting::{Filter, Wake};
 use backstop_tests::policies::builtin;
 use backstop_tests::process::resident_memory;
 use base64::Engine as _;

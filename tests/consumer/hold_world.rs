@@ -9,16 +9,16 @@ use backstop::decision::{Action, Bounds, Hold};
 use backstop::failure::{Error, Timestamp};
 use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{self, Consumer, Options, Ready};
-use backstop::internal::decider::Decider;
-use backstop::internal::waiting::Waiting;
 use backstop::queue::{
     Attribute, BatchResult, Connections, Description, LocalQueue, LocalSettings, Message, Outgoing,
     Queue, QueueError, ReceiptHandle, VisibilityTimeout,
 };
 use backstop::{HoldMode, Summary};
+use backstop_decider::Decider;
 use backstop_queue::BATCH_ENTRIES;
 use backstop_queue::envelope::EnvelopeKeys;
 use backstop_records::Observer;
+use backstop_settle::waiting::Waiting;
 use backstop_tests::policies::builtin;
 use backstop_versions::LivePolicy;
 use tokio::task::JoinHandle;

@@ -9,10 +9,10 @@ use backstop::decision::{Action, Bounds, Decision, Hold};
 use backstop::failure::Milliseconds;
 use backstop::handler::function;
 use backstop::internal::consumer::{self, Options};
-use backstop::internal::decider::Decider;
 use backstop::queue::{
     Attribute, Connections, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
+use backstop_decider::Decider;
 use backstop_queue::BATCH_BYTES;
 use backstop_queue::envelope::ENVELOPE;
 use backstop_tests::policies::builtin;

@@ -8,11 +8,11 @@ use backstop::Summary;
 use backstop::decision::Bounds;
 use backstop::handler::{Handler, function};
 use backstop::internal::consumer::{self, Consumer, Options, Ready, Stats};
-use backstop::internal::decider::Decider;
 use backstop::queue::{
     BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
     ReceiptHandle, VisibilityTimeout,
 };
+use backstop_decider::Decider;
 use backstop_queue::BATCH_ENTRIES;
 use backstop_tests::policies::builtin;
 use tokio::task::JoinHandle;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use backstop::HoldMode;
 use backstop::failure::Milliseconds;
-use backstop::internal::waiting::{Reconsider, Today};
 use backstop::queue::Outgoing;
 use backstop_engine::{Limits, Sandbox};
+use backstop_settle::waiting::{Reconsider, Today};
 use backstop_tests::policies::Rule;
 use backstop_versions::{LivePolicy, Reload, Source};
 use tokio::time::sleep;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use backstop::HoldMode;
 use backstop::decision::Hold;
 use backstop::failure::Milliseconds;
-use backstop::internal::waiting::{Earlier, Filter, Reconsider, Reconsidered, Taken, Today};
 use backstop::queue::{Outgoing, Queue, QueueError};
+use backstop_settle::waiting::{Earlier, Filter, Reconsider, Reconsidered, Taken, Today};
 use tokio::time::sleep;
 
 use crate::hold_world::{HOUR, Host, World, numbered};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use backstop::internal::shadow::SETTLE_TIMEOUT;
 use backstop::queue::Queue;
+use backstop_decider::shadow::SETTLE_TIMEOUT;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, read_records, run as backstop, serve, text};
 use backstop_tests::emulator::ministack;
@@ -119,7 +119,7 @@ async fn differences_are_counted_in_records_metrics_and_summary_and_only_the_liv
         8.0
     );
     assert!(scrape.sum("backstop_sqs_requests_total", &[("request", "receive")]) >= 1.0);
-    for metric in backstop::internal::telemetry::METRICS {
+    for metric in backstop_telemetry::METRICS {
         for labels in scrape.labels(metric.name) {
             let names: Vec<_> = labels.keys().map(String::as_str).collect();
             let mut expected = metric.labels.to_vec();
@@ -128,7 +128,7 @@ async fn differences_are_counted_in_records_metrics_and_summary_and_only_the_liv
         }
     }
     for name in scrape.types().keys() {
-        let mut known = backstop::internal::telemetry::METRICS.iter();
+        let mut known = backstop_telemetry::METRICS.iter();
         assert!(known.any(|metric| metric.name == name), "{name}");
     }
 

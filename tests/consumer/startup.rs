@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ::backstop::internal::telemetry::{Kind, METRICS};
+use ::backstop_telemetry::{Kind, METRICS};
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{self, Running, read_records};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use backstop::HoldMode;
 use backstop::decision::Hold;
 use backstop::failure::{Milliseconds, Timestamp};
-use backstop::internal::waiting::{Filter, QueueReport, Waiting, Wake};
 use backstop::queue::{Message, Queue, QueueError};
+use backstop_settle::waiting::{Filter, QueueReport, Waiting, Wake};
 use tokio::time::sleep;
 
 use crate::hold_world::{HOUR, World, numbered};

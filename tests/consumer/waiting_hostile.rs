@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use backstop::HoldMode;
-use backstop::internal::waiting::{Filter, Reconsider, Wake};
 use backstop::queue::{Attribute, Message, Outgoing};
 use backstop_queue::envelope::ENVELOPE;
+use backstop_settle::waiting::{Filter, Reconsider, Wake};
 use tokio::time::sleep;
 
 use crate::hold_world::{World, numbered};

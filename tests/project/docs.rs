@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use backstop::internal::config::{Config, variables};
-use backstop::internal::telemetry::{Kind, METRICS};
 use backstop_envelope::Envelope;
+use backstop_telemetry::{Kind, METRICS};
 use backstop_tests::backstop::{command, text};
 use backstop_tests::documents::{anchors, blocks, document, documents, names_in_tables, top};
 use backstop_tests::emulator::services;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use backstop::internal::config::Config;
-use backstop::internal::telemetry::METRICS;
 use backstop_core::policy::NAMES;
+use backstop_telemetry::METRICS;
 use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::{blocks, document, documents, top};
 

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use ::backstop::decision::Reach;
 use ::backstop::failure::{Error, Failure, Milliseconds, Timestamp};
-use ::backstop::internal::decider::Journey;
+use ::backstop_decider::Journey;
 use mimalloc::MiMalloc;
 use tokio::time::{Instant, sleep};
 

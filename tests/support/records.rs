@@ -9,8 +9,8 @@ use backstop::decision::{Bounds, Reach};
 use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use backstop::internal::assembly::Assembly;
 use backstop::internal::config::Config;
-use backstop::internal::decider::Decider;
-use backstop::internal::decider::Journey;
+use backstop_decider::Decider;
+use backstop_decider::Journey;
 use backstop_engine::Payload;
 use backstop_records::Recorder;
 

@@ -10,12 +10,12 @@ use backstop::HoldMode;
 use backstop::decision::{Bounds, LONGEST_DELAY};
 use backstop::failure::{Error, Timestamp};
 use backstop::internal::config::{DeadLetterQueues, UNHINDERED_ATTEMPTS};
-use backstop::internal::decider::Decider;
 use backstop::internal::lambda::{Allowed, Options, RetryHandler};
-use backstop::internal::shadow::{self, Shadow};
 use backstop::queue::{
     Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
+use backstop_decider::Decider;
+use backstop_decider::shadow::{self, Shadow};
 use backstop_engine::{Limits, Sandbox};
 use backstop_functions::Functions;
 use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};

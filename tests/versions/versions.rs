@@ -210,7 +210,7 @@ fn decide(policy: &Arc<LivePolicy>, messages: usize) -> usize {
 /// Decides for messages with these ids and this body. Returns the number of fallback decisions.
 fn decide_on(policy: &Arc<LivePolicy>, ids: &[String], body: &str) -> usize {
     use ::backstop::decision::{Bounds, DecidedBy};
-    use ::backstop::internal::decider::Decider;
+    use ::backstop_decider::Decider;
     let decider = Decider::new("orders", Arc::clone(policy), Bounds::default());
     let payload = Arc::new(Payload::new(body));
     ids.iter()
@@ -291,7 +291,7 @@ fn a_version_that_is_rolled_back_while_its_source_is_read_is_not_activated_again
 #[test]
 fn discards_are_dead_lettered_if_the_operator_forbids_them() {
     use ::backstop::decision::{Bounds, DecidedBy};
-    use ::backstop::internal::decider::Decider;
+    use ::backstop_decider::Decider;
     let world = World::new();
     // A dead letter with a reason, changed to a discard.
     let discards = Rule {

@@ -29,7 +29,7 @@ pub use crate::assembly::{AssemblyError, LoadError};
 pub use crate::config::ConfigError;
 pub use crate::consumer::{Fault, Faults};
 pub use crate::exporter::ExporterError;
-pub use crate::handler::http::HttpError;
+pub use crate::handler::HttpError;
 pub use crate::policy::{KeyError, PolicyError, SandboxError, SourceError, StoreError, WatchError};
 pub use crate::queue::{EntryError, QueueError};
 pub use crate::run::RunError;

@@ -27,20 +27,11 @@ pub mod consumer {
     pub use crate::consumer::{Consumer, Options, Ready, Stats, Warning, check};
 }
 
-pub mod decider {
-    pub use crate::decided::{Decided, Journey};
-    pub use crate::decider::Decider;
-}
-
 pub mod doctor {
     pub use crate::doctor::{
         Finding, Given, HoldForecast, InvalidRate, Rate, Scope, Simulate, Verdict, Waits, Workload,
         examine,
     };
-}
-
-pub mod handler {
-    pub use crate::handler::exec::{HOST, host_mark};
 }
 
 pub mod lambda {
@@ -53,19 +44,4 @@ pub mod lambda {
 
 pub mod service {
     pub use crate::service::Service;
-}
-
-pub mod shadow {
-    pub use crate::shadow::{Counts, SETTLE_TIMEOUT, Shadow, Tally, sandbox};
-}
-
-pub mod telemetry {
-    pub use crate::telemetry::{Kind, METRICS, Metric};
-}
-
-pub mod waiting {
-    pub use crate::waiting::{
-        Count, Due, Earlier, EarlierTime, Filter, Group, MessageReport, QueueReport, Reconsider,
-        Reconsidered, Refusal, Taken, Today, Waiting, Wake, Woken,
-    };
 }

@@ -107,42 +107,36 @@ mod assembly;
 mod builder;
 mod config;
 mod consumer;
-mod dead_letter;
-mod decided;
-mod decider;
-mod decision_threads;
 mod doctor;
 pub mod error;
 mod exporter;
 pub mod handler;
-mod hold;
 mod http_server;
 #[cfg(feature = "idempotency")]
 mod idempotency;
 #[doc(hidden)]
 pub mod internal;
 mod lambda;
-mod observers;
 mod policy;
 pub mod queue;
 pub mod record;
 mod run;
 mod service;
-mod shadow;
-mod telemetry;
-mod waiting;
 
 pub(crate) use backstop_core::text;
 pub use backstop_core::{decision, failure};
+pub(crate) use backstop_decider::shadow;
 pub(crate) use backstop_queue::clock;
+pub(crate) use backstop_settle::{dead_letter, hold, waiting};
+pub(crate) use backstop_telemetry as telemetry;
 
 pub use backstop_engine::compiler_process;
+pub use backstop_settle::hold::HoldMode;
 pub use builder::Backstop;
 pub use config::{ConfigError, OnMissingKey, OnUnknown, RecordAttributes, RecordFormat};
 pub use consumer::Summary;
 pub use failure::Error;
 pub use handler::Handler;
-pub use hold::HoldMode;
 pub use queue::{Connections, Message};
 pub use run::{RunError, Summaries};
 pub use service::StartError;

@@ -37,7 +37,6 @@ pub use backstop_queue::{
 #[cfg(test)]
 pub(crate) use backstop_queue::ordinary_message;
 pub(crate) use backstop_queue::{
-    BATCH_BYTES, BATCH_ENTRIES, Batched, BatchedSends, BatchedWakes, CREATE_IT, Caller, Callers,
-    Count, LONGEST_SEND_DELAY, LONGEST_VISIBILITY, Linger, MAX_ATTRIBUTES, Requests, SubmitError,
-    is_allowed, short_name,
+    BATCH_BYTES, BATCH_ENTRIES, Batched, CREATE_IT, Caller, Callers, Count, LONGEST_VISIBILITY,
+    Linger, Requests, SubmitError, short_name,
 };

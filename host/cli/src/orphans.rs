@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use backstop::internal::handler::{HOST, host_mark};
+use backstop_handlers::{HOST, host_mark};
 
 use crate::error::{Context, Result};
 use crate::process::close_memory;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use backstop::internal::admin::{Host, HostAnswer, HostStatus};
-use backstop::internal::waiting::{Refusal, Woken};
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
 use backstop_files::values::parse_span;
+use backstop_settle::waiting::{Refusal, Woken};
 use backstop_workbench::simulate::Rounded;
 use clap::{ArgGroup, Parser};
 use indicatif::HumanCount;

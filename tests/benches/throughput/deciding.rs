@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use backstop::decision::Bounds;
 use backstop::failure::{Error, Failure, Milliseconds, random};
-use backstop::internal::decider::Decider;
 use backstop_core::clock;
+use backstop_decider::Decider;
 use backstop_engine::{Limits, Payload, Sandbox};
 use backstop_records::Recorder;
 use backstop_tests::any_delay;

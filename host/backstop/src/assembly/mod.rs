@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use crate::config::{Config, DeciderConfig};
-use crate::decider::Decider;
 use crate::policy::{
     Catalog, Check, Compiled, LivePolicy, PolicyError, PolicySpec, Sandbox, SandboxError, Store,
     StoreError,
@@ -15,6 +14,7 @@ use crate::policy::{
 use crate::record::{Observer, RecordError, Recorder};
 use crate::shadow::{self, Shadow};
 use crate::text::chain;
+use backstop_decider::Decider;
 use backstop_versions::Remotes;
 use backstop_versions::scenario::{self, ScenarioError};
 

@@ -11,7 +11,6 @@ use super::{Ready, Shared, held};
 use crate::dead_letter::{
     self, Cause, DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, DeadLetterQueues, Delivery,
 };
-use crate::decided::Decided;
 use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::{Failure, Milliseconds};
 use crate::hold;
@@ -19,6 +18,7 @@ use crate::queue::{
     Batched, Description, Envelope, Linger, Message, Outgoing, Requests, SubmitError,
     VisibilityTimeout,
 };
+use backstop_decider::Decided;
 
 /// How long each request is retried. The heartbeat keeps the message invisible meanwhile.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(60);

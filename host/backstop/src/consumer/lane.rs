@@ -13,11 +13,11 @@ use tracing::Instrument;
 use super::Shared;
 use super::attempt::{self, Outcome};
 use super::heartbeat::Heartbeat;
-use crate::decided::Journey;
 use crate::decision::{Action, Decision};
 use crate::failure::{Error, Failure, Milliseconds, random};
 use crate::policy::Payload;
 use crate::queue::{Envelope, Message, VisibilityTimeout};
+use backstop_decider::Journey;
 
 /// How long the return of a message is retried. After that it is delivered again when its visibility timeout ends.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(3);

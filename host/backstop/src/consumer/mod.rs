@@ -28,13 +28,13 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::decider::Decider;
 use crate::handler::Handler;
 use crate::hold::{HoldSettings, Holds};
 use crate::queue::{Callers, Linger, Queue, VisibilityTimeout};
 use crate::telemetry;
 use crate::waiting::Waiting;
 use apply::Applier;
+use backstop_decider::Decider;
 use copies::Copies;
 use gate::Gate;
 use held::Held;

@@ -9,10 +9,10 @@ use tokio::time::{Instant, timeout_at};
 use super::STEP;
 use super::retry_queue::RetryQueue;
 use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, Delivery};
-use crate::decided::Decided;
 use crate::failure::Failure;
 use crate::hold;
 use crate::queue::{Envelope, Message, SubmitError, VisibilityTimeout};
+use backstop_decider::Decided;
 use backstop_functions::Event;
 
 /// How long the requests of one message are retried.

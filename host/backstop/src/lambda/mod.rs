@@ -26,10 +26,10 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use crate::config::DeadLetterQueues;
-use crate::decider::Decider;
 use crate::hold::{HoldMode, HoldSettings};
 use crate::queue::{Connections, Requests};
 use apply::Handled;
+use backstop_decider::Decider;
 use backstop_functions::Functions;
 use backstop_queue::envelope::EnvelopeKeys;
 use recursion::{Chain, Recursion};

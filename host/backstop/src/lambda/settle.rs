@@ -12,13 +12,13 @@ use super::refused::{Refused, refused};
 use super::retry_queue::RetryQueue;
 use crate::config::UNHINDERED_ATTEMPTS;
 use crate::dead_letter::Cause;
-use crate::decided::{Decided, Journey};
 use crate::decision::{Action, Hold, Verdict};
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
 use crate::policy::Payload;
 use crate::queue::{BATCH_BYTES, Message, VisibilityTimeout};
 use backstop_aws::is_configuration_error;
+use backstop_decider::{Decided, Journey};
 use backstop_functions::{Event, InvocationRecord, NoRecord, unqualified};
 use backstop_queue::dead_letter::is_redriven;
 

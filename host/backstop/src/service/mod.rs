@@ -15,7 +15,6 @@ use crate::admin::{self, AdminError, AdminQueue, ControlSocket, Interface};
 use crate::assembly::{Assembly, AssemblyError, LoadError};
 use crate::config::{Config, HandlerConfig, QueueConfig};
 use crate::consumer::{self, Checked, Consumer, Ready, Summary, Warning};
-use crate::decider::Decider;
 use crate::exporter::{Exporter, ExporterError, Recording};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 #[cfg(feature = "idempotency")]
@@ -24,6 +23,7 @@ use crate::policy::{LivePolicy, Purpose, WatchError, Watcher, log_reload};
 use crate::queue::{Connections, Description};
 use crate::record::Recorder;
 use crate::text::chain;
+use backstop_decider::Decider;
 
 use gauges::{PolicyGauges, PolicySlot};
 pub(crate) use served::Served;

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use backstop::Summary;
 use backstop::internal::consumer::{self, Consumer, Options};
-use backstop::internal::decider::Decider;
 use backstop::queue::{Connections, Queue};
 use backstop_core::decision::Bounds;
 use backstop_core::text::chain;
+use backstop_decider::Decider;
 use backstop_engine::Sandbox;
 use backstop_queue::BATCH_ENTRIES;
 use backstop_versions::{LivePolicy, PolicySpec, Reload, Source, Watcher};

@@ -1,8 +1,8 @@
 //! Passes the new times of messages that are sent again on to the other hosts: any host of the queue may receive such a message when its hop ends.
 
 use backstop::internal::admin::{ClientError, Host, HostAnswer};
-use backstop::internal::waiting::{EarlierTime, Taken};
 use backstop_core::text::chain;
+use backstop_settle::waiting::{EarlierTime, Taken};
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::runtime::Handle;

@@ -1,9 +1,9 @@
 //! `backstop policy reconsider`: decides about waiting messages again, with the version that is active now.
 
 use backstop::internal::admin::{Host, HostAnswer};
-use backstop::internal::waiting::{Reconsidered, Taken};
 use backstop_core::clock;
 use backstop_core::text::one_line;
+use backstop_settle::waiting::{Reconsidered, Taken};
 use clap::Parser;
 use indicatif::HumanCount;
 use serde_json::json;

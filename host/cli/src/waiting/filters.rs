@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use backstop::internal::waiting::Filter;
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_files::values::parse_span;
+use backstop_settle::waiting::Filter;
 use clap::Parser;
 
 use crate::dlq::filters::parse_text;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use anstyle::{AnsiColor, Style};
 use backstop::internal::admin::{Host, HostWaiting};
-use backstop::internal::waiting::{Count, Due, Group, QueueReport};
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
+use backstop_settle::waiting::{Count, Due, Group, QueueReport};
 use backstop_workbench::simulate::Rounded;
 use indicatif::HumanCount;
 

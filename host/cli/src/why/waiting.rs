@@ -2,10 +2,10 @@
 
 use anstyle::{AnsiColor, Style};
 use backstop::internal::admin::Host;
-use backstop::internal::waiting::{MessageReport, Today};
 use backstop_core::decision::{Action, Hold};
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
+use backstop_settle::waiting::{MessageReport, Today};
 
 use crate::output::println;
 use crate::wake::at;

@@ -6,11 +6,11 @@ use backstop_backoff::format_duration;
 
 use super::{Fault, Ready, Warning, each_once};
 use crate::consumer::{Options, longest_linger};
-use crate::decider::Decider;
 use crate::decision::{Action, Bounds, DecidedBy};
 use crate::failure::{Failure, Milliseconds};
 use crate::queue::{Description, VisibilityTimeout, short_name};
 use backstop_core::examples::ordinary_failure;
+use backstop_decider::Decider;
 
 /// A heartbeat renews a visibility timeout after each third of it. With a shorter one than this, one slow request makes the message visible to other consumers.
 const SHORT_VISIBILITY: Duration = Duration::from_secs(5);

@@ -15,12 +15,12 @@ use tokio::time::{Instant, sleep};
 
 use super::Options;
 use crate::config::DeadLetterQueues;
-use crate::decider::Decider;
 use crate::decision::Bounds;
 use crate::failure::Error;
 use crate::handler::Handler;
 use crate::hold::HoldMode;
 use crate::queue::{Connections, Description, Queue, QueueError, short_name};
+use backstop_decider::Decider;
 use backstop_queue::envelope::{EnvelopeKeys, Readers};
 
 pub(crate) use fault::fault;

@@ -1,0 +1,53 @@
+//! What a decision is made from besides its failure, and what it leaves behind. The decider, the holds and the memory of waiting messages share these types.
+
+use std::collections::BTreeMap;
+
+use crate::decision::{Decision, Reach};
+use crate::failure::{Failure, Milliseconds};
+
+/// How a failed message came to this host, and how it can be held next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Journey {
+    /// How long it can be held.
+    pub reach: Reach,
+    /// How often it was sent again without an attempt since its last one.
+    pub hops: u32,
+    /// Whether another copy of it made this attempt already.
+    pub is_duplicate: bool,
+}
+
+impl Journey {
+    /// A message that was received once and can be held for this long.
+    pub const fn direct(reach: Reach) -> Self {
+        Self {
+            reach,
+            hops: 0,
+            is_duplicate: false,
+        }
+    }
+}
+
+/// A decision, and the version of the policy that it is based on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// What the host does.
+    pub decision: Decision,
+    /// The digests of the evaluated policy, separated by commas.
+    pub policy: String,
+    /// The parts of the payload that the policy read, by pointer. `None` if there are too many.
+    pub payload: Option<PayloadParts>,
+}
+
+/// The payload that a policy read, by pointer.
+pub type PayloadParts = BTreeMap<String, Option<String>>;
+
+/// A remembered failure, as it was decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RememberedFailure {
+    /// The failure.
+    pub failure: Failure,
+    /// How long its queue had kept the message.
+    pub kept: Milliseconds,
+    /// The parts of the payload that the policy read.
+    pub payload: PayloadParts,
+}

@@ -1,0 +1,352 @@
+//! Posts each message to a URL, with the headers of the Elastic Beanstalk worker daemon. 2xx is success.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{Client, ClientBuilder, Proxy, Response, Url};
+use tokio::time::{Instant, timeout_at};
+
+use super::headers::{ContentType, headers};
+use super::{Handler, error_payload, reach};
+use backstop_core::failure::{Error, MESSAGE_BYTES};
+use backstop_core::network;
+use backstop_core::retry_after::retry_after;
+use backstop_queue::{Message, short_name};
+
+/// The most bytes that are read of an error's body.
+const BODY_BYTES: usize = 64 << 10;
+
+/// How long an error's body is read. The status already says that the attempt failed; an endless body must not turn that into a timeout.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The longest that connecting may take. It is shorter if an attempt may take no longer than that: an attempt that ends before there is a connection looks like one that the worker has seen.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Posts messages to a URL.
+#[derive(Debug)]
+pub struct Http {
+    client: Client,
+    /// Connects, and sends nothing.
+    probe: Client,
+    url: Url,
+    content_type: ContentType,
+    queue: String,
+}
+
+/// The handler can't be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The worker's URL is not an HTTP URL.
+    #[error("`{url}` is not an HTTP URL: expected one such as http://127.0.0.1:8080/")]
+    Url {
+        /// The configured text.
+        url: String,
+    },
+    /// The proxy's URL is not an HTTP URL.
+    #[error("`{url}` is not the URL of a proxy: expected one such as http://proxy.internal:3128")]
+    Proxy {
+        /// The configured text.
+        url: String,
+    },
+    /// The HTTP client could not be created.
+    #[error("can't set up an HTTP client")]
+    Client(#[source] reqwest::Error),
+}
+
+impl Http {
+    /// A handler that posts the messages of `queue`, whose bodies have this type, to `url`, through `proxy` if there is one, in attempts of at most this duration.
+    ///
+    /// Proxy settings in the environment are ignored. A proxy that responds in place of the worker, such as with an error page, would cause unhandled messages to be deleted.
+    pub fn new(
+        url: &str,
+        proxy: Option<&str>,
+        content_type: ContentType,
+        queue: &str,
+        attempt_timeout: Duration,
+    ) -> Result<Self, HttpError> {
+        let url = web_url(url).ok_or_else(|| HttpError::Url {
+            url: url.to_owned(),
+        })?;
+        let proxy = proxy
+            .map(|proxy| {
+                let invalid = || HttpError::Proxy {
+                    url: proxy.to_owned(),
+                };
+                Proxy::all(web_url(proxy).ok_or_else(invalid)?).map_err(|_| invalid())
+            })
+            .transpose()?;
+        let connect_timeout = CONNECT_TIMEOUT.min(attempt_timeout / 2);
+        let builder = || client(proxy.as_ref(), connect_timeout);
+        Ok(Self {
+            client: builder().build().map_err(HttpError::Client)?,
+            probe: reach::client(builder(), connect_timeout).map_err(HttpError::Client)?,
+            url,
+            content_type,
+            queue: short_name(queue).to_owned(),
+        })
+    }
+}
+
+/// Parses an HTTP URL with a host.
+fn web_url(url: &str) -> Option<Url> {
+    Url::parse(url)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+#[async_trait]
+impl Handler for Http {
+    async fn handle(&self, message: &Message) -> Result<(), Error> {
+        let request = self
+            .client
+            .post(self.url.clone())
+            .headers(headers(&self.queue, &self.content_type, message))
+            .body(message.body.to_string());
+        let response = request
+            .send()
+            .await
+            .map_err(|error| connection_error(&error))?;
+        if response.status().is_success() {
+            return Ok(());
+        }
+        Err(status_error(response).await)
+    }
+
+    /// The connection broke.
+    fn has_ended(&self, error: &Error) -> bool {
+        let codes = ["ECONNABORTED", "ECONNRESET", "EPIPE"];
+        error.status.is_none() && codes.contains(&error.code.as_str())
+    }
+
+    /// The worker accepts connections, with TLS for `https`.
+    ///
+    /// If this host lacks what a new connection takes, it passes: an idle connection may still do.
+    async fn is_reachable(&self) -> Result<(), Error> {
+        match reach::reach(&self.probe, &self.url).await {
+            Err(error) if io_error(&error).and_then(network::lack).is_none() => {
+                Err(connection_error(&error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// The client, which connects directly or through this proxy.
+fn client(proxy: Option<&Proxy>, connect_timeout: Duration) -> ClientBuilder {
+    let client = Client::builder().no_proxy();
+    let client = match proxy {
+        Some(proxy) => client.proxy(proxy.clone()),
+        None => client,
+    };
+    client
+        .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(connect_timeout)
+        .redirect(reqwest::redirect::Policy::none())
+}
+
+/// The error of a response that is not 2xx: its status, its headers, and its body as text or as an error in Lambda's format.
+async fn status_error(response: Response) -> Error {
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let body = start_of_body(response).await;
+    let mut error =
+        error_payload::error(&body).unwrap_or_else(|| Error::new(format!("HTTP {status}"), body));
+    error.status = Some(status);
+    error.retry_after = retry_after(|name| headers.get(name)?.to_str().ok());
+    let text = |(name, value): (&HeaderName, &HeaderValue)| {
+        Some((name.to_string(), value.to_str().ok()?.to_owned()))
+    };
+    error.details.extend(headers.iter().filter_map(text));
+    error
+}
+
+/// The start of the body, limited by [`BODY_BYTES`] and [`BODY_TIMEOUT`].
+async fn start_of_body(mut response: Response) -> String {
+    let mut body = Vec::new();
+    let until = Instant::now() + BODY_TIMEOUT;
+    while body.len() < BODY_BYTES {
+        match timeout_at(until, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => {
+                let bytes_left = BODY_BYTES - body.len();
+                body.extend(chunk.iter().take(bytes_left));
+            }
+            Ok(Ok(None) | Err(_)) | Err(_) => break,
+        }
+    }
+    let body = String::from_utf8_lossy(&body);
+    let mut body = body.trim().to_owned();
+    if error_payload::error(&body).is_none() {
+        backstop_core::text::cut(&mut body, MESSAGE_BYTES);
+    }
+    body
+}
+
+/// The error of a request without a response. Its code is the name of the errno, as in Node, or `EPROTO` if the other side does not speak HTTP or trusted TLS.
+///
+/// Without a connection, the worker cannot have seen the message. A connection that broke later may have carried it.
+fn connection_error(error: &reqwest::Error) -> Error {
+    let causes = || std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    let is_malformed = causes().any(is_malformed);
+    let text = causes()
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string);
+    let code = match io_error(error).and_then(io_code) {
+        _ if is_malformed => "EPROTO",
+        Some(code) => code,
+        _ if error.is_timeout() => "ETIMEDOUT",
+        _ if text.contains("lookup") => "ENOTFOUND",
+        _ if error.is_connect() => "ECONNREFUSED",
+        _ => "ECONNRESET",
+    };
+    Error {
+        unavailable: error.is_connect(),
+        ..Error::new(code, text)
+    }
+}
+
+fn io_error(error: &reqwest::Error) -> Option<&std::io::Error> {
+    std::iter::successors(std::error::Error::source(error), |cause| cause.source())
+        .find_map(|cause| cause.downcast_ref())
+}
+
+fn io_code(error: &std::io::Error) -> Option<&'static str> {
+    network::lack(error).or_else(|| network::code(error.kind()))
+}
+
+/// Whether the other side does not speak the protocol: hyper can't parse its response, or rustls rejects its handshake.
+fn is_malformed(cause: &(dyn std::error::Error + 'static)) -> bool {
+    if let Some(hyper) = cause.downcast_ref::<hyper::Error>() {
+        return hyper.is_parse();
+    }
+    cause.downcast_ref::<std::io::Error>().is_some_and(|io| {
+        // `source` skips an I/O error that is wrapped in another.
+        let is_inner_malformed = io.get_ref().is_some_and(|inner| is_malformed(inner));
+        io.kind() == std::io::ErrorKind::InvalidData || is_inner_malformed
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use backstop_core::failure::Milliseconds;
+    use backstop_queue::ordinary_message;
+
+    /// The result of an attempt whose request gets these bytes as the response, on a connection that then stays open or is closed.
+    async fn attempt(scheme: &str, response: &'static [u8], stays_open: bool) -> Result<(), Error> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("{scheme}://{}/", listener.local_addr().unwrap());
+        let worker = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4_096];
+            let _ = stream.read(&mut request).await.unwrap();
+            stream.write_all(response).await.unwrap();
+            if stays_open {
+                std::future::pending::<()>().await;
+            }
+        });
+        let result = http(&url, None).unwrap().handle(&ordinary_message()).await;
+        worker.abort();
+        result
+    }
+
+    fn http(url: &str, proxy: Option<&str>) -> Result<Http, HttpError> {
+        Http::new(
+            url,
+            proxy,
+            ContentType::default(),
+            "q",
+            Duration::from_secs(60),
+        )
+    }
+
+    #[tokio::test]
+    async fn an_error_with_an_endless_body_keeps_its_status_and_headers() {
+        let response = b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 1000\r\n\r\nbusy";
+        let error = attempt("http", response, true).await.unwrap_err();
+        assert_eq!(
+            (error.code.as_str(), error.message.as_str()),
+            ("HTTP 503", "busy")
+        );
+        assert_eq!(
+            (error.status, error.retry_after),
+            (Some(503), Some(Milliseconds(7_000)))
+        );
+        // The same goes for a body that is cut off or wrongly encoded.
+        for response in [
+            &b"HTTP/1.1 400 Bad\r\ncontent-length: 1000\r\n\r\nno"[..],
+            b"HTTP/1.1 400 Bad\r\ntransfer-encoding: chunked\r\n\r\n2\r\nno\r\nzz\r\n",
+        ] {
+            let error = attempt("http", response, false).await.unwrap_err();
+            assert_eq!((error.status, error.message.as_str()), (Some(400), "no"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_that_is_not_http_is_a_protocol_error() {
+        for (scheme, response, code) in [
+            ("http", &b"hello\r\n\r\n"[..], "EPROTO"),
+            ("http", b"HTTP/1.1 abc\r\n\r\n", "EPROTO"),
+            ("http", b"HTTP/1.1 200 OK\r\nno header\r\n\r\n", "EPROTO"),
+            ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", "EPROTO"),
+            ("http", b"", "ECONNRESET"),
+            ("http", b"HTTP/1.1 200 OK\r\n", "ECONNRESET"),
+        ] {
+            let error = attempt(scheme, response, false).await.unwrap_err();
+            let text = String::from_utf8_lossy(response);
+            assert_eq!(error.code, code, "{text:?}: {error}");
+            // A handshake that fails is no connection; after it, the worker may have read the message.
+            assert_eq!(error.unavailable, scheme == "https", "{text:?}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_connection_the_worker_is_unavailable() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = format!("http://{}/", listener.local_addr().unwrap());
+        drop(listener);
+        for (url, proxy, code) in [
+            (closed.as_str(), None, "ECONNREFUSED"),
+            ("http://nobody.invalid/", None, "ENOTFOUND"),
+            (
+                "http://worker.internal/",
+                Some(closed.as_str()),
+                "ECONNREFUSED",
+            ),
+        ] {
+            let handler = http(url, proxy).unwrap();
+            let error = handler.handle(&ordinary_message()).await.unwrap_err();
+            assert_eq!(
+                (error.code.as_str(), error.unavailable),
+                (code, true),
+                "{error}"
+            );
+            let error = handler.is_reachable().await.unwrap_err();
+            assert_eq!(
+                (error.code.as_str(), error.unavailable),
+                (code, true),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_an_http_url_is_accepted() {
+        let to = "http://127.0.0.1:8080/work";
+        assert!(http(to, None).is_ok());
+        assert!(http(to, Some("http://user:secret@127.0.0.1:3128")).is_ok());
+        for url in [
+            "",
+            "127.0.0.1:8080",
+            "ftp://host/",
+            "http://",
+            "unix:/run/x",
+        ] {
+            assert!(http(url, None).is_err(), "{url}");
+            assert!(http(to, Some(url)).is_err(), "{url}");
+        }
+    }
+}

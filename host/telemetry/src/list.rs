@@ -1,0 +1,156 @@
+//! The list of all metrics. An entry is all that a metric needs besides its use: its meaning, its name, the function that makes it, with a parameter for each label, and its kind. [`METRICS`] and the documents come from it.
+
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+
+use backstop_versions::{REFUSALS, ROLLBACKS, SWAPS};
+
+use super::{Label, Queue};
+
+/// A metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, with the unit as a suffix as in Prometheus.
+    pub name: &'static str,
+    /// Its kind.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it counts or measures.
+    pub meaning: &'static str,
+}
+
+/// The kind of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// A number that only grows.
+    Counter,
+    /// A current value.
+    Gauge,
+    /// A distribution of durations in seconds, with these upper bounds.
+    Histogram(&'static [f64]),
+}
+
+/// Makes [`METRICS`] and a function for each metric: a method of [`Queue`], or a function with all labels.
+macro_rules! metrics {
+    (
+        of_queue { $($(#[doc = $meaning:literal])+ $function:ident($($label:ident: $key:literal),*) -> $kind:ident $(($buckets:expr))? = $name:expr;)* }
+        others { $($(#[doc = $o_meaning:literal])+ $o_function:ident($($o_label:ident: $o_key:literal),*) -> $o_kind:ident = $o_name:expr;)* }
+    ) => {
+        /// All metrics, in the order of the documentation.
+        pub const METRICS: &[Metric] = &[
+            $(Metric {
+                name: $name,
+                kind: Kind::$kind $(($buckets))?,
+                labels: &["queue" $(, $key)*],
+                meaning: concat!($($meaning),+).trim_ascii_start(),
+            },)*
+            $(Metric {
+                name: $o_name,
+                kind: Kind::$o_kind,
+                labels: &[$($o_key),*],
+                meaning: concat!($($o_meaning),+).trim_ascii_start(),
+            },)*
+        ];
+
+        impl Queue {
+            $(
+                $(#[doc = $meaning])+
+                pub fn $function(&self $(, $label: impl Label)*) -> $kind {
+                    bound!($kind, $name, "queue" => self.label() $(, $key => $label.label())*)
+                }
+            )*
+        }
+
+        $(
+            $(#[doc = $o_meaning])+
+            pub fn $o_function($($o_label: impl Label),*) -> $o_kind {
+                bound!($o_kind, $o_name, $($o_key => $o_label.label()),*)
+            }
+        )*
+    };
+}
+
+macro_rules! bound {
+    (Counter, $($rest:tt)*) => { counter!($($rest)*) };
+    (Gauge, $($rest:tt)*) => { gauge!($($rest)*) };
+    (Histogram, $($rest:tt)*) => { histogram!($($rest)*) };
+}
+
+/// From the evaluation time of a small component to above the default time limit.
+const EVALUATION_TIMES: &[f64] = &[
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5,
+];
+
+/// From a second to the longest delay of 14 days.
+const DELAYS: &[f64] = &[
+    0.0,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    900.0,
+    3_600.0,
+    21_600.0,
+    43_200.0,
+    86_400.0,
+    1_209_600.0,
+];
+
+metrics! {
+    of_queue {
+        /// received messages; a message counts at each receive
+        received() -> Counter = "backstop_messages_received_total";
+        /// failed receive requests, each of which is retried after a pause
+        receive_errors() -> Counter = "backstop_receive_errors_total";
+        /// polls at the same time: 1 on an idle queue, up to `max-polls` on a busy one
+        polls() -> Gauge = "backstop_polls";
+        /// 1 while the queue is not polled because its worker is unavailable, else 0
+        gate_closed() -> Gauge = "backstop_gate_closed";
+        /// outcomes of messages: `succeeded`, `retried`, `dead-lettered`, `discarded`, `handed-back` (without an attempt), or `unsettled` (the outcome could not be applied)
+        messages(outcome: "outcome") -> Counter = "backstop_messages_total";
+        /// messages that the dead-letter queue rejected; each is sent again
+        dead_letters_refused() -> Counter = "backstop_dead_letters_refused_total";
+        /// dead letters that the dead-letter queue has not accepted yet
+        dead_letters_waiting() -> Gauge = "backstop_dead_letters_waiting";
+        /// requests to SQS: `receive`, and batches of `delete`, `change-visibility` and `send`
+        requests(request: "request") -> Counter = "backstop_sqs_requests_total";
+        /// messages held until their next attempt, by `visibility` or by `resend`; each hop counts
+        holds(by: "by") -> Counter = "backstop_holds_total";
+        /// messages sent again without an attempt, because SQS delays a message for 15 minutes at most
+        hops() -> Counter = "backstop_hops_total";
+        /// second copies of messages, left by a host that stopped between sending a message again and deleting it, or by a send whose answer was lost
+        duplicates() -> Counter = "backstop_duplicates_total";
+        /// messages of a queue with `idempotency`, by what the table said: `fresh`, `taken-over` (from an owner whose lease was over), `repeated`, `in-progress` elsewhere, `refused` (another payload, an unknown outcome, no key), or `store-failed` (no answer, so the work did not run). In addition to `fresh` or `taken-over`: `lease-ended` before the work did, or `not-recorded` (the work is done and may be done again)
+        idempotency(result: "result") -> Counter = "backstop_idempotency_total";
+        /// applied decisions by `policy`, `shortened`, `bound` or `fallback`, as in the decision record; a policy's own class is `other`
+        decisions(by: "by", verdict: "verdict", class: "class") -> Counter = "backstop_decisions_total";
+        /// evaluation time of the policy
+        decision_seconds() -> Histogram(EVALUATION_TIMES) = "backstop_decision_seconds";
+        /// delays of retries
+        delay_seconds() -> Histogram(DELAYS) = "backstop_delay_seconds";
+        /// evaluations of the shadow: it `agreed`, `differed` or was `broken`, or it was `skipped` because it could not keep up or the process ended
+        comparisons(result: "result") -> Counter = "backstop_shadow_comparisons_total";
+        /// comparisons that differ in `class`, `verdict`, `delay` or `reason`; one can differ in several. A different reason alone is not a disagreement
+        differences(part: "in") -> Counter = "backstop_shadow_differences_total";
+        /// evaluation time of the shadow
+        shadow_seconds() -> Histogram(EVALUATION_TIMES) = "backstop_shadow_decision_seconds";
+    }
+    others {
+        /// 1 for each component of the active version, 0 for earlier ones; the role is `live` or `shadow`, and the digest has twelve digits
+        policy_info(queue: "queue", role: "role", policy: "policy", digest: "digest") -> Gauge = "backstop_policy_info";
+        /// activated new versions
+        swaps(policy: "policy") -> Counter = SWAPS;
+        /// rejected new versions; the one before stays active
+        refusals(policy: "policy") -> Counter = REFUSALS;
+        /// rollbacks to the version before, automatic or by the operator
+        rollbacks(policy: "policy") -> Counter = ROLLBACKS;
+        /// 1 while the policy's source is unreachable, else 0
+        source_unreachable(policy: "policy") -> Gauge = "backstop_policy_source_unreachable";
+        /// requests that the admin interface refused: without the right `token`, or of another `site` or host name
+        admin_refused(reason: "reason") -> Counter = "backstop_admin_refused_total";
+    }
+}
