@@ -1,4 +1,4 @@
-//! Handlers do the work for a message, and turn a failed attempt into an [`Error`].
+//! Handlers do the work for a message, and turn a failed attempt into an [`Error`](crate::Error).
 //!
 //! An async function is enough for most programs: see [`Backstop::handler`](crate::Backstop::handler). A type of your own can check itself before the first message; a host whose handler fails the check does not start:
 //!

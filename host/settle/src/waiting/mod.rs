@@ -1,6 +1,6 @@
 //! What a host remembers of the failed messages of a queue that wait for their next attempt: how many wait and why, until when, and what brings them back sooner.
 //!
-//! No API of SQS lists invisible messages. The host that hid a message remembers it here until it becomes visible, in memory and bounded ([`memory`]): so it can report what waits ([`report`]), wake it ([`wake`]) and decide about it again after a swap ([`reconsider`]). The failure of a message that is sent again is remembered until the message is due, however often it hops through this host. A restart forgets everything; the messages come by themselves when they are due.
+//! No API of SQS lists invisible messages. The host that hid a message remembers it here until it becomes visible, in memory and bounded (`memory`): so it can report what waits (`report`), wake it (`wake`) and decide about it again after a swap (`reconsider`). The failure of a message that is sent again is remembered until the message is due, however often it hops through this host. A restart forgets everything; the messages come by themselves when they are due.
 
 mod causes;
 mod due;
