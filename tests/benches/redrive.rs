@@ -32,7 +32,11 @@ async fn compare() {
             bare(&full().await).await,
             listed(&full().await).await,
             redriven(&full().await, &[]).await,
-            redriven(&full().await, &["--ramp", "10,100,all", "--watch", "1s"]).await,
+            redriven(
+                &full().await,
+                &["--ramp", "10,100,all", "--watch-for", "1s"],
+            )
+            .await,
         ];
         for (best, took) in best.iter_mut().zip(took) {
             *best = took.min(*best);
@@ -42,7 +46,7 @@ async fn compare() {
         "bare loop: receive, send, delete, 16 at once",
         "backstop dlq list",
         "backstop dlq redrive",
-        "backstop dlq redrive --ramp 10,100,all --watch 1s",
+        "backstop dlq redrive --ramp 10,100,all --watch-for 1s",
     ]
     .into_iter()
     .zip(best)

@@ -22,7 +22,7 @@ async fn the_commands_about_redrives_run() {
     let blocks = blocks(&page, "sh");
     assert_eq!(blocks.len(), 1);
     let shown = night
-        .run(&blocks[0].replace("--watch 5m", "--watch 2s"))
+        .run(&blocks[0].replace("--watch-for 5m", "--watch-for 2s"))
         .await;
     for expected in [
         "7  would be moved",

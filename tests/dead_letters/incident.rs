@@ -36,7 +36,7 @@ async fn the_commands_of_an_incident_lead_to_an_empty_dead_letter_queue() {
     for block in blocks(&page, "sh") {
         let mut block = block
             .replace("--spread 5m", "--spread 3s")
-            .replace("--watch 1m", "--watch 3s");
+            .replace("--watch-for 1m", "--watch-for 3s");
         for (written, actual) in &ids {
             block = block.replace(written, actual);
         }

@@ -355,7 +355,7 @@ async fn letters_that_others_take_are_missing_and_later_ones_are_left_alone() {
         &world.queues.url,
         "--ramp",
         "10,all",
-        "--watch",
+        "--watch-for",
         "3s",
     ];
     let running = command(&world, &arguments).spawn().unwrap();

@@ -60,7 +60,14 @@ async fn a_ramp_stops_on_a_bad_cause_leaves_the_rest_and_goes_on_when_it_is_mend
     let before = bodies(&world).await;
     let running = backstop::serve(&world.queues, &worker, &[]).await;
     // Their letters say where they come from. The cause is not mended.
-    let ramp = ["--ramp", "5,10,all", "--stop-at", "20%", "--watch", "3s"];
+    let ramp = [
+        "--ramp",
+        "5,10,all",
+        "--stop-at",
+        "20%",
+        "--watch-for",
+        "3s",
+    ];
     let (code, result) = redrive(&world, &ramp).await;
     assert_eq!(
         (code, &result["outcome"]),
@@ -118,7 +125,7 @@ async fn a_ramp_stops_on_a_bad_cause_leaves_the_rest_and_goes_on_when_it_is_mend
 async fn a_long_step_stops_on_a_bad_cause_before_its_end() {
     let (world, worker, _) = died(60).await;
     let running = backstop::serve(&world.queues, &worker, &[]).await;
-    let slow = ["--ramp", "all", "--rate", "4/s", "--watch", "3s"];
+    let slow = ["--ramp", "all", "--rate", "4/s", "--watch-for", "3s"];
     let (code, result) = redrive(&world, &slow).await;
     running.stop().await;
     assert_eq!((code, &result["outcome"]), (9, &json!("stopped")));
@@ -139,7 +146,7 @@ async fn attempts_start_again_or_go_on() {
     let policy = ["--set", "base=1ms", "--max-attempts", "3"];
     let running = backstop::serve(&world.queues, &worker, &policy).await;
     let before = worker.attempts().len();
-    let (code, _) = redrive(&world, &["--attempts", "reset"]).await;
+    let (code, _) = redrive(&world, &[]).await;
     assert_eq!(code, 0);
     // Three attempts each.
     eventually("both are dead again", || async {
@@ -148,7 +155,7 @@ async fn attempts_start_again_or_go_on() {
     .await;
     assert_eq!(worker.attempts().len() - before, 6);
     // The third attempt was the last one: one more, which is the fourth.
-    let (code, result) = redrive(&world, &["--attempts", "keep"]).await;
+    let (code, result) = redrive(&world, &["--keep-attempts"]).await;
     assert_eq!(code, 0);
     eventually("both are dead once more", || async {
         worker.attempts().len() - before == 8 && world.queues.dead().await == 2
@@ -176,10 +183,10 @@ async fn letters_with_kept_attempts_keep_their_ids_if_the_queues_key_signs_them(
     std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let keys = ["--envelope-key-file", path.to_str().unwrap()];
     for (how, expected) in [
-        ("reset", "no effect without"),
-        ("keep", "(umask 077; openssl rand -hex 32"),
+        (&[][..], "--keep-attempts"),
+        (&["--keep-attempts"], "(umask 077; openssl rand -hex 32"),
     ] {
-        let flags = ["--attempts", how, "--envelope-key-file", "missing"];
+        let flags = [how, &["--envelope-key-file", "missing"]].concat();
         let mut refused = command(&world, &flags);
         let output = refused.output().await.unwrap();
         let error = text(&output.stderr);
@@ -188,7 +195,7 @@ async fn letters_with_kept_attempts_keep_their_ids_if_the_queues_key_signs_them(
     }
     status.store(200, Ordering::Relaxed);
     let running = backstop::serve(&world.queues, &worker, &keys).await;
-    let keep = ["--attempts", "keep"];
+    let keep = ["--keep-attempts"];
     let (code, _) = redrive(&world, &[&keep[..], &keys].concat()).await;
     assert_eq!(code, 0);
     eventually("both are attempted again", || async {
@@ -226,7 +233,7 @@ async fn letters_that_come_back_to_another_dead_letter_queue_count_too() {
         "--json",
         "--state",
         state.to_str().unwrap(),
-        "--watch",
+        "--watch-for",
         "3s",
         "--stop-at",
         "10%",

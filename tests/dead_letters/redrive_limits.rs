@@ -21,7 +21,14 @@ async fn a_run_moves_no_more_than_its_steps() {
     for number in 0..12 {
         world.put(letter(&format!("{number:02}"))).await;
     }
-    let arguments = ["--to", &world.queues.url, "--ramp", "2,3", "--watch", "0s"];
+    let arguments = [
+        "--to",
+        &world.queues.url,
+        "--ramp",
+        "2,3",
+        "--watch-for",
+        "0s",
+    ];
     let (code, result) = redrive(&world, &arguments).await;
     assert_eq!((code, result["moved"].as_u64()), (0, Some(5)), "{result}");
     assert_eq!(
@@ -242,7 +249,7 @@ async fn a_clock_that_is_wrong_moves_no_other_letters_of_a_fifo_queue() {
         }
         let rehearsed = redrive(&world, &["--to", &world.queues.url, "--dry-run"]).await;
         assert_eq!(rehearsed.1["letters"], 3, "{shift}: {}", rehearsed.1);
-        let steps = ["--ramp", "1,all", "--watch", "4s", "--wait", "1s"];
+        let steps = ["--ramp", "1,all", "--watch-for", "4s", "--wait", "1s"];
         let run = command(&world, &[&["--to", &world.queues.url][..], &steps].concat());
         let run = { run }.spawn().unwrap();
         eventually("the first one is moved", || async {

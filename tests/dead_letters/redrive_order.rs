@@ -11,7 +11,7 @@ use backstop::queue::{
 };
 use backstop_core::failure::Timestamp;
 use backstop_dead_letters::redrive::{
-    Outcome, Phase, Plan, Progress, Ramp, Runs, Setup, Summary, To, run,
+    Activity, Outcome, Phase, Plan, Ramp, Runs, Setup, Summary, To, run,
 };
 use backstop_dead_letters::{Attempts, Filters};
 use tempfile::TempDir;
@@ -99,7 +99,7 @@ impl Queue for NewestFirst {
 struct World {
     connections: Arc<Connections>,
     letters: Arc<NewestFirst>,
-    progress: Arc<Progress>,
+    activity: Arc<Activity>,
     folder: TempDir,
 }
 
@@ -112,7 +112,7 @@ impl World {
                 visible: Mutex::default(),
             }),
             connections,
-            progress: Arc::default(),
+            activity: Arc::default(),
             folder: tempfile::tempdir().unwrap(),
         };
         world.put(letters).await;
@@ -161,7 +161,7 @@ impl World {
             editor: None,
             who: "a test".to_owned(),
             keys: None,
-            progress: Arc::clone(&self.progress),
+            activity: Arc::clone(&self.activity),
             stop: CancellationToken::new(),
         };
         async move { run(setup).await.unwrap() }
@@ -169,7 +169,7 @@ impl World {
 
     /// Waits for the end of the first step.
     async fn first_step(&self) {
-        while !matches!(self.progress.snapshot().phase, Phase::Watching(0, _)) {
+        while !matches!(self.activity.snapshot().phase, Phase::Watching(0, _)) {
             sleep(Duration::from_millis(10)).await;
         }
     }

@@ -39,7 +39,7 @@ async fn letters_that_others_hold_are_waited_for_within_a_bound_while_the_queue_
         world.put(letter(&format!("{number:02}"))).await;
     }
     let to = &world.queues.url;
-    let steps = ["--ramp", "5,all", "--watch", "2s", "--wait", "4s"];
+    let steps = ["--ramp", "5,all", "--watch-for", "2s", "--wait", "4s"];
     let mut running = command(&world, &[&["--to", to][..], &steps].concat());
     let running = running.spawn().unwrap();
     eventually("the first step is done", || async {

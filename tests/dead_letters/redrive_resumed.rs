@@ -62,7 +62,7 @@ async fn letters_in_doubt_that_are_gone_are_not_replaced_by_others() {
         &world.queues.url,
         "--ramp",
         "2,3",
-        "--watch",
+        "--watch-for",
         "0s",
         "--visibility-timeout",
         "5s",
@@ -83,7 +83,14 @@ async fn letters_in_doubt_that_are_gone_are_not_replaced_by_others() {
 #[tokio::test]
 async fn a_further_run_is_refused_while_a_killed_one_has_letters_in_the_queue() {
     let world = with_letters(3).await;
-    let arguments = ["--to", &world.queues.url, "--ramp", "1", "--watch", "0s"];
+    let arguments = [
+        "--to",
+        &world.queues.url,
+        "--ramp",
+        "1",
+        "--watch-for",
+        "0s",
+    ];
     let (_, result) = redrive(&world, &arguments).await;
     let run = result["run"].as_str().unwrap();
     let left = left(&world).remove(0);
@@ -113,7 +120,7 @@ async fn damaged_lines_of_a_journal_are_named_and_lose_no_letter() {
         &world.queues.url,
         "--ramp",
         "4,all",
-        "--watch",
+        "--watch-for",
         "0s",
     ];
     let (code, result) = redrive(&world, &arguments).await;
@@ -202,7 +209,7 @@ async fn letters_of_one_message_that_were_there_before_the_run_are_all_moved() {
         &world.queues.url,
         "--ramp",
         "1",
-        "--watch",
+        "--watch-for",
         "0s",
         "--visibility-timeout",
         "5s",
@@ -224,7 +231,14 @@ async fn letters_of_one_message_that_were_there_before_the_run_are_all_moved() {
 #[tokio::test]
 async fn a_letter_that_a_finished_run_could_not_delete_is_deleted_when_it_is_resumed() {
     let world = with_letters(3).await;
-    let arguments = ["--to", &world.queues.url, "--ramp", "1", "--watch", "0s"];
+    let arguments = [
+        "--to",
+        &world.queues.url,
+        "--ramp",
+        "1",
+        "--watch-for",
+        "0s",
+    ];
     let (_, result) = redrive(&world, &arguments).await;
     let run = result["run"].as_str().unwrap();
     let left = left(&world).remove(0);
@@ -256,7 +270,14 @@ async fn a_letter_that_a_finished_run_could_not_delete_is_deleted_when_it_is_res
 async fn a_run_whose_plan_is_damaged_hides_no_other() {
     let world = with_letters(2).await;
     for _ in 0..2 {
-        let one = ["--to", &world.queues.url, "--ramp", "1", "--watch", "0s"];
+        let one = [
+            "--to",
+            &world.queues.url,
+            "--ramp",
+            "1",
+            "--watch-for",
+            "0s",
+        ];
         redrive(&world, &one).await;
     }
     let state = world.path("runs");
@@ -349,7 +370,7 @@ async fn a_resumed_run_that_looks_during_a_step_ends_although_letters_are_gone()
         &world.queues.url,
         "--ramp",
         "1,all",
-        "--watch",
+        "--watch-for",
         "10m",
         "--visibility-timeout",
         "20s",

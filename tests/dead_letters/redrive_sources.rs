@@ -62,10 +62,10 @@ async fn attempts_do_not_go_on_in_a_fifo_queue_and_the_command_says_so() {
     let mut given = letter("00");
     given.group = Some("g");
     fifo.put(given).await;
-    let keep = ["--attempts", "keep", "--to", &fifo.queues.url];
+    let keep = ["--keep-attempts", "--to", &fifo.queues.url];
     let (code, said) = failed(&command(&fifo, &keep).output().await.unwrap());
     assert!(
-        code == 2 && said.contains("--attempts keep has no effect on a FIFO queue"),
+        code == 2 && said.contains("--keep-attempts has no effect on a FIFO queue"),
         "{code}: {said}"
     );
     assert!(runs(&fifo, &[]).await.is_empty());

@@ -38,7 +38,7 @@ async fn what_a_policy_would_retry_is_counted_and_saved() {
     let judged = world
         .json("triage", &[&policy[..], &["--save", "ids.jsonl"]].concat())
         .await;
-    let expected = json!({"retry": 15, "dead-letter": 5, "not judged": 1});
+    let expected = json!({"retry": 15, "dead-letter": 5, "not classified": 1});
     assert_eq!(verdicts(&judged), expected, "{judged}");
     let unknown = &judged["queues"][0]["unknown"];
     assert_eq!(
@@ -59,10 +59,10 @@ async fn what_a_policy_would_retry_is_counted_and_saved() {
     let judged = world.json("triage", &limit).await;
     assert_eq!(
         verdicts(&judged),
-        json!({"dead-letter": 20, "not judged": 1})
+        json!({"dead-letter": 20, "not classified": 1})
     );
     let judged = world
-        .json("triage", &[&limit[..], &["--attempts", "reset"]].concat())
+        .json("triage", &[&limit[..], &["--reset-attempts"]].concat())
         .await;
     assert_eq!(verdicts(&judged), expected);
     // An error is assumed only where somebody says which.
@@ -73,7 +73,7 @@ async fn what_a_policy_would_retry_is_counted_and_saved() {
     for expected in [
         "15  would be retried",
         "5  would be dead-lettered again",
-        "1  not judged",
+        "1  not classified",
         "such as ",
         "The letters do not say",
     ] {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anstyle::{AnsiColor, Style};
 use clap::Parser;
 use clap::builder::Resettable;
 
@@ -15,9 +14,9 @@ use crate::error::{CommandError, Result};
 use crate::forecast;
 use crate::hosts::default_config;
 use crate::key_flags::of_one_queue;
-use crate::output::println;
 use crate::run::{Args as RunArgs, config_of};
-use crate::terminal::{columns, wrapped};
+use crate::terminal::style::{CYAN, GREEN, RED, YELLOW};
+use crate::terminal::{columns, println, wrapped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -171,12 +170,11 @@ fn config(args: Args) -> Result<(Config, Given)> {
 }
 
 fn show(finding: &Finding) {
-    let foreground = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
     let (mark, style) = match finding.verdict {
-        Verdict::Good => ("good     ", foreground(AnsiColor::Green)),
-        Verdict::Unknown => ("unknown  ", foreground(AnsiColor::Cyan)),
-        Verdict::Warning => ("warning  ", foreground(AnsiColor::Yellow)),
-        Verdict::Wrong => ("wrong    ", foreground(AnsiColor::Red).bold()),
+        Verdict::Good => ("good     ", GREEN),
+        Verdict::Unknown => ("unknown  ", CYAN),
+        Verdict::Warning => ("warning  ", YELLOW),
+        Verdict::Wrong => ("wrong    ", RED),
     };
     let text = wrapped(&one_line(&finding.to_string()), mark.len() + 1, columns());
     println!("{style}{mark}{style:#} {text}");

@@ -1,28 +1,13 @@
-//! Why a command fails: one variant for each kind of error that the crates return, so that every failure has an exit code of its own choosing.
+//! Why a command fails. [`exit`](crate::exit) has the exit code of every failure, and the list of the errors of other crates.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use backstop::ConfigError;
-use backstop::StartError;
-use backstop::error::Faults;
-use backstop::internal::admin::{ClientError, TokenError};
-use backstop::queue::{EntryError, QueueError};
-use backstop_dead_letters::redrive::RedriveError;
-use backstop_deliver::OpenError;
-use backstop_engine::{CompileError, EvaluationError, SandboxError};
-use backstop_versions::{
-    BucketError, KeyError, PackageError, PolicyError, RegistryError, SignatureError, SigningError,
-    SourceError, StoreError, WatchError,
-};
-use backstop_workbench::chart::ChartError;
-use backstop_workbench::replay::ReadError;
-use backstop_workbench::scenario::ScenarioError;
-use backstop_workbench::simulate::contention::contender::BaselineError;
-use backstop_workbench::{BuildError, NewError, ProjectError, ToolError};
+use backstop_engine::EvaluationError;
 
-use crate::output::OutputError;
+use crate::exit::{Exit, Lines};
 
 /// What a command returns.
 pub(crate) type Result<T, E = CommandError> = std::result::Result<T, E>;
@@ -84,9 +69,6 @@ pub(crate) enum CommandError {
     /// `backstop dlq redrive` has not moved all letters of its set.
     #[error("{0}")]
     NotMoved(String),
-    /// `backstop dlq redrive` can't start or go on.
-    #[error(transparent)]
-    Redrive(#[from] RedriveError),
     /// `backstop deliver` was stopped by an error that concerns every request.
     #[error("the delivery was stopped ({undelivered} undelivered): {error}")]
     DeliveryRefused {
@@ -100,88 +82,14 @@ pub(crate) enum CommandError {
         #[source]
         cause: Box<CommandError>,
     },
-
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Scenarios(#[from] ScenarioError),
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error(transparent)]
-    Signing(#[from] SigningError),
-
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    #[error(transparent)]
-    Compile(#[from] CompileError),
-    #[error(transparent)]
-    Signature(#[from] SignatureError),
-    #[error(transparent)]
-    Package(#[from] PackageError),
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-    #[error(transparent)]
-    Bucket(#[from] BucketError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    #[error(transparent)]
-    PolicyWatch(#[from] WatchError),
-
-    #[error(transparent)]
-    Admin(#[from] ClientError),
-    #[error(transparent)]
-    AdminToken(#[from] TokenError),
-    #[error(transparent)]
-    Start(#[from] StartError),
-    #[error(transparent)]
-    Target(Box<OpenError>),
-    #[error(transparent)]
-    Consumer(#[from] Faults),
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-    #[error(transparent)]
-    Message(#[from] EntryError),
-
-    #[error(transparent)]
-    New(#[from] NewError),
-    #[error(transparent)]
-    Project(#[from] ProjectError),
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// A toolchain can't be installed.
-    #[error(transparent)]
-    Toolchain(#[from] ToolError),
-    #[error(transparent)]
-    Baseline(#[from] BaselineError),
-    #[error(transparent)]
-    Records(#[from] ReadError),
-    #[error(transparent)]
-    Chart(#[from] ChartError),
-
-    #[error(transparent)]
-    Output(#[from] OutputError),
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    Json(#[from] serde_json::Error),
-    #[error(transparent)]
-    Csv(#[from] csv::Error),
-    #[error(transparent)]
-    Junit(#[from] quick_junit::SerializeError),
-    #[error(transparent)]
-    FileWatch(#[from] notify::Error),
-    #[error(transparent)]
-    Task(#[from] tokio::task::JoinError),
-}
-
-impl From<OpenError> for CommandError {
-    fn from(error: OpenError) -> Self {
-        Self::Target(Box::new(error))
-    }
+    /// The error of another crate, with its exit code and whose line breaks its text can have.
+    #[error("{error}")]
+    Cause {
+        exit: Exit,
+        lines: Lines,
+        #[source]
+        error: Box<dyn Error + Send + Sync>,
+    },
 }
 
 /// The error of a file, or of standard input as `-`, that the command line names.

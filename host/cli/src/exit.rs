@@ -2,16 +2,28 @@
 
 use std::process::ExitCode;
 
-use backstop::StartError;
-use backstop::error::QueueFault;
-use backstop::error::{AssemblyError, LoadError};
-use backstop::internal::admin::ClientError;
+use backstop::error::{AssemblyError, Faults, LoadError, QueueFault};
+use backstop::internal::admin::{ClientError, TokenError};
+use backstop::queue::{EntryError, QueueError};
+use backstop::{ConfigError, StartError};
 use backstop_core::text::{chain, harmless, one_line};
 use backstop_dead_letters::redrive::RedriveError;
-use backstop_versions::{BucketError, PolicyError, RegistryError, SourceError};
+use backstop_deliver::OpenError;
+use backstop_engine::{CompileError, SandboxError};
+use backstop_versions::{
+    BucketError, KeyError, PackageError, PolicyError, RegistryError, SignatureError, SigningError,
+    SourceError, StoreError, WatchError,
+};
+use backstop_workbench::chart::ChartError;
+use backstop_workbench::replay::ReadError;
+use backstop_workbench::scenario::ScenarioError;
+use backstop_workbench::simulate::contention::contender::BaselineError;
+use backstop_workbench::{BuildError, NewError, ProjectError, ToolError};
 
 use crate::error::CommandError;
 use crate::log;
+use crate::terminal::output::OutputError;
+use crate::terminal::style::RED;
 
 /// The exit codes, as `--help` lists them.
 pub(super) const HELP: &str = "\
@@ -52,65 +64,104 @@ impl From<Exit> for ExitCode {
     }
 }
 
-impl From<&CommandError> for Exit {
-    fn from(error: &CommandError) -> Self {
-        match error {
-            CommandError::During { cause, .. } => Self::from(cause.as_ref()),
-            CommandError::Usage(_) | CommandError::Baseline(_) => Self::Usage,
-            CommandError::Config(_)
-            | CommandError::Scenarios(_)
-            | CommandError::Key(_)
-            | CommandError::Signing(_)
-            | CommandError::AdminToken(_)
-            | CommandError::Input { .. }
-            | CommandError::Records(_) => Self::Config,
-            CommandError::Policy(error) => of_policy(error),
-            CommandError::Source(error) => of_source(error),
-            CommandError::Registry(error) => of_registry(error),
-            CommandError::Bucket(error) => of_bucket(error),
-            CommandError::BrokenPolicy(_)
-            | CommandError::InvalidSettings(_)
-            | CommandError::RollbackRefused { .. }
-            | CommandError::Compile(_)
-            | CommandError::Signature(_)
-            | CommandError::Package(_)
-            | CommandError::Project(_)
-            | CommandError::Build(_)
-            | CommandError::Toolchain(_) => Self::Policy,
-            CommandError::Admin(ClientError::Url { .. }) => Self::Usage,
-            CommandError::Start(error) => of_start(error),
-            CommandError::NoHost(_)
-            | CommandError::DeadLetters(_)
-            | CommandError::Admin(_)
-            | CommandError::Target(_)
-            | CommandError::DeliveryRefused { .. } => Self::Queue,
-            CommandError::Undelivered { .. } | CommandError::NotMoved(_) => Self::Undelivered,
-            CommandError::Redrive(error) => of_redrive(error),
-            CommandError::ProblemsFound { .. } | CommandError::WarningsFound { .. } => {
-                Self::ProblemsFound
+/// Whose line breaks the text of an error can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lines {
+    Ours,
+    /// Those of registries, buckets, queues, other hosts and policies could forge a line.
+    Foreign,
+}
+
+/// The errors of other crates that a command returns: the exit code of each, and whose line breaks its text can have.
+macro_rules! causes {
+    ($($error:ty => $exit:expr, $lines:ident;)*) => {$(
+        impl From<$error> for CommandError {
+            fn from(error: $error) -> Self {
+                let exit: fn(&$error) -> Exit = $exit;
+                Self::Cause {
+                    exit: exit(&error),
+                    lines: Lines::$lines,
+                    error: Box::new(error),
+                }
             }
-            CommandError::TestsFailed { .. } => Self::TestsFailed,
-            CommandError::DecisionsDiffer { .. } | CommandError::NewlyBroken { .. } => {
-                Self::Differences
-            }
-            CommandError::Interrupted(_) => Self::Interrupted,
-            CommandError::Failed(_)
-            | CommandError::Store(_)
-            | CommandError::Sandbox(_)
-            | CommandError::PolicyWatch(_)
-            | CommandError::Consumer(_)
-            | CommandError::Queue(_)
-            | CommandError::Message(_)
-            | CommandError::New(_)
-            | CommandError::Chart(_)
-            | CommandError::Output(_)
-            | CommandError::Io(_)
-            | CommandError::Json(_)
-            | CommandError::Csv(_)
-            | CommandError::Junit(_)
-            | CommandError::FileWatch(_)
-            | CommandError::Task(_) => Self::Unexpected,
         }
+    )*};
+}
+
+causes! {
+    BaselineError => |_| Exit::Usage, Ours;
+    ClientError => of_client, Foreign;
+
+    ConfigError => |_| Exit::Config, Ours;
+    KeyError => |_| Exit::Config, Ours;
+    ReadError => |_| Exit::Config, Ours;
+    ScenarioError => |_| Exit::Config, Ours;
+    SigningError => |_| Exit::Config, Ours;
+    TokenError => |_| Exit::Config, Ours;
+
+    BuildError => |_| Exit::Policy, Ours;
+    CompileError => |_| Exit::Policy, Ours;
+    PackageError => |_| Exit::Policy, Ours;
+    PolicyError => of_policy, Ours;
+    ProjectError => |_| Exit::Policy, Ours;
+    SignatureError => |_| Exit::Policy, Foreign;
+    SourceError => of_source, Foreign;
+    ToolError => |_| Exit::Policy, Ours;
+
+    BucketError => of_bucket, Foreign;
+    OpenError => |_| Exit::Queue, Foreign;
+    RedriveError => of_redrive, Foreign;
+    RegistryError => of_registry, Foreign;
+    StartError => of_start, Ours;
+
+    ChartError => |_| Exit::Unexpected, Ours;
+    EntryError => |_| Exit::Unexpected, Foreign;
+    Faults => |_| Exit::Unexpected, Ours;
+    NewError => |_| Exit::Unexpected, Ours;
+    OutputError => |_| Exit::Unexpected, Ours;
+    QueueError => |_| Exit::Unexpected, Foreign;
+    SandboxError => |_| Exit::Unexpected, Ours;
+    StoreError => |_| Exit::Unexpected, Ours;
+    WatchError => |_| Exit::Unexpected, Ours;
+    csv::Error => |_| Exit::Unexpected, Ours;
+    notify::Error => |_| Exit::Unexpected, Ours;
+    quick_junit::SerializeError => |_| Exit::Unexpected, Ours;
+    serde_json::Error => |_| Exit::Unexpected, Foreign;
+    std::io::Error => |_| Exit::Unexpected, Ours;
+    tokio::task::JoinError => |_| Exit::Unexpected, Ours;
+}
+
+impl CommandError {
+    fn exit(&self) -> (Exit, Lines) {
+        match self {
+            Self::During { cause, .. } => cause.exit(),
+            Self::Cause { exit, lines, .. } => (*exit, *lines),
+            Self::Usage(_) => (Exit::Usage, Lines::Ours),
+            Self::Input { .. } => (Exit::Config, Lines::Ours),
+            Self::BrokenPolicy(_) | Self::InvalidSettings(_) | Self::RollbackRefused { .. } => {
+                (Exit::Policy, Lines::Foreign)
+            }
+            Self::NoHost(_) => (Exit::Queue, Lines::Ours),
+            Self::DeadLetters(_) | Self::DeliveryRefused { .. } => (Exit::Queue, Lines::Foreign),
+            Self::ProblemsFound { .. } | Self::WarningsFound { .. } => {
+                (Exit::ProblemsFound, Lines::Ours)
+            }
+            Self::TestsFailed { .. } => (Exit::TestsFailed, Lines::Ours),
+            Self::DecisionsDiffer { .. } | Self::NewlyBroken { .. } => {
+                (Exit::Differences, Lines::Ours)
+            }
+            Self::Undelivered { .. } | Self::NotMoved(_) => (Exit::Undelivered, Lines::Foreign),
+            Self::Interrupted(_) => (Exit::Interrupted, Lines::Ours),
+            Self::Failed(_) => (Exit::Unexpected, Lines::Ours),
+        }
+    }
+}
+
+fn of_client(error: &ClientError) -> Exit {
+    if matches!(error, ClientError::Url { .. }) {
+        Exit::Usage
+    } else {
+        Exit::Queue
     }
 }
 
@@ -207,77 +258,16 @@ fn of_registry(error: &RegistryError) -> Exit {
     }
 }
 
-/// Whether line breaks in the error's text are ours. Those of registries, buckets, queues, other hosts and policies could forge a line.
-fn has_own_lines(error: &CommandError) -> bool {
-    match error {
-        CommandError::During { cause, .. } => has_own_lines(cause),
-        CommandError::Usage(_)
-        | CommandError::ProblemsFound { .. }
-        | CommandError::WarningsFound { .. }
-        | CommandError::TestsFailed { .. }
-        | CommandError::DecisionsDiffer { .. }
-        | CommandError::NewlyBroken { .. }
-        | CommandError::NoHost(_)
-        | CommandError::Failed(_)
-        | CommandError::Interrupted(_)
-        | CommandError::Input { .. }
-        | CommandError::Config(_)
-        | CommandError::Scenarios(_)
-        | CommandError::Key(_)
-        | CommandError::Signing(_)
-        | CommandError::Policy(_)
-        | CommandError::Compile(_)
-        | CommandError::Package(_)
-        | CommandError::Store(_)
-        | CommandError::Sandbox(_)
-        | CommandError::PolicyWatch(_)
-        | CommandError::AdminToken(_)
-        | CommandError::Start(_)
-        | CommandError::Consumer(_)
-        | CommandError::New(_)
-        | CommandError::Project(_)
-        | CommandError::Build(_)
-        | CommandError::Toolchain(_)
-        | CommandError::Baseline(_)
-        | CommandError::Records(_)
-        | CommandError::Chart(_)
-        | CommandError::Output(_)
-        | CommandError::Io(_)
-        | CommandError::Csv(_)
-        | CommandError::Junit(_)
-        | CommandError::FileWatch(_)
-        | CommandError::Task(_) => true,
-        CommandError::BrokenPolicy(_)
-        | CommandError::RollbackRefused { .. }
-        | CommandError::DeadLetters(_)
-        | CommandError::InvalidSettings(_)
-        | CommandError::Undelivered { .. }
-        | CommandError::NotMoved(_)
-        | CommandError::Redrive(_)
-        | CommandError::DeliveryRefused { .. }
-        | CommandError::Source(_)
-        | CommandError::Signature(_)
-        | CommandError::Registry(_)
-        | CommandError::Bucket(_)
-        | CommandError::Admin(_)
-        | CommandError::Target(_)
-        | CommandError::Queue(_)
-        | CommandError::Message(_)
-        | CommandError::Json(_) => false,
-    }
-}
-
 /// Writes the error and all of its causes to stderr. Returns its exit code.
 pub(super) fn report(error: &CommandError) -> ExitCode {
-    let red = anstyle::AnsiColor::Red.on_default().bold();
+    let (exit, lines) = error.exit();
     let text = chain(error);
-    let text = if has_own_lines(error) {
-        harmless(&text)
-    } else {
-        one_line(&text)
+    let text = match lines {
+        Lines::Ours => harmless(&text),
+        Lines::Foreign => one_line(&text),
     };
-    log::write(&format!("{red}error:{red:#} {text}\n"));
-    Exit::from(error).into()
+    log::write(&format!("{RED}error:{RED:#} {text}\n"));
+    exit.into()
 }
 
 #[cfg(test)]
@@ -292,9 +282,9 @@ mod tests {
         };
         let error: Result<()> = Err(unknown).context("can't sign odd").context("odd");
         let error = error.unwrap_err();
-        assert_eq!(Exit::from(&error), Exit::Policy);
+        assert_eq!(error.exit().0, Exit::Policy);
         assert!(chain(&error).starts_with("odd: can't sign odd: there is no built-in policy"));
         let other: Result<()> = Err(std::io::Error::other("full")).context("can't write");
-        assert_eq!(Exit::from(&other.unwrap_err()), Exit::Unexpected);
+        assert_eq!(other.unwrap_err().exit().0, Exit::Unexpected);
     }
 }

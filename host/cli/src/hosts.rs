@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use backstop::internal::admin::{ClientError, Host, Token};
+use backstop::internal::admin::{ClientError, Host, HostStatus, Token};
 use backstop::internal::config::{Cache, Config};
 use backstop_core::text::chain;
 use clap::Parser;
 use futures_util::future::join_all;
+use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::error::{CommandError, Context, Result};
+use crate::terminal::println;
 
 /// The configuration of a command that names none, if this folder has it.
 pub(crate) const DEFAULT_CONFIG: &str = "backstop.toml";
@@ -53,10 +55,45 @@ impl HostArgs {
         self.place.hosts(self.config.as_deref())
     }
 
+    /// The hosts that serve a queue: at least one.
+    pub(crate) fn serving(&self, queue: &str) -> Result<Vec<Host>> {
+        let hosts = self.hosts()?;
+        let serving = each(&hosts, status)?.into_iter();
+        let serving = serving.filter(|(_, status)| serves(status, queue));
+        let serving: Vec<_> = serving.map(|(host, _)| host.clone()).collect();
+        if serving.is_empty() {
+            return Err(not_served(queue));
+        }
+        Ok(serving)
+    }
+
     /// Whether the hosts are those of this machine.
     pub(crate) const fn is_this_machine(&self) -> bool {
         self.place.is_this_machine()
     }
+}
+
+/// The status of a host.
+pub(crate) async fn status(host: &Host) -> Result<HostStatus, ClientError> {
+    host.get(&["v1", "status"], &[]).await
+}
+
+/// Whether a host serves a queue.
+pub(crate) fn serves(status: &HostStatus, queue: &str) -> bool {
+    status.queues.iter().any(|it| it.queue == queue)
+}
+
+/// No host serves a queue.
+pub(crate) fn not_served(queue: &str) -> CommandError {
+    CommandError::NoHost(format!("no running host serves the queue `{queue}`"))
+}
+
+/// Prints the answer of each host as JSON, one object a line.
+pub(crate) fn print_each<H, T: Serialize>(answers: &[(H, T)]) -> Result<()> {
+    for (_, answer) in answers {
+        println!("{}", serde_json::to_string(answer)?);
+    }
+    Ok(())
 }
 
 impl HostPlace {

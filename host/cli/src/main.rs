@@ -1,15 +1,13 @@
 //! The `backstop` command. Nothing else in the workspace prints.
 //!
-//! `run`, `demo`, `deliver`, `doctor`, `why` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`output`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
+//! `run`, `demo`, `deliver`, `doctor`, `why` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`terminal`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
 
-mod bar;
 mod deliver;
 mod demo;
 mod dlq;
 mod doctor;
 mod error;
 mod exit;
-mod fitted_table;
 mod forecast;
 mod hosts;
 mod ids;
@@ -17,12 +15,12 @@ mod key_flags;
 mod log;
 mod messages;
 mod orphans;
-mod output;
 mod policy;
 mod process;
 mod run;
 mod signals;
 mod terminal;
+mod time;
 mod waiting;
 mod wake;
 mod why;
@@ -103,7 +101,7 @@ fn command_line() -> ExitCode {
     let ended = log::start(cli.log_format, cli.verbose, quiet)
         .context("can't start the thread that writes the log")
         .and_then(|()| run(cli.command));
-    let printed = output::finish().map_err(|error| exit::report(&error.into()));
+    let printed = terminal::output::finish().map_err(|error| exit::report(&error.into()));
     let code = match ended {
         Ok(()) => printed.err().unwrap_or(Exit::Success.into()),
         Err(error) => exit::report(&error),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Parser};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use backstop::Backstop;
@@ -21,7 +22,8 @@ use crate::key_flags::{KeyFlags, of_one_queue};
 use crate::orphans::Guard;
 use crate::process::close_memory;
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
-use crate::{log, messages, output};
+use crate::terminal::{joined, output};
+use crate::{log, messages};
 
 /// How long to wait until the final counts are printed.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -216,11 +218,7 @@ fn counts_writer() -> Result<BackgroundWriter> {
 /// Prints a line of JSON for each queue. A closed or stopped reader does not keep the process from ending; what can't be written gives the exit code, at the end.
 fn print(summaries: &[(String, Summary)], writer: &BackgroundWriter) -> Result<()> {
     for (name, summary) in summaries {
-        let mut object = serde_json::to_value(summary)?;
-        if let Some(object) = object.as_object_mut() {
-            object.insert("queue".to_owned(), name.as_str().into());
-        }
-        let line = object.to_string();
+        let line = joined(json!(summary), json!({"queue": name})).to_string();
         writer.write(format!("{}\n", visible(&line)).as_bytes());
     }
     let is_written = writer.flush(PRINT_TIMEOUT);

@@ -2,22 +2,19 @@
 
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
-use backstop::internal::admin::{Host, HostAnswer, HostStatus};
+use backstop::internal::admin::{Host, HostAnswer};
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
-use backstop_files::values::parse_span;
 use backstop_settle::waiting::{Refusal, Woken};
-use backstop_workbench::simulate::Rounded;
 use clap::{ArgGroup, Parser};
-use indicatif::HumanCount;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::dlq::shown::print_json;
-use crate::error::{CommandError, Result};
-use crate::hosts::{HostArgs, each};
-use crate::output::println;
+use crate::error::Result;
+use crate::hosts::{HostArgs, each, print_each};
+use crate::terminal::style::{BOLD, YELLOW};
+use crate::terminal::{count, joined, println};
+use crate::time::{at, parse_wait};
 use crate::waiting::filters::FilterArgs;
 
 const EXAMPLES: &str = "\
@@ -76,8 +73,8 @@ pub(crate) struct Args {
 #[derive(Debug, Parser)]
 pub(crate) struct PaceArgs {
     /// The time over which the messages come, evenly; 0s for all at once
-    #[arg(long, value_name = "DURATION", value_parser = parse_spread, default_value = "1m")]
-    pub(crate) spread: Milliseconds,
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait, default_value = "1m")]
+    pub(crate) spread: Duration,
 
     /// How many messages come each second (50/s), minute (/m) or hour (/h), instead of --spread
     #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "spread")]
@@ -117,28 +114,19 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     })
 }
 
-pub(crate) fn parse_spread(text: &str) -> Result<Milliseconds, String> {
-    match text.trim() {
-        "0" | "0s" => Ok(Milliseconds(0)),
-        text => {
-            let spread = parse_span(text).map_err(|error| error.to_string())?;
-            Ok(Milliseconds::from_duration(spread))
-        }
-    }
-}
-
 /// A host and what it did.
 type Answers<'a, T> = Vec<(&'a Host, HostAnswer<T>)>;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let hosts = serving(&args.hosts, &args.queue)?;
+    let hosts = args.hosts.serving(&args.queue)?;
     let chosen = if args.all {
         json!({"all": true})
     } else {
         json!({"filter": args.filters.filter()})
     };
     let wake = |spread: Milliseconds, dry_run: bool| -> Result<Answers<'_, Woken>> {
-        let body = body(&args.queue, &chosen, spread, dry_run);
+        let body = json!({"queue": args.queue, "spread": spread, "dry-run": dry_run});
+        let body = joined(body, chosen.clone());
         each(&hosts, async |host| host.post(&["v1", "wake"], &body).await)
     };
     let spread = match args.pace.rate {
@@ -147,78 +135,48 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let counted = counted.iter().map(|(_, answer)| &answer.result);
             rate.spread(counted.map(|it| it.woken + it.resent).sum())
         }
-        None => args.pace.spread,
+        None => Milliseconds::from_duration(args.pace.spread),
     };
     let answers = wake(spread, args.dry_run)?;
     if args.json {
-        for (_, answer) in &answers {
-            print_json(&serde_json::to_value(answer)?);
-        }
-        return Ok(());
+        return print_each(&answers);
     }
     print(args, &answers, spread, clock::now());
     Ok(())
 }
 
-fn body(queue: &str, chosen: &Value, spread: Milliseconds, dry_run: bool) -> Value {
-    let mut body = json!({"queue": queue, "spread": spread, "dry-run": dry_run});
-    if let (Some(fields), Some(chosen)) = (body.as_object_mut(), chosen.as_object()) {
-        fields.extend(chosen.clone());
-    }
-    body
-}
-
-/// The hosts that serve a queue: at least one.
-pub(crate) fn serving(hosts: &HostArgs, queue: &str) -> Result<Vec<Host>> {
-    let hosts = hosts.hosts()?;
-    let served = each(&hosts, async |host| {
-        host.get::<HostStatus>(&["v1", "status"], &[]).await
-    })?;
-    let serves = |status: &HostStatus| status.queues.iter().any(|it| it.queue == queue);
-    let serving = served.into_iter().filter(|(_, status)| serves(status));
-    let serving: Vec<_> = serving.map(|(host, _)| host.clone()).collect();
-    if serving.is_empty() {
-        Err(CommandError::NoHost(format!(
-            "no running host serves the queue `{queue}`"
-        )))
-    } else {
-        Ok(serving)
-    }
-}
-
 fn print(args: &Args, answers: &Answers<'_, Woken>, spread: Milliseconds, now: Timestamp) {
     let results = || answers.iter().map(|(_, answer)| &answer.result);
-    let sum = |count: fn(&Woken) -> u64| results().map(count).sum::<u64>();
+    let sum = |of: fn(&Woken) -> u64| results().map(of).sum::<u64>();
     let (matched, woken, resent) = (
         sum(|it| it.matched),
         sum(|it| it.woken),
         sum(|it| it.resent),
     );
     let queue = one_line(&args.queue);
-    let bold = Style::new().bold();
     if matched == 0 {
         println!(
-            "{bold}{queue}{bold:#}  no waiting message matches: `backstop waiting {queue}` shows what waits"
+            "{BOLD}{queue}{BOLD:#}  no waiting message matches: `backstop waiting {queue}` shows what waits"
         );
     } else {
         let come = if args.dry_run { "would come" } else { "come" };
         println!(
-            "{bold}{queue}{bold:#}  {} of {} matching messages {come} sooner{}",
-            HumanCount(woken),
-            HumanCount(matched),
+            "{BOLD}{queue}{BOLD:#}  {} of {} matching messages {come} sooner{}",
+            count(woken),
+            count(matched),
             over(results().filter_map(|it| it.last).max(), spread, now)
         );
     }
     let as_soon = sum(|it| it.as_soon);
     if as_soon > 0 {
-        println!("  {} come as soon anyway", HumanCount(as_soon));
+        println!("  {} come as soon anyway", count(as_soon));
     }
     if resent > 0 {
         let until = results().filter_map(|it| it.resent_until).max();
         let until = until.map(|until| format!(", the last at {}", at(until, now)));
         println!(
             "  {} are held by being sent again, and {} when their hop ends{}",
-            HumanCount(resent),
+            count(resent),
             if args.dry_run { "would come" } else { "come" },
             until.unwrap_or_default()
         );
@@ -239,11 +197,10 @@ pub(crate) fn print_left<'a>(
     refusals: impl Iterator<Item = &'a Refusal>,
     not_reached: u64,
 ) {
-    let yellow: Style = AnsiColor::Yellow.on_default();
     if refused > 0 {
         println!(
-            "  {yellow}SQS did not change the visibility of {}: they were deleted or received by others, or come when they are due{yellow:#}",
-            HumanCount(refused)
+            "  {YELLOW}SQS did not change the visibility of {}: they were deleted or received by others, or come when they are due{YELLOW:#}",
+            count(refused)
         );
         for refusal in refusals.take(20) {
             println!(
@@ -255,19 +212,18 @@ pub(crate) fn print_left<'a>(
     }
     if not_reached > 0 {
         println!(
-            "  {yellow}there was no time for {}: run the command again{yellow:#}",
-            HumanCount(not_reached)
+            "  {YELLOW}there was no time for {}: run the command again{YELLOW:#}",
+            count(not_reached)
         );
     }
 }
 
 /// What no host knows.
-pub(crate) fn print_not_remembered(count: u64) {
-    let yellow: Style = AnsiColor::Yellow.on_default();
-    if count > 0 {
+pub(crate) fn print_not_remembered(number: u64) {
+    if number > 0 {
         println!(
-            "  {yellow}{} more wait in this queue and are not remembered, because there are too many: they come when they are due{yellow:#}",
-            HumanCount(count)
+            "  {YELLOW}{} more wait in this queue and are not remembered, because there are too many: they come when they are due{YELLOW:#}",
+            count(number)
         );
     }
 }
@@ -281,12 +237,6 @@ fn over(last: Option<Timestamp>, spread: Milliseconds, now: Timestamp) -> String
         Some(_) => ", at once".to_owned(),
         None => String::new(),
     }
-}
-
-/// A time, and how far in the future it is.
-pub(crate) fn at(time: Timestamp, now: Timestamp) -> String {
-    let left = u64::try_from(time.since(now).as_millis()).unwrap_or(u64::MAX);
-    format!("{}, in {}", time.rfc3339(), Rounded(left))
 }
 
 #[cfg(test)]

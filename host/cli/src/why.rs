@@ -5,7 +5,6 @@ mod waiting;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use anstyle::{AnsiColor, Style};
 use backstop::internal::admin::HostMessages;
 use backstop::internal::config::{Config, Destination};
 use backstop::record::DecisionRecord;
@@ -22,14 +21,13 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::dlq::runs;
-use crate::dlq::shown::print_json;
 use crate::error::{CommandError, Result, unreadable};
 use crate::hosts::{HostPlace, default_config, each};
 use crate::ids::{Kind, elsewhere};
-use crate::output::println;
-use crate::policy::progress::Reading;
 use crate::policy::replay::candidates::{named, queues};
 use crate::policy::replay::size;
+use crate::terminal::style::{DIM, YELLOW};
+use crate::terminal::{Progress, println};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let bytes = size(&records)?;
     let candidate = args.candidate()?;
     let mut lines = Lines::of(records.clone());
-    let reading = Reading::start(bytes, "records");
+    let reading = Progress::bytes(bytes, "records");
     let life = Life::read(&args.message, &mut lines, candidate.as_ref(), |read| {
         reading.set(read);
     })?;
@@ -121,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.json {
         let hosts = hosts.into_iter().map(|(_, messages)| messages).collect();
-        print_json(&serde_json::to_value(Known { life, hosts })?);
+        println!("{}", serde_json::to_value(Known { life, hosts })?);
         return Ok(());
     }
     let now = clock::now();
@@ -198,7 +196,6 @@ fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) ->
 }
 
 fn print(life: &Life, is_waiting: bool, now: Timestamp) {
-    let faint = Style::new().dimmed();
     let queue = life.decisions.first().map_or("", |step| &step.record.queue);
     println!(
         "message {} of {}",
@@ -232,10 +229,9 @@ fn print(life: &Life, is_waiting: bool, now: Timestamp) {
             );
         }
         if let Some(today) = &step.today {
-            let yellow: Style = AnsiColor::Yellow.on_default();
-            println!("  {yellow}today: {}{yellow:#}", one_line(&answer(today)));
+            println!("  {YELLOW}today: {}{YELLOW:#}", one_line(&answer(today)));
         }
-        println!("  {faint}{}{faint:#}", step.at);
+        println!("  {DIM}{}{DIM:#}", step.at);
     }
     println!();
     if life.left_out > 0 {

@@ -20,6 +20,13 @@ pub enum Attempts {
     Reset,
 }
 
+impl Attempts {
+    /// [`Keep`](Self::Keep) if they are to be kept.
+    pub fn keep_if(is_kept: bool) -> Self {
+        if is_kept { Self::Keep } else { Self::Reset }
+    }
+}
+
 /// A failure, and what of it the letter does not say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rebuilt {

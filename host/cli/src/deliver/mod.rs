@@ -7,7 +7,6 @@ mod checkpoint;
 mod dynamodb;
 mod firehose;
 mod lines;
-mod progress;
 mod read_hash;
 mod retries;
 mod source;

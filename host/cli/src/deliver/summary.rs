@@ -7,11 +7,9 @@ use std::time::Duration;
 use backstop_core::failure::{Error, Milliseconds};
 use backstop_core::text::one_line;
 use backstop_deliver::Counts;
-use indicatif::HumanCount;
 use serde_json::{Value, json};
 
-use crate::bar::rate;
-use crate::output::println;
+use crate::terminal::{count, println, rate};
 
 /// The most reasons that are counted separately. The others are counted together.
 const MOST: usize = 20;
@@ -88,37 +86,34 @@ impl Summary<'_> {
         let took = Milliseconds::from_duration(self.took.max(Duration::from_millis(1)));
         println!(
             "{} delivered in {took} ({}/s), {} requests, {} retries",
-            HumanCount(counts.delivered),
-            HumanCount(rate(counts.delivered, self.took)),
-            HumanCount(counts.requests),
-            HumanCount(counts.retries),
+            count(counts.delivered),
+            count(rate(counts.delivered, self.took)),
+            count(counts.requests),
+            count(counts.retries),
         );
         if counts.superseded > 0 {
-            println!(
-                "{} superseded by a later entry",
-                HumanCount(counts.superseded)
-            );
+            println!("{} superseded by a later entry", count(counts.superseded));
         }
         if counts.possibly_twice > 0 {
             println!(
                 "{} possibly delivered twice: the result of an earlier request is unknown",
-                HumanCount(counts.possibly_twice)
+                count(counts.possibly_twice)
             );
         }
         if self.reasons.total() > 0 {
             println!(
                 "{} undelivered, in {}:",
-                HumanCount(self.reasons.total()),
+                count(self.reasons.total()),
                 one_line(&self.file.display().to_string())
             );
         }
-        for ((kind, code), (count, sample)) in &self.reasons.0 {
+        for ((kind, code), (entries, sample)) in &self.reasons.0 {
             let code = match code.as_str() {
                 "" => String::new(),
                 code => format!(" {code}"),
             };
             let reason = format!("{kind}{code}, such as {sample}");
-            println!("{:>8}  {}", HumanCount(*count), one_line(&reason));
+            println!("{:>8}  {}", count(*entries), one_line(&reason));
         }
     }
 }

@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use backstop_core::clock;
-use backstop_deliver::{Delivery, Outcome, Status, Target, Undelivered};
+use backstop_deliver::{Counts, Delivery, Outcome, Status, Target, Undelivered};
 use futures_util::StreamExt;
 
 use super::checkpoint::{CheckpointFile, Job};
 use super::lines::Input;
-use super::progress::Progress;
 use super::retries::policy;
 use super::source::Source;
 use super::summary::Summary;
@@ -16,6 +15,7 @@ use super::undelivered::UndeliveredFile;
 use super::{Format, Shared, usage};
 use crate::error::{CommandError, Context, Result};
 use crate::signals::stop_on_signal;
+use crate::terminal::{Progress, count};
 
 /// How often the state is written, and the bar is drawn.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ where
         job,
         input: std::path::absolute(&shared.input)?,
     };
-    let progress = Progress::start(input.length, start);
+    let progress = Progress::text(input.length, start);
     let resumed = resumed
         .as_ref()
         .map(|(it, hashes)| (it, hashes.position.clone()));
@@ -81,7 +81,7 @@ where
         source.settle(outcome.index, &outcome.entry, why);
         let now = clock::instant();
         if is_due(&mut drawn, now, DRAW_EVERY) {
-            progress.update(outcomes.counts(), source.lock().position);
+            draw(&progress, outcomes.counts(), source.lock().position);
         }
         if is_due(&mut saved, now, SAVE_EVERY) {
             saver.save(&source)?;
@@ -125,6 +125,21 @@ where
             file: shared.undelivered,
         }),
     }
+}
+
+/// Shows the rate and what is undelivered.
+fn draw(progress: &Progress, counts: Counts, position: u64) {
+    if progress.is_hidden() {
+        return;
+    }
+    progress.set(position);
+    let undelivered = match counts.undelivered {
+        0 => String::new(),
+        number => format!(", {} undelivered", count(number)),
+    };
+    let rate = count(progress.rate(counts.delivered));
+    let delivered = count(counts.delivered);
+    progress.say(format!("{delivered} delivered, {rate}/s{undelivered}"));
 }
 
 /// Why an entry is undelivered: kind, code of the error, and text.

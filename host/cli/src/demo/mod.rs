@@ -24,8 +24,8 @@ use backstop_queue::BATCH_ENTRIES;
 use backstop_versions::{LivePolicy, PolicySpec, Reload, Source, Watcher};
 
 use crate::error::{CommandError, Context, Result};
-use crate::output::println;
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
+use crate::terminal::println;
 use orders::{Orders, TOTAL};
 use timeline::Timeline;
 

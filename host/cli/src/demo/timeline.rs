@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
 use tokio::time::{Instant, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -16,13 +15,8 @@ use backstop::record::DecisionRecord;
 use backstop_core::decision::Action;
 use backstop_core::text::one_line;
 
-use crate::output::println;
-
-const GREEN: Style = AnsiColor::Green.on_default();
-const YELLOW: Style = AnsiColor::Yellow.on_default();
-const RED: Style = AnsiColor::Red.on_default();
-const CYAN: Style = AnsiColor::Cyan.on_default().bold();
-const DIM: Style = Style::new().dimmed();
+use crate::terminal::println;
+use crate::terminal::style::{CYAN, DIM, GREEN, RED, YELLOW};
 
 /// The width of the bar, in characters.
 const BAR: u64 = 40;

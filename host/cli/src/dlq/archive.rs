@@ -17,12 +17,11 @@ use serde_json::json;
 
 use super::filters::FilterArgs;
 use super::queue::QueueArgs;
-use super::reading::{self, Progress, ReadingArgs, STOPPING, letters};
+use super::reading::{self, ReadingArgs, STOPPING, letters};
 use super::s3::Prefix;
-use super::shown::print_json;
 use crate::error::{CommandError, Context, Result};
-use crate::output::println;
 use crate::signals::stop_on_signal;
+use crate::terminal::{Progress, println};
 
 /// What is written to a file and synced together.
 const FILE_BATCH: Batch = Batch {
@@ -112,18 +111,13 @@ pub(super) async fn run(args: Args) -> Result<()> {
     }
     if args.json {
         let queues = results.iter().map(|(queue, archived, seen)| {
-            let mut result = reading::as_json(seen);
-            if let Some(fields) = result.as_object_mut() {
-                fields.insert("queue".to_owned(), json!(queue));
-                fields.insert("archived".to_owned(), json!(archived.archived));
-                fields.insert("bytes".to_owned(), json!(archived.bytes));
-                fields.insert("not-deleted".to_owned(), json!(archived.not_deleted));
-            }
-            result
+            let archived = json!({"queue": queue, "archived": archived.archived, "bytes": archived.bytes, "not-deleted": archived.not_deleted});
+            reading::as_json(seen, archived)
         });
         let queues: Vec<_> = queues.collect();
-        print_json(
-            &json!({"version": 1, "dry-run": args.dry_run, "to": args.to, "queues": queues}),
+        println!(
+            "{}",
+            json!({"version": 1, "dry-run": args.dry_run, "to": args.to, "queues": queues})
         );
     }
     let left = results
@@ -136,7 +130,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
         ),
         Some((_, archived, _)) => Err(CommandError::DeadLetters(format!(
             "{} archived but still in the queue, because deleting failed: {}",
-            letters(results.iter().map(|it| it.1.not_deleted).sum()),
+            letters(results.iter().map(|it| it.1.not_deleted).sum::<usize>()),
             one_line(archived.why.as_deref().unwrap_or_default())
         ))),
     }
@@ -211,7 +205,7 @@ async fn one(
         }
         Ok::<_, StoreError>(())
     };
-    let progress = Progress::start("letters archived");
+    let progress = Progress::counting("letters archived");
     let reader = Reader::open(Arc::clone(queue), args.reading.options()).await;
     let mut reader = reader.with_context(|| one_line(queue.url()))?;
     let archived = archive(&mut reader, filters, batch, stop, store, |more| {

@@ -10,9 +10,9 @@ use backstop_dead_letters::{Filters, Origin, Pattern, read_ids};
 use backstop_files::regular_file;
 use clap::Parser;
 
-use super::time::parse_time;
 use crate::error::{CommandError, Context, Result, unreadable};
-use crate::output::eprintln;
+use crate::terminal::eprintln;
+use crate::time::parse_past;
 
 /// The most bytes of all ids in a file: those of more than 800,000 letters.
 const IDS_BYTES: usize = 32 << 20;
@@ -58,11 +58,11 @@ pub(crate) struct FilterArgs {
     values: Vec<(String, String)>,
 
     /// Those that died at this time or later: 2h for two hours ago, or 2026-11-22T03:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_past)]
     since: Option<Timestamp>,
 
     /// Those that died before this time
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_past)]
     until: Option<Timestamp>,
 
     /// The letter with this id, or whose message had it; may be repeated

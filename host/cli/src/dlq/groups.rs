@@ -5,11 +5,8 @@ use backstop_core::text::one_line;
 use backstop_dead_letters::Groups;
 use serde_json::{Map, Value, json};
 
-use super::reading::count;
-use super::time::ago;
-use crate::fitted_table::FittedTable;
-use crate::output::println;
-use crate::terminal::{columns, wrapped};
+use crate::terminal::{Table, columns, count, println, wrapped};
+use crate::time::ago;
 
 /// The most groups. Further letters are counted together.
 pub(super) const MOST: usize = 1_000;
@@ -42,7 +39,7 @@ pub(super) fn print(groups: &Groups, now: Timestamp) {
     }
     let by = groups.by().iter().map(|by| one_line(&by.to_string()));
     let headers = FIRST.map(str::to_owned).into_iter().chain(by);
-    let table = FittedTable {
+    let table = Table {
         headers: headers.chain(["such as".to_owned()]).collect(),
         rows,
         right: 1,

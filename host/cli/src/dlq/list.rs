@@ -13,14 +13,13 @@ use serde_json::{Value, json};
 
 use super::filters::FilterArgs;
 use super::groups;
+use super::letter;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING};
-use super::shown::{self, print_json, short};
-use super::time::ago;
 use crate::error::{Context, Result};
-use crate::output::println;
 use crate::signals::stop_on_signal;
-use crate::terminal::{columns, cut, wrapped};
+use crate::terminal::{columns, count, cut, eprintln, println, short, wrapped};
+use crate::time::ago;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -119,11 +118,11 @@ fn print_all(args: &Args, filters: &Filters, listings: &[(Listing, Seen)]) {
             let queues: Value = queues
                 .map(|(listing, seen)| listing.as_json(seen))
                 .collect();
-            print_json(&json!({"version": 1, "queues": queues}));
+            println!("{}", json!({"version": 1, "queues": queues}));
             return;
         }
     } else if !args.letters && listings.len() > 1 {
-        let all = listings.iter().map(|(_, seen)| seen.letters).sum();
+        let all: usize = listings.iter().map(|(_, seen)| seen.letters).sum();
         let matching = listings.iter().map(|(listing, _)| listing.matching).sum();
         println!(
             "{} seen in {} queues{}\n",
@@ -136,7 +135,7 @@ fn print_all(args: &Args, filters: &Filters, listings: &[(Listing, Seen)]) {
         let summary = listing.summary(filters, seen);
         if args.letters {
             // The letters are on standard output, for other programs.
-            crate::output::eprintln!("{summary}");
+            eprintln!("{summary}");
             continue;
         }
         if number > 0 {
@@ -152,7 +151,7 @@ fn fitting(filters: &Filters, matching: usize) -> String {
     if filters.is_empty() {
         return String::new();
     }
-    format!("; {} fit the filters", reading::count(matching))
+    format!("; {} fit the filters", count(matching))
 }
 
 /// The letters of one queue.
@@ -160,7 +159,7 @@ struct Listing {
     queue: String,
     groups: Groups,
     matching: usize,
-    /// Prints each letter.
+    /// Prints each letter, as JSON or as text.
     letters: Option<Format>,
     now: Timestamp,
 }
@@ -194,7 +193,7 @@ impl Listing {
     fn add(&mut self, letter: &Letter) {
         self.matching += 1;
         match self.letters {
-            Some(Format::Json) => print_json(&shown::letter(letter, &self.queue, false)),
+            Some(Format::Json) => println!("{}", letter::as_json(letter, &self.queue, false)),
             Some(Format::Text) => println!("{}", cut(&line(letter, self.now), columns())),
             None => self.groups.add(letter),
         }
@@ -208,14 +207,13 @@ impl Listing {
     }
 
     fn as_json(&self, seen: &Seen) -> Value {
-        let mut result = reading::as_json(seen);
-        if let Some(fields) = result.as_object_mut() {
-            fields.insert("queue".to_owned(), json!(self.queue));
-            fields.insert("matching".to_owned(), json!(self.matching));
-            fields.insert("groups".to_owned(), groups::as_json(&self.groups));
-            fields.insert("ungrouped".to_owned(), json!(self.groups.ungrouped()));
-        }
-        result
+        let listing = json!({
+            "queue": self.queue,
+            "matching": self.matching,
+            "groups": groups::as_json(&self.groups),
+            "ungrouped": self.groups.ungrouped(),
+        });
+        reading::as_json(seen, listing)
     }
 }
 

@@ -1,10 +1,11 @@
 //! `backstop dlq`: what died on a queue, and what to do about it.
 //!
-//! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: which queue ([`queue`]), which of its letters ([`filters`]), how they are read ([`reading`]), and how text from letters is shown ([`shown`]).
+//! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: which queue ([`queue`]), which of its letters ([`filters`]), how they are read ([`reading`]), and what is known of them as JSON ([`letter`]).
 
 mod archive;
 pub(super) mod filters;
 mod groups;
+mod letter;
 mod list;
 pub(super) mod queue;
 pub(super) mod reading;
@@ -13,8 +14,6 @@ mod restore;
 pub(super) mod runs;
 mod s3;
 mod show;
-pub(super) mod shown;
-mod time;
 mod triage;
 
 use clap::{Parser, Subcommand};
@@ -40,7 +39,7 @@ The usual way, for the queue `orders` of backstop.toml:
 
 There is no command that deletes letters without keeping them.";
 
-/// List, show, judge, move back and keep dead letters
+/// List, show, triage, move back and keep dead letters
 ///
 /// The letters of Backstop, of SQS's own redrive policies, of Lambda's destinations and DeadLetterConfig, and of SNS. Reading a queue is receiving from it: letters are invisible to others while a command reads, and visible again when it ends, also after Ctrl-C. A queue whose own redrive policy could move letters because they are read is refused. host/docs/dead-letters.md explains more.
 #[derive(Debug, Parser)]

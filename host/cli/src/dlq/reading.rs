@@ -1,6 +1,5 @@
 //! Reads letters for a command: limits, a progress line on a terminal, and what is said about the reading.
 
-use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +10,11 @@ use backstop_core::text::one_line;
 use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
 use backstop_files::values::{parse_number, parse_span};
 use clap::Parser;
-use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::time::whole_seconds;
-use crate::bar::rate;
 use crate::error::{CommandError, Context, Result};
+use crate::terminal::{Progress, count, counted, joined};
+use crate::time::whole_seconds;
 
 /// What a command logs after the first signal.
 pub(crate) const STOPPING: &str =
@@ -61,9 +59,9 @@ impl ReadingArgs {
         stop: &CancellationToken,
         mut each: impl FnMut(Letter),
     ) -> Result<Seen> {
-        let progress = Progress::start("letters read");
+        let progress = Progress::counting("letters read");
         let seen = backstop_dead_letters::read(Arc::clone(queue), self.options(), stop, |letter| {
-            progress.step();
+            progress.add(1);
             each(letter);
         });
         seen.await.with_context(|| one_line(queue.url()))
@@ -84,55 +82,9 @@ pub(crate) fn unusable(error: &QueueError) -> CommandError {
     CommandError::DeadLetters(error.to_string())
 }
 
-/// A number for people.
-pub(crate) fn count(number: usize) -> String {
-    HumanCount(u64::try_from(number).unwrap_or(u64::MAX)).to_string()
-}
-
 /// `1 letter`, `2,000 letters`.
-pub(crate) fn letters(number: usize) -> String {
-    match number {
-        1 => "1 letter".to_owned(),
-        _ => format!("{} letters", count(number)),
-    }
-}
-
-/// A line on stderr that counts, shown on a terminal only. It disappears when dropped.
-pub(crate) struct Progress(ProgressBar);
-
-impl Progress {
-    /// Starts at 0.
-    pub(crate) fn start(what: &'static str) -> Self {
-        let bar = ProgressBar::new_spinner();
-        let style = ProgressStyle::with_template("{spinner} {human_pos} {prefix}, {rate}")
-            .map(|style| style.with_key("rate", write_rate));
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        bar.set_prefix(what);
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
-    }
-
-    /// Counts one more.
-    pub(crate) fn step(&self) {
-        self.add(1);
-    }
-
-    /// Counts more.
-    pub(crate) fn add(&self, more: usize) {
-        self.0.inc(u64::try_from(more).unwrap_or_default());
-    }
-}
-
-/// How many in a second, as a whole number: `4,801/s`.
-fn write_rate(state: &ProgressState, text: &mut dyn Write) {
-    let elapsed = state.elapsed();
-    let _ = write!(text, "{}/s", HumanCount(rate(state.pos(), elapsed)));
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
+pub(crate) fn letters(number: impl TryInto<u64>) -> String {
+    counted(number, "letter")
 }
 
 /// Fails if a signal ended the reading of a queue. `what` says what is incomplete.
@@ -193,9 +145,9 @@ fn summary_with(seen: &Seen, place: &str) -> String {
     text
 }
 
-/// What was seen, for programs.
-pub(crate) fn as_json(seen: &Seen) -> Value {
-    json!({
+/// What was seen, for programs, and what else is known of the queue.
+pub(crate) fn as_json(seen: &Seen, more: Value) -> Value {
+    let seen = json!({
         "seen": seen.letters,
         "about": seen.about,
         "held-by-others": seen.held_by_others,
@@ -210,7 +162,8 @@ pub(crate) fn as_json(seen: &Seen) -> Value {
             End::Receives => "receives",
         },
         "not-made-visible": seen.hidden,
-    })
+    });
+    joined(seen, more)
 }
 
 #[cfg(test)]

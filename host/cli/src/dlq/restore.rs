@@ -18,12 +18,11 @@ use serde_json::{Value, json};
 
 use super::filters::FilterArgs;
 use super::queue::address;
-use super::reading::{Progress, letters, unusable};
+use super::reading::{letters, unusable};
 use super::s3::Prefix;
-use super::shown::print_json;
 use crate::error::{CommandError, Context, Result, unreadable};
-use crate::output::println;
 use crate::signals::stop_on_signal;
+use crate::terminal::{Progress, println};
 
 /// How many refused letters are named.
 const NAMED: usize = 10;
@@ -159,7 +158,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
         known: HashSet::new(),
         waiting: BTreeMap::new(),
         bytes: 0,
-        progress: Progress::start("letters put back"),
+        progress: Progress::counting("letters put back"),
         counts: Counts::default(),
         is_cut: false,
     };
@@ -275,7 +274,7 @@ impl Run<'_> {
             ..
         } = self;
         if args.json {
-            print_json(&as_json(args, &counts));
+            println!("{}", as_json(args, &counts));
         } else {
             print(args, &counts, journal);
         }

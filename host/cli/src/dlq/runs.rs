@@ -5,22 +5,20 @@ use std::sync::Arc;
 use backstop::queue::Connections;
 use backstop_core::clock;
 use backstop_core::text::{chain, one_line};
-use backstop_dead_letters::redrive::{self, Ledger, Plan, Progress, RunFolder, Runs, Setup};
+use backstop_dead_letters::redrive::{self, Ledger, Plan, RunFolder, Runs, Setup};
 use clap::Parser;
 use serde_json::{Value, json};
 
+use super::reading::STOPPING;
 use super::redrive::report;
 use super::redrive::state::{self, StateArgs};
-use super::shown::{print_json, short};
-use super::time::ago;
 use crate::error::{CommandError, Result};
-use crate::output::println;
 use crate::signals::stop_on_signal;
+use crate::terminal::{joined, println, short};
+use crate::time::ago;
 
 /// The most ids of a kind that are shown.
 const MOST_IDS: usize = 20;
-
-const STOPPING: &str = "stopping: letters are made visible again; a second signal stops at once";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,7 +91,7 @@ async fn check(folder: &RunFolder) -> Result<()> {
         editor: None,
         keys: None,
         who: state::user(),
-        progress: Arc::<Progress>::default(),
+        activity: Arc::default(),
         stop: stop.clone(),
     };
     redrive::check(setup).await?;
@@ -131,13 +129,12 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
             }
         };
         if is_json {
-            print_json(&as_json(&folder, &plan, &ledger));
+            println!("{}", as_json(&folder, &plan, &ledger));
             continue;
         }
         let counts = ledger.counts();
-        let letters = counts
-            .letters
-            .map_or_else(String::new, |it| format!(" of {it}"));
+        let letters = counts.letters.map(|it| format!(" of {it}"));
+        let letters = letters.unwrap_or_default();
         let mut text = format!(
             "{id}  {:>8}  {}: {}{letters} moved",
             ago(plan.started, clock::now()),
@@ -166,7 +163,10 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
 /// A run whose files can't be read.
 fn unreadable(id: &str, why: &str, is_json: bool) {
     if is_json {
-        print_json(&json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why}));
+        println!(
+            "{}",
+            json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why})
+        );
     } else {
         println!("{}  unreadable: {}", one_line(id), one_line(why))
     }
@@ -175,22 +175,18 @@ fn unreadable(id: &str, why: &str, is_json: bool) {
 fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
     let (plan, ledger) = (folder.plan()?, folder.ledger()?);
     if is_json {
-        let mut object = as_json(folder, &plan, &ledger);
-        if let Some(fields) = object.as_object_mut() {
-            let pairs = |pairs: Vec<(String, String)>, name: &str| -> Value {
-                let all = pairs.into_iter();
-                all.map(|(id, other)| json!({"id": id, name: other}))
-                    .collect()
-            };
-            fields.insert("plan".to_owned(), serde_json::to_value(&plan)?);
-            fields.insert("refusals".to_owned(), pairs(ledger.refused(), "reason"));
-            let back = ledger.came_back();
-            let back = back.map(|(new, old)| (new.to_owned(), old.to_owned()));
-            fields.insert("came-back".to_owned(), pairs(back.collect(), "moved"));
-            fields.insert("uncertain-ids".to_owned(), json!(ledger.uncertain()));
-            fields.insert("damaged-lines".to_owned(), json!(ledger.damaged()));
-        }
-        print_json(&object);
+        let refused = ledger.refused().into_iter();
+        let refused = refused.map(|(id, why)| json!({"id": id, "reason": why}));
+        let back = ledger.came_back();
+        let back = back.map(|(new, old)| json!({"id": new, "moved": old}));
+        let details = json!({
+            "plan": plan,
+            "refusals": refused.collect::<Value>(),
+            "came-back": back.collect::<Value>(),
+            "uncertain-ids": ledger.uncertain(),
+            "damaged-lines": ledger.damaged(),
+        });
+        println!("{}", joined(as_json(folder, &plan, &ledger), details));
         return Ok(());
     }
     println!("run {}: {}", plan.run, outcome(folder, &ledger));
@@ -205,13 +201,7 @@ fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
         ),
         ("why", plan.why.clone().unwrap_or_default()),
         ("letters", plan.filters.join(" ")),
-        (
-            "to",
-            plan.to
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-        ),
+        ("to", plan.to.iter().map(ToString::to_string).collect()),
         ("steps", plan.ramp.to_string()),
         ("rate", plan.rate.clone().unwrap_or_default()),
         ("files", folder.path().display().to_string()),
@@ -222,14 +212,8 @@ fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
     println!();
     report::counts(&ledger.counts());
     if let Some(ended) = ledger.ended() {
-        for (count, what) in [
-            (ended.missing.unwrap_or(0), "could not be received"),
-            (ended.later, "arrived after the start"),
-        ] {
-            if count > 0 {
-                println!("{count:>7}  {what}");
-            }
-        }
+        report::some(ended.missing.unwrap_or(0), "could not be received");
+        report::some(ended.later, "arrived after the start");
     }
     let back: Vec<_> = ledger
         .came_back()
@@ -269,7 +253,7 @@ fn ids(what: &str, lines: &[String]) {
 
 fn as_json(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> Value {
     let ended = ledger.ended();
-    let mut object = json!({
+    let run = json!({
         "version": 1,
         "run": plan.run,
         "queue": plan.queue,
@@ -283,6 +267,5 @@ fn as_json(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> Value {
         "later": ended.map(|it| it.later),
         "starts": ledger.starts(),
     });
-    report::add(&mut object, &ledger.counts());
-    object
+    joined(run, json!(ledger.counts()))
 }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use anstyle::Style;
 use backstop::CancellationToken;
 use backstop::queue::{Attribute, Queue};
 use backstop_core::clock;
@@ -13,14 +12,15 @@ use backstop_core::text::one_line;
 use backstop_dead_letters::{Filters, Letter, Reader};
 use clap::Parser;
 
+use super::letter;
 use super::queue::QueueArgs;
 use super::reading::{ReadingArgs, STOPPING, summary};
-use super::shown::{self, print_json};
-use super::time::ago;
 use crate::error::{CommandError, Result};
 use crate::ids::{Kind, elsewhere};
-use crate::output::{self, println};
 use crate::signals::stop_on_signal;
+use crate::terminal::style::BOLD;
+use crate::terminal::{output, println, readable};
+use crate::time::ago;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,7 +128,7 @@ fn print(args: &Args, letter: &Letter, queue: &str) {
     if args.raw {
         output::write_bytes(letter.message.body.as_bytes());
     } else if args.json {
-        print_json(&shown::letter(letter, queue, true));
+        println!("{}", letter::as_json(letter, queue, true));
     } else {
         explain(letter, queue, clock::now());
     }
@@ -163,15 +163,14 @@ fn explain(letter: &Letter, queue: &str, now: Timestamp) {
         let kind = match value {
             Attribute::Text { data_type, .. } | Attribute::Binary { data_type, .. } => data_type,
         };
-        let bold = Style::new().bold();
         println!(
-            "{bold}{}{bold:#} ({}): {}",
+            "{BOLD}{}{BOLD:#} ({}): {}",
             one_line(name),
             one_line(kind),
             one_line(&value.to_text())
         );
     }
     println!();
-    println!("{}", shown::body(&message.body));
+    println!("{}", readable(&message.body));
     println!();
 }

@@ -13,17 +13,16 @@ use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Attempts, Filters, Letter, Reader, Seen, rebuild};
 use backstop_engine::{Payload, Policy};
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use serde_json::{Value, json};
 
 use super::filters::FilterArgs;
 use super::list::Saved;
 use super::queue::QueueArgs;
-use super::reading::{self, Progress, ReadingArgs, STOPPING};
-use super::shown::{print_json, print_samples};
+use super::reading::{self, ReadingArgs, STOPPING};
 use crate::error::{CommandError, Result};
-use crate::output::println;
 use crate::signals::stop_on_signal;
+use crate::terminal::{Progress, println};
 
 /// The most groups of answers. Further ones are counted without a group.
 const MOST_GROUPS: usize = 1_000;
@@ -41,7 +40,7 @@ Examples:
     backstop dlq redrive orders --ids ids.jsonl
 
   With the policy that backstop.toml has for the queue, and its limits on attempts and age:
-    backstop dlq triage orders --attempts reset
+    backstop dlq triage orders --reset-attempts
 
   What SQS's own redrive policy has moved has no error: say which to assume
     backstop dlq triage orders --policy full-jitter --origin sqs --assume-code 'HTTP 503'
@@ -50,7 +49,7 @@ A letter whose class is another than the one that it died of is shown with both:
 
 /// Pass dead letters to a policy: how many it would retry, and why
 ///
-/// The failure of each letter is rebuilt from its attributes, or from the record of a Lambda destination, and passed to the policy with the letter's body. By default the policy is asked about the attempt that failed last; one that gives up after a number of attempts then gives up again. --attempts reset asks about a first attempt.
+/// The failure of each letter is rebuilt from its attributes, or from the record of a Lambda destination, and passed to the policy with the letter's body. By default the policy is evaluated for the attempt that failed last; one that gives up after a number of attempts then gives up again. --reset-attempts evaluates it for a first attempt.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
@@ -65,9 +64,9 @@ pub(super) struct Args {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "policy")]
     settings: Vec<(String, String)>,
 
-    /// Which attempt the policy is asked about: keep for the last one, reset for a first one
-    #[arg(long, value_name = "WHICH", value_enum, default_value = "keep")]
-    attempts: Which,
+    /// Evaluate the policy as for a first attempt, instead of the last one
+    #[arg(long)]
+    reset_attempts: bool,
 
     /// The code of the error to assume where nobody has recorded one
     #[arg(long, value_name = "CODE")]
@@ -88,29 +87,23 @@ pub(super) struct Args {
     reading: ReadingArgs,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Which {
-    Keep,
-    Reset,
-}
-
 pub(super) async fn run(args: Args) -> Result<()> {
     let filters = args.filters.filters()?;
     let opened = args.queue.open().await?;
-    let judge = Arc::new(load(&args, opened.config).await?);
+    let classifier = Arc::new(load(&args, opened.config).await?);
     let mut saved = args.save.as_deref().map(Saved::create).transpose()?;
     let stop = stop_on_signal(STOPPING)?;
     let (mut queues, mut all_seen) = (Vec::new(), Vec::new());
     for queue in &opened.queues {
         let mut reader = Reader::open(Arc::clone(queue), args.reading.options()).await?;
-        let judged = judge_all(&mut reader, &judge, &filters, &stop, saved.as_mut());
-        let judged = judged.await;
+        let answers = classify_all(&mut reader, &classifier, &filters, &stop, saved.as_mut());
+        let answers = answers.await;
         let seen = reader.release().await;
-        let judged = judged?;
+        let answers = answers?;
         if args.json {
-            queues.push(judged.as_json(queue, &seen))
+            queues.push(answers.as_json(queue, &seen))
         } else {
-            judged.print(queue, &judge, &seen)
+            answers.print(queue, &classifier, &seen)
         }
         all_seen.push(seen);
     }
@@ -118,21 +111,24 @@ pub(super) async fn run(args: Args) -> Result<()> {
         saved.finish()?;
     }
     if args.json {
-        let policy = judge.policy.title();
-        print_json(&json!({"version": 1, "policy": policy, "queues": queues}));
+        let policy = classifier.policy.title();
+        println!(
+            "{}",
+            json!({"version": 1, "policy": policy, "queues": queues})
+        );
     }
     reading::whole(&all_seen, "there may be more letters than those evaluated")
 }
 
 /// The policy, and what it is asked about.
-struct Judge {
+struct Classifier {
     policy: Policy,
     bounds: Bounds,
     attempts: Attempts,
     assumed: Option<Error>,
 }
 
-async fn load(args: &Args, config: Option<Config>) -> Result<Judge> {
+async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
     let (named, settings) = (args.policy.clone(), args.settings.clone());
     let queue = args.queue.queue.clone();
     let (policy, bounds) = tokio::task::spawn_blocking(move || {
@@ -154,13 +150,10 @@ async fn load(args: &Args, config: Option<Config>) -> Result<Judge> {
         Ok((Policy::clone(&policy), decider.bounds))
     })
     .await??;
-    Ok(Judge {
+    Ok(Classifier {
         policy,
         bounds,
-        attempts: match args.attempts {
-            Which::Keep => Attempts::Keep,
-            Which::Reset => Attempts::Reset,
-        },
+        attempts: Attempts::keep_if(!args.reset_attempts),
         assumed: args.assume_code.as_ref().map(|code| Error::new(code, "")),
     })
 }
@@ -173,8 +166,8 @@ struct Answer {
     decision: Option<Decision>,
 }
 
-impl Judge {
-    fn judge(&self, letter: Letter) -> Answer {
+impl Classifier {
+    fn classify(&self, letter: Letter) -> Answer {
         let Some(rebuilt) = rebuild(&letter, self.attempts, self.assumed.as_ref()) else {
             return Answer {
                 letter,
@@ -201,32 +194,34 @@ impl Judge {
     }
 }
 
-async fn judge_all(
+async fn classify_all(
     reader: &mut Reader,
-    judge: &Arc<Judge>,
+    classifier: &Arc<Classifier>,
     filters: &Filters,
     stop: &backstop::CancellationToken,
     mut saved: Option<&mut Saved>,
-) -> Result<Judged> {
-    let progress = Progress::start("letters judged");
-    let mut judged = Judged::default();
+) -> Result<Answers> {
+    let progress = Progress::counting("letters classified");
+    let mut answers = Answers::default();
     loop {
         let letters = reader.next(stop).await?;
         if letters.is_empty() {
-            return Ok(judged);
+            return Ok(answers);
         }
         let fit: Vec<_> = letters
             .into_iter()
             .filter(|it| filters.matches(it))
             .collect();
-        let judge = Arc::clone(judge);
+        let classifier = Arc::clone(classifier);
         // A policy may take long.
-        let answers = tokio::task::spawn_blocking(move || -> Vec<_> {
-            fit.into_iter().map(|letter| judge.judge(letter)).collect()
+        let classified = tokio::task::spawn_blocking(move || -> Vec<_> {
+            fit.into_iter()
+                .map(|letter| classifier.classify(letter))
+                .collect()
         });
-        for answer in answers.await? {
-            progress.step();
-            if judged.add(&answer)
+        for answer in classified.await? {
+            progress.add(1);
+            if answers.add(&answer)
                 && let Some(saved) = &mut saved
             {
                 saved.add(&answer.letter, reader.queue().url())?;
@@ -257,13 +252,13 @@ struct Group {
 
 /// All answers.
 #[derive(Debug, Default)]
-struct Judged {
+struct Answers {
     verdicts: BTreeMap<&'static str, usize>,
     groups: BTreeMap<Key, Group>,
     unknown: BTreeMap<&'static str, usize>,
 }
 
-impl Judged {
+impl Answers {
     /// Counts an answer. Returns whether the policy itself would retry the letter.
     fn add(&mut self, answer: &Answer) -> bool {
         for what in &answer.unknown {
@@ -276,7 +271,7 @@ impl Judged {
                     "nobody has recorded its error (origin {})",
                     answer.letter.origin
                 );
-                ("not judged", String::new(), reason, None)
+                ("not classified", String::new(), reason, None)
             }
             Some(decision) => {
                 let class = decision.class.to_string();
@@ -321,9 +316,9 @@ impl Judged {
         verdict == "retry"
     }
 
-    fn print(&self, queue: &Arc<dyn Queue>, judge: &Judge, seen: &Seen) {
+    fn print(&self, queue: &Arc<dyn Queue>, classifier: &Classifier, seen: &Seen) {
         println!("{}", reading::summary_of(seen, &one_line(queue.url())));
-        println!("policy {}", one_line(&judge.policy.title()));
+        println!("policy {}", one_line(&classifier.policy.title()));
         for (verdict, title) in [
             ("retry", "would be retried"),
             ("dead-letter", "would be dead-lettered again"),
@@ -333,8 +328,8 @@ impl Judged {
                 "on which the policy breaks: the fallback would retry them",
             ),
             (
-                "not judged",
-                "not judged: --assume-code says which error to assume",
+                "not classified",
+                "not classified: --assume-code says which error to assume",
             ),
         ] {
             let Some(count) = self.verdicts.get(verdict) else {
@@ -361,7 +356,11 @@ impl Judged {
                     text.push(format!("died of another class: {}", one_line(class)));
                 }
                 println!("         {:>7}  {}", group.count, text.join(", "));
-                print_samples(18, &group.samples);
+                // Each on a line: several would not fit into a terminal with 80 columns.
+                for (number, id) in group.samples.iter().enumerate() {
+                    let start = if number == 0 { "such as" } else { "" };
+                    println!("{:18}{start:7} {}", "", one_line(id));
+                }
             }
         }
         if !self.unknown.is_empty() {
@@ -387,13 +386,12 @@ impl Judged {
             })
         });
         let groups: Vec<_> = groups.collect();
-        let mut result = reading::as_json(seen);
-        if let Some(fields) = result.as_object_mut() {
-            fields.insert("queue".to_owned(), json!(queue.url()));
-            fields.insert("verdicts".to_owned(), json!(self.verdicts));
-            fields.insert("groups".to_owned(), json!(groups));
-            fields.insert("unknown".to_owned(), json!(self.unknown));
-        }
-        result
+        let answers = json!({
+            "queue": queue.url(),
+            "verdicts": self.verdicts,
+            "groups": groups,
+            "unknown": self.unknown,
+        });
+        reading::as_json(seen, answers)
     }
 }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use anstyle::AnsiColor;
 use clap::Parser;
 use serde_json::json;
 
-use super::size::Size;
 use super::{named_policy, sandbox};
 use crate::error::Result;
-use crate::output::{eprintln, println};
+use crate::terminal::style::YELLOW;
+use crate::terminal::{Size, eprintln, println};
 use backstop_core::settings::parse_pair;
 use backstop_engine::Limits;
 use backstop_files::values::parse_span;
@@ -96,11 +95,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         limits.fuel,
         Size(limits.memory)
     );
-    let yellow = AnsiColor::Yellow.on_default();
     for (name, costs) in &measured {
         for (limit, share) in costs.near(&limits) {
             eprintln!(
-                "{yellow}warning:{yellow:#} {name} uses {:.0} % of the {limit} limit: a larger payload or the next version may exceed it",
+                "{YELLOW}warning:{YELLOW:#} {name} uses {:.0} % of the {limit} limit: a larger payload or the next version may exceed it",
                 share * 100.0
             );
         }

@@ -8,9 +8,8 @@ use clap::Parser;
 use serde_json::json;
 
 use super::component;
-use super::size::Size;
 use crate::error::Result;
-use crate::output::println;
+use crate::terminal::{Size, println};
 
 /// Build a policy's folder into a WebAssembly component that any host can load
 ///

@@ -6,7 +6,7 @@ use backstop_workbench::chart::{Chart, png, svg};
 use clap::Parser;
 
 use crate::error::{CommandError, Context, Result};
-use crate::output::println;
+use crate::terminal::println;
 
 /// The files to draw a chart into.
 #[derive(Debug, Parser)]

@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 
 use super::named_policy;
 use crate::error::{Context, Result};
-use crate::output::println;
+use crate::terminal::println;
 
 /// Compile policies ahead of time, for a Lambda package of another processor
 ///

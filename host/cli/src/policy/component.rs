@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use anstyle::Style;
 use backstop_workbench::{self, Built, Installation, Project};
 
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::output::eprintln;
+use crate::terminal::eprintln;
+use crate::terminal::style::DIM;
 use crate::{log, signals};
 
 /// Builds the component, and shows each command on stderr before it runs.
@@ -24,8 +24,7 @@ pub(super) fn install(installation: Installation, project: &Project) -> Result<(
 }
 
 fn shown(command: &str) {
-    let dim = Style::new().dimmed();
-    eprintln!("{dim}$ {command}{dim:#}");
+    eprintln!("{DIM}$ {command}{DIM:#}");
 }
 
 /// The path of the component of a policy's folder, which is built first if the sources changed.

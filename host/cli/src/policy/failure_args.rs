@@ -1,12 +1,11 @@
-//! The flags that describe a failure, shared by the commands that pass one to a policy.
+//! The flags that describe a failure, shared by the commands that pass one to a policy, and its description in one line.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_core::failure::{Error, Milliseconds};
-use backstop_core::settings::merge_pairs;
-use backstop_core::settings::parse_pair;
+use backstop_core::failure::{Error, Failure, Milliseconds};
+use backstop_core::settings::{merge_pairs, parse_pair};
 use backstop_engine::Payload;
 use backstop_files::regular_file::{self, GIVEN};
 use backstop_files::values::{parse_number, parse_span};
@@ -82,4 +81,21 @@ impl FailureArgs {
         };
         Ok(Arc::new(Payload::new(body)))
     }
+}
+
+/// The attempt, the age, the error and the random number of a failure.
+pub(super) fn describe(failure: &Failure) -> String {
+    let Failure {
+        attempt,
+        age,
+        error,
+        ..
+    } = failure;
+    let status = error
+        .status
+        .map_or_else(String::new, |status| format!(" (HTTP {status})"));
+    format!(
+        "attempt {attempt}, {age} old: {error}{status}; random {:.3}",
+        failure.random
+    )
 }

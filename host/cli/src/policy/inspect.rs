@@ -10,9 +10,8 @@ use clap::Parser;
 use serde_json::json;
 
 use super::named_policy::{self, NamedPolicy};
-use super::size::Size;
 use crate::error::Result;
-use crate::output::println;
+use crate::terminal::{Size, println};
 
 /// Show a policy's metadata, exports and imports, and what it uses of its limits
 ///

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use backstop_versions::{NewKeys, SigningError};
 use clap::Parser;
 
-use super::password;
 use crate::error::{CommandError, Context, Result};
-use crate::output::println;
+use crate::terminal::{println, prompt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +47,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         None
     } else {
         let shown = secret.display().to_string();
-        let password = password::for_new_key(&shown).map_err(|cause| SigningError::Password {
+        let password = prompt::new_password(&shown).map_err(|cause| SigningError::Password {
             path: secret.clone(),
             cause,
         })?;

@@ -1,6 +1,6 @@
 //! `backstop policy`: what policy authors and operators do with a policy.
 //!
-//! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: how a policy is named ([`named_policy`], [`remote`]), loaded ([`sandbox`], [`component`], [`keys`]) and tried ([`failure_args`], [`failure_line`]), how results are shown ([`charts`], [`progress`], [`size`], [`table`]). How running hosts are reached is in [`crate::hosts`].
+//! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: how a policy is named ([`named_policy`], [`remote`]), loaded ([`sandbox`], [`component`]), tried ([`failure_args`]) and drawn ([`charts`]). How running hosts are reached is in [`crate::hosts`].
 
 mod bench;
 mod build;
@@ -8,15 +8,11 @@ mod charts;
 mod compile;
 mod component;
 mod failure_args;
-mod failure_line;
 mod inspect;
 mod keygen;
-mod keys;
 mod named_policy;
 mod new;
 mod pass_on;
-mod password;
-pub(crate) mod progress;
 mod pull;
 mod push;
 mod reconsider;
@@ -27,9 +23,7 @@ mod run;
 mod sandbox;
 mod sign;
 mod simulate;
-mod size;
 mod status;
-pub(crate) mod table;
 mod test;
 mod verify;
 
@@ -42,6 +36,14 @@ use crate::error::Result;
 /// Loads and validates a policy by its name, its path or its address, as a host does.
 pub(super) fn load(name: &str, settings: &Settings) -> Result<Policy> {
     named_policy::load(&sandbox::cached()?, name, settings)
+}
+
+/// Words quoted for a shell.
+fn quoted(words: impl IntoIterator<Item = String>) -> String {
+    let quoted = words.into_iter().map(|word| {
+        shlex::try_quote(&word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned())
+    });
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// Create, build, test, simulate, sign and distribute policies

@@ -1,6 +1,6 @@
 //! `backstop policy new`: creates a policy's folder from a template.
 
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use backstop_engine::builtin;
@@ -9,7 +9,7 @@ use clap::{Parser, ValueEnum};
 
 use super::component;
 use crate::error::{CommandError, Context, Result};
-use crate::output::{eprint, eprintln, println};
+use crate::terminal::{eprintln, println, prompt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,10 +128,8 @@ fn is_wanted(missing: &ToolError, installation: Installation, folder: &str) -> b
     for command in installation.commands() {
         eprintln!("  {command}");
     }
-    eprint!("Run them now? [y/N] ");
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+    let answer = prompt::answer("Run them now? [y/N] ");
+    matches!(answer.as_deref(), Some("y" | "yes"))
 }
 
 fn install(installation: Installation, project: &Project) -> Result<()> {

@@ -9,11 +9,10 @@ use backstop_versions::{Fetched, policy_name, signature_path, signed_with};
 use clap::Parser;
 use serde_json::json;
 
-use super::keys;
 use super::remote::{Remote, RemoteArgs};
-use super::size::Size;
+use super::sign::public_keys;
 use crate::error::{Context, Result};
-use crate::output::println;
+use crate::terminal::{Size, println};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +51,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let keys = keys::read(&args.require_signature, args.signed_for.clone())?;
+    let keys = public_keys(&args.require_signature, args.signed_for.clone())?;
     let limit = Limits::default().component;
     let pulled = args.remote.0.fetch(&args.remotes.connect(), limit)?;
     if let Some(keys) = &keys {

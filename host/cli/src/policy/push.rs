@@ -15,9 +15,8 @@ use serde_json::json;
 use super::named_policy::{self, NamedPolicy};
 use super::remote::{Remote, RemoteArgs};
 use super::sign;
-use super::size::Size;
 use crate::error::{CommandError, Context, Result};
-use crate::output::println;
+use crate::terminal::{Size, println};
 
 const EXAMPLES: &str = "\
 Examples:

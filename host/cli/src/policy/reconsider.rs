@@ -1,21 +1,22 @@
 //! `backstop policy reconsider`: decides about waiting messages again, with the version that is active now.
 
+use std::time::Duration;
+
 use backstop::internal::admin::{Host, HostAnswer};
 use backstop_core::clock;
+use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
 use backstop_settle::waiting::{Reconsidered, Taken};
 use clap::Parser;
-use indicatif::HumanCount;
 use serde_json::json;
 
 use super::pass_on::pass_on;
-use crate::bar::messages;
-use crate::dlq::shown::print_json;
 use crate::error::Result;
 use crate::hosts::{HostArgs, each};
-use crate::output::println;
-use crate::wake::{at, parse_spread, print_left, print_not_remembered, serving};
-use backstop_core::failure::Milliseconds;
+use crate::terminal::style::BOLD;
+use crate::terminal::{count, counted, joined, println};
+use crate::time::{at, parse_wait};
+use crate::wake::{print_left, print_not_remembered};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,8 +40,8 @@ pub(super) struct Args {
     queue: String,
 
     /// The time over which messages come that are overdue by the new decision; 0s for all at once
-    #[arg(long, value_name = "DURATION", value_parser = parse_spread, default_value = "1m")]
-    spread: Milliseconds,
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait, default_value = "1m")]
+    spread: Duration,
 
     /// Only say what would change
     #[arg(long)]
@@ -55,10 +56,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let hosts = serving(&args.hosts, &args.queue)?;
+    let hosts = args.hosts.serving(&args.queue)?;
     let body = json!({
         "queue": args.queue,
-        "spread": args.spread,
+        "spread": Milliseconds::from_duration(args.spread),
         "dry-run": args.dry_run,
         "list": hosts.len() > 1,
     });
@@ -71,11 +72,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let taken = pass_on(&args.queue, args.dry_run, &lists.collect::<Vec<_>>());
     for ((host, answer), taken) in answers.iter().zip(&taken) {
         if args.json {
-            let mut value = serde_json::to_value(answer)?;
-            if let Some(answer) = value.as_object_mut() {
-                answer.insert("others".to_owned(), serde_json::to_value(taken)?);
-            }
-            print_json(&value);
+            println!("{}", joined(json!(answer), json!({"others": taken})));
         } else {
             print(args, host, &answer.result, taken);
         }
@@ -90,34 +87,32 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn print(args: &Args, host: &Host, result: &Reconsidered, taken: &Taken) {
-    let bold = anstyle::Style::new().bold();
     println!(
-        "{bold}{}{bold:#}  {}: {} remembered and waiting",
+        "{BOLD}{}{BOLD:#}  {}: {} remembered and waiting",
         one_line(&args.queue),
         one_line(host.name()),
-        messages(result.waiting)
+        counted(result.waiting, "message")
     );
     println!("  decided again by {}", one_line(&result.policy));
-    let last = result
-        .last
-        .map(|last| format!(", the last at {}", at(last, clock::now())));
+    let last = |time: Option<Timestamp>| {
+        let last = time.map(|time| format!(", the last at {}", at(time, clock::now())));
+        last.unwrap_or_default()
+    };
     let come = if args.dry_run { "would come" } else { "come" };
     println!(
         "  {} {come} sooner{}",
-        HumanCount(result.hurried),
-        last.unwrap_or_default()
+        count(result.hurried),
+        last(result.last)
     );
     let resent = result.resent + taken.resent;
     if resent > 0 {
-        let until = result.resent_until.max(taken.resent_until);
-        let until = until.map(|until| format!(", the last at {}", at(until, clock::now())));
         println!(
             "  {} are held by being sent again, and {come} sooner, when their hop ends or later{}",
-            HumanCount(resent),
-            until.unwrap_or_default()
+            count(resent),
+            last(result.resent_until.max(taken.resent_until))
         );
     }
-    for (count, what) in [
+    for (number, what) in [
         (
             result.same,
             "come when they are due: the decision is the same, or no sooner",
@@ -147,8 +142,8 @@ fn print(args: &Args, host: &Host, result: &Reconsidered, taken: &Taken) {
         ),
         (result.before, "were decided again by this version before"),
     ] {
-        if count > 0 {
-            println!("  {} {what}", HumanCount(count));
+        if number > 0 {
+            println!("  {} {what}", count(number));
         }
     }
     print_left(result.refused, result.refusals.iter(), result.not_reached);

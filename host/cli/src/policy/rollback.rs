@@ -4,9 +4,9 @@ use backstop::internal::admin::HostStatus;
 use clap::Parser;
 use serde_json::json;
 
-use super::status::{print, status};
+use super::status::print;
 use crate::error::{CommandError, Result};
-use crate::hosts::{HostArgs, each};
+use crate::hosts::{HostArgs, each, serves, status};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,8 +44,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
     // An unknown queue must not leave the named ones half rolled back.
     let served = each(&hosts, status)?;
-    let serves =
-        |status: &HostStatus, name: &String| status.queues.iter().any(|queue| queue.queue == *name);
     let is_unknown = |name: &&String| !served.iter().any(|(_, status)| serves(status, name));
     if let Some(unknown) = args.queues.iter().find(is_unknown) {
         return Err(CommandError::NoHost(format!(
@@ -68,9 +66,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let answers = each(&requests, async |(host, body)| {
         host.post::<HostStatus>(&["v1", "rollback"], body).await
     })?;
-    for ((host, _), answer) in &answers {
-        print(host, answer, args.json)?;
-    }
+    let answers: Vec<_> = answers
+        .into_iter()
+        .map(|((host, _), answer)| (*host, answer))
+        .collect();
+    print(&answers, args.json)?;
     let mut queues = answers.into_iter().flat_map(|(_, answer)| answer.queues);
     let refused = queues.find_map(|queue| {
         let (queue, reason) = (queue.queue, queue.not_rolled_back?);

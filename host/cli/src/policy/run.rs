@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
 use backstop_core::failure::{Failure, Milliseconds, random};
@@ -19,12 +18,11 @@ use clap::Parser;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::failure_args::FailureArgs;
-use super::failure_line;
+use super::failure_args::{FailureArgs, describe};
 use super::named_policy::NamedPolicy;
-use super::size::Size;
 use crate::error::{CommandError, Context, Result, unreadable};
-use crate::output::println;
+use crate::terminal::style::RED;
+use crate::terminal::{Size, joined, println};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,7 +165,7 @@ fn read(path: &Path) -> Result<(Failure, Option<Payload>)> {
 
 fn as_json(policy: &Policy, failure: &Failure, evaluation: &Evaluation) -> Value {
     let parts: Vec<_> = policy.parts().collect();
-    let mut result = json!({
+    let result = json!({
         "policy": parts,
         "failure": failure,
         "payload": evaluation.payload_reads.parts,
@@ -183,26 +181,22 @@ fn as_json(policy: &Policy, failure: &Failure, evaluation: &Evaluation) -> Value
             json!({"broken": error.to_string(), "fallback": fallback::decide(failure).action})
         }
     };
-    if let (Some(result), Some(answer)) = (result.as_object_mut(), answer.as_object()) {
-        result.extend(answer.clone());
-    }
-    result
+    joined(result, answer)
 }
 
 fn explain(policy: &Policy, failure: &Failure, evaluation: &Evaluation) {
     let line = |name: &str, value: String| println!("{name:<9} {}", one_line(&value));
     let limits = Limits::default();
     line("policy", policy.title());
-    line("failure", failure_line::describe(failure));
+    line("failure", describe(failure));
     match &evaluation.answer {
         Ok(Answer { class, action }) => {
             line("class", class.to_string());
             line("verdict", verdict(action));
         }
         Err(error) => {
-            let red: Style = AnsiColor::Red.on_default().bold();
             let error = one_line(&error.to_string());
-            println!("{:<9} {red}the policy {error}{red:#}", "broken");
+            println!("{:<9} {RED}the policy {error}{RED:#}", "broken");
             line("fallback", verdict(&fallback::decide(failure).action));
         }
     }

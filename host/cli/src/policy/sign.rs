@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use backstop_core::clock;
 use backstop_files::{atomic_write, regular_file};
 use backstop_versions::{
-    Location, SecretKey, SigningError, Source, policy_name, policy_of_file, signature_path,
-    signed_with,
+    KeyError, Keys, Location, SecretKey, SigningError, Source, policy_name, policy_of_file,
+    signature_path, signed_with,
 };
 use clap::Parser;
 
-use super::{named_policy, password};
+use super::named_policy;
 use crate::error::{CommandError, Context, Result};
-use crate::output::println;
+use crate::terminal::{println, prompt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,9 +75,21 @@ pub(super) fn sign(
     policy: Option<&str>,
 ) -> Result<String, SigningError> {
     let shown = key.display().to_string();
-    let key = SecretKey::read(key, || password::for_key(&shown))?;
+    let key = SecretKey::read(key, || prompt::password(&shown))?;
     let policy = policy.map_or_else(|| policy_of_file(name), str::to_owned);
     key.sign(file, name, &policy, clock::now())
+}
+
+/// The public keys that flags name, which may have to sign for one policy. `None` if no flag names one.
+pub(super) fn public_keys(
+    named: &[String],
+    signed_for: Option<String>,
+) -> Result<Option<Keys>, KeyError> {
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let keys = Keys::read(named, Path::new(""))?;
+    Ok(Some(keys.signed_for(signed_for)))
 }
 
 /// The path of a policy's file. Built-in and remote policies are rejected: they have none.

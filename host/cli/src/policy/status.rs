@@ -1,13 +1,14 @@
 //! `backstop policy status`: the active versions of running hosts.
 
-use anstyle::{AnsiColor, Style};
-use backstop::internal::admin::{ClientError, Host, HostStatus, QueueStatus};
+use anstyle::Style;
+use backstop::internal::admin::{Host, HostStatus, QueueStatus};
 use backstop_core::text::one_line;
 use clap::Parser;
 
 use crate::error::Result;
-use crate::hosts::{HostArgs, each};
-use crate::output::println;
+use crate::hosts::{HostArgs, each, print_each, status};
+use crate::terminal::println;
+use crate::terminal::style::{BOLD, GREEN, RED};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,36 +35,26 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
-    for (host, status) in each(&hosts, status)? {
-        print(host, &status, args.json)?;
-    }
-    Ok(())
+    print(&each(&hosts, status)?, args.json)
 }
 
-/// The status of a host.
-pub(super) async fn status(host: &Host) -> Result<HostStatus, ClientError> {
-    host.get(&["v1", "status"], &[]).await
-}
-
-/// Prints the status of a host: a line of JSON, or a paragraph for each queue.
-pub(super) fn print(host: &Host, status: &HostStatus, json: bool) -> Result<()> {
+/// Prints the status of each host: a line of JSON, or a paragraph for each queue.
+pub(super) fn print(answers: &[(&Host, HostStatus)], json: bool) -> Result<()> {
     if json {
-        println!("{}", serde_json::to_string(status)?);
-        return Ok(());
+        return print_each(answers);
     }
-    for queue in &status.queues {
-        print_queue(host.name(), queue);
+    for (host, status) in answers {
+        for queue in &status.queues {
+            print_queue(host.name(), queue);
+        }
     }
     Ok(())
 }
 
 fn print_queue(host: &str, queue: &QueueStatus) {
-    let bold = Style::new().bold();
-    let red: Style = AnsiColor::Red.on_default();
-    let green: Style = AnsiColor::Green.on_default();
     let status = &queue.policy;
     println!(
-        "{bold}{}{bold:#}  {}",
+        "{BOLD}{}{BOLD:#}  {}",
         one_line(&queue.queue),
         one_line(host)
     );
@@ -73,10 +64,10 @@ fn print_queue(host: &str, queue: &QueueStatus) {
     let line = |name: &str, value: &str| styled(name, Style::new(), value);
     if let Some(done) = &queue.rolled_back {
         let done = format!("from {} to {}", done.from, done.to);
-        styled("rolled back", green, &done);
+        styled("rolled back", GREEN, &done);
     }
     if let Some(reason) = &queue.not_rolled_back {
-        styled("rolled back", red, &format!("no: {reason}"));
+        styled("rolled back", RED, &format!("no: {reason}"));
     }
     line(
         "active",
@@ -96,9 +87,9 @@ fn print_queue(host: &str, queue: &QueueStatus) {
         );
     }
     if let Some(refused) = &status.refused {
-        styled("rejected", red, refused);
+        styled("rejected", RED, refused);
     }
     if let Some(unreachable) = &status.unreachable {
-        styled("unreachable", red, unreachable);
+        styled("unreachable", RED, unreachable);
     }
 }

@@ -6,9 +6,9 @@ use backstop_files::regular_file;
 use backstop_versions::{LONGEST_SIGNATURE, Source, policy_name, signature_path};
 use clap::Parser;
 
-use super::{keys, sign};
+use super::sign::{self, public_keys};
 use crate::error::{Context, Result};
-use crate::output::println;
+use crate::terminal::println;
 
 /// Verify the signature of a policy's file, as a host with `require-signature` does
 #[derive(Debug, Parser)]
@@ -31,7 +31,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let keys = keys::read(&args.keys, args.signed_for.clone())?;
+    let keys = public_keys(&args.keys, args.signed_for.clone())?;
     let path = sign::file_of(&args.policy)?;
     let file = Source::path(path.clone()).read()?;
     let signature = match &args.signature {

@@ -2,14 +2,13 @@
 
 use std::num::NonZeroU32;
 
-use backstop_core::clock;
 use backstop_core::failure::Timestamp;
-use backstop_files::values::parse_span;
 use backstop_settle::waiting::Filter;
 use clap::Parser;
 
 use crate::dlq::filters::parse_text;
 use crate::ids::{Kind, elsewhere};
+use crate::time::parse_future;
 
 /// Filters: a message has to match each kind that is given.
 #[derive(Debug, Parser)]
@@ -31,7 +30,7 @@ pub(crate) struct FilterArgs {
     id: Vec<String>,
 
     /// Messages that are due later than this: in a time such as 30m, or after one such as 2026-11-22T03:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = parse_later)]
+    #[arg(long, value_name = "TIME", value_parser = parse_future)]
     due_after: Option<Timestamp>,
 }
 
@@ -75,19 +74,6 @@ fn parse_id(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses a time of day in the format of RFC 3339, or how far in the future it is.
-fn parse_later(text: &str) -> Result<Timestamp, String> {
-    if let Ok(span) = parse_span(text) {
-        return Ok(clock::now().plus(span));
-    }
-    let time: jiff::Timestamp = text.parse().map_err(|_| {
-        format!("`{text}` is not a time: expected a duration such as 30m, or a time such as 2026-11-22T03:00:00Z")
-    })?;
-    Ok(Timestamp(
-        u64::try_from(time.as_millisecond()).unwrap_or_default(),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,16 +90,5 @@ mod tests {
             assert!(parse_id(id).unwrap_err().contains(command), "{id}");
         }
         assert!(parse_id("").is_err());
-    }
-
-    #[test]
-    fn a_time_is_absolute_or_in_the_future() {
-        assert_eq!(
-            parse_later("2026-11-22T03:00:00Z"),
-            Ok(Timestamp(1_795_316_400_000))
-        );
-        let later = parse_later("2h").unwrap().since(clock::now()).as_secs();
-        assert!((7_195..=7_200).contains(&later), "{later}");
-        assert!(parse_later("tomorrow").is_err());
     }
 }

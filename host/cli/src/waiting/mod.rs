@@ -7,9 +7,8 @@ use backstop::internal::admin::HostWaiting;
 use backstop_core::clock;
 use clap::Parser;
 
-use crate::dlq::shown::print_json;
-use crate::error::{CommandError, Result};
-use crate::hosts::{HostArgs, each};
+use crate::error::Result;
+use crate::hosts::{HostArgs, each, not_served, print_each};
 use filters::FilterArgs;
 
 const EXAMPLES: &str = "\
@@ -59,26 +58,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    let answers = each(&hosts, async |host| {
+    let mut answers = each(&hosts, async |host| {
         host.get::<HostWaiting>(&["v1", "waiting"], &query).await
     })?;
-    let mut answers: Vec<_> = answers;
     if let Some(name) = &args.queue {
         for (_, answer) in &mut answers {
             answer.queues.retain(|queue| queue.queue == *name);
         }
         answers.retain(|(_, answer)| !answer.queues.is_empty());
         if answers.is_empty() {
-            return Err(CommandError::NoHost(format!(
-                "no running host serves the queue `{name}`"
-            )));
+            return Err(not_served(name));
         }
     }
     if args.json {
-        for (_, answer) in &answers {
-            print_json(&serde_json::to_value(answer)?);
-        }
-        return Ok(());
+        return print_each(&answers);
     }
     let is_filtered = !args.filters.filter().is_empty();
     report::print(&answers, is_filtered, clock::now());

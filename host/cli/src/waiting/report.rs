@@ -2,19 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
 use backstop::internal::admin::{Host, HostWaiting};
-use backstop_core::failure::Timestamp;
+use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
 use backstop_settle::waiting::{Count, Due, Group, QueueReport};
-use backstop_workbench::simulate::Rounded;
-use indicatif::HumanCount;
 
-use crate::bar::{bar, messages};
-use crate::fitted_table::FittedTable;
-use crate::output::println;
-use crate::terminal::{columns, wrapped};
+use crate::terminal::style::{BOLD, DIM, YELLOW};
+use crate::terminal::{Table, bar, columns, count, counted, println, short, wrapped};
+use crate::time::rounded;
 
 /// The width of the longest bar, in characters.
 const BAR: usize = 40;
@@ -92,31 +89,29 @@ fn counts<T>(counts: BTreeMap<T, u64>) -> Vec<Count<T>> {
 }
 
 fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp) {
-    let bold = Style::new().bold();
-    let yellow: Style = AnsiColor::Yellow.on_default();
     let which = if is_filtered { " that match" } else { "" };
     println!(
-        "{bold}{}{bold:#}  {}{which} {}",
+        "{BOLD}{}{BOLD:#}  {}{which} {}",
         one_line(name),
-        messages(sum.waiting),
+        counted(sum.waiting, "message"),
         if sum.waiting == 1 { "waits" } else { "wait" }
     );
     if sum.resent > 0 {
         println!(
             "  {} of them are held by being sent again",
-            HumanCount(sum.resent)
+            count(sum.resent)
         );
     }
     if sum.not_remembered > 0 {
         println!(
-            "  {yellow}{} more wait and are not remembered, because there are too many{yellow:#}",
-            HumanCount(sum.not_remembered)
+            "  {YELLOW}{} more wait and are not remembered, because there are too many{YELLOW:#}",
+            count(sum.not_remembered)
         );
     }
     if let Some(in_flight) = sum.in_flight {
         line(&format!(
             "the queue counts about {} invisible messages: those being handled, and those of hosts that were not asked, are among them",
-            HumanCount(in_flight)
+            count(in_flight)
         ));
     }
     if sum.wakes > 0 {
@@ -150,14 +145,14 @@ fn print_groups(sum: &QueueReport, now: Timestamp) {
     let rows = sum.groups.iter().take(GROUPS).map(|group| {
         let sample = group.samples.first();
         vec![
-            HumanCount(group.count).to_string(),
+            count(group.count),
             due(group, now),
             one_line(&group.class),
             code(&group.code),
             sample.map_or_else(String::new, |id| one_line(id)),
         ]
     });
-    let table = FittedTable {
+    let table = Table {
         headers: headers.map(str::to_owned).to_vec(),
         rows: rows.collect(),
         right: 2,
@@ -172,55 +167,48 @@ fn print_groups(sum: &QueueReport, now: Timestamp) {
     }
     let hidden: u64 = sum.groups.iter().skip(GROUPS).map(|it| it.count).sum();
     if hidden + sum.unlisted > 0 {
-        println!(
-            "  {} more with other codes",
-            HumanCount(hidden + sum.unlisted)
-        );
+        println!("  {} more with other codes", count(hidden + sum.unlisted));
     }
 }
 
 fn print_attempts(attempts: &[Count<u32>]) {
     let shown = attempts.iter().take(GROUPS).map(|it| {
         let times = if it.value == 1 { "attempt" } else { "attempts" };
-        format!("{} after {} {times}", HumanCount(it.count), it.value)
+        format!("{} after {} {times}", count(it.count), it.value)
     });
     let mut shown: Vec<_> = shown.collect();
     let more: u64 = attempts.iter().skip(GROUPS).map(|it| it.count).sum();
     if more > 0 {
-        shown.push(format!("{} after more", HumanCount(more)));
+        shown.push(format!("{} after more", count(more)));
     }
     line(&shown.join(", "));
 }
 
 fn print_host(host: &Host, report: &QueueReport, now: Timestamp) {
-    let faint = Style::new().dimmed();
-    let ago = u64::try_from(now.since(report.since).as_millis()).unwrap_or(u64::MAX);
     let text = format!(
         "{} remembers {} of what has failed since its start at {}, {} ago",
         one_line(host.name()),
-        HumanCount(report.waiting),
+        count(report.waiting),
         report.since.rfc3339(),
-        Rounded(ago)
+        rounded(now.since(report.since))
     );
-    println!("  {faint}{}{faint:#}", wrapped(&text, 2, columns()));
+    println!("  {DIM}{}{DIM:#}", wrapped(&text, 2, columns()));
 }
 
 /// At most a few words of a code, as one line.
 fn code(code: &str) -> String {
-    let mut shown: String = code.chars().take(CODE).collect();
-    if shown.len() < code.len() {
-        shown.push('…');
-    }
-    if shown.is_empty() {
-        "(none)".to_owned()
-    } else {
-        one_line(&shown)
+    match code {
+        "" => "(none)".to_owned(),
+        code => short(code, CODE),
     }
 }
 
 /// From when until when the messages of a group are due: `12s to 7.1h`.
 fn due(group: &Group, now: Timestamp) -> String {
-    let [next, last] = [group.next, group.last].map(|time| later(time, now).replace("in ", ""));
+    let [next, last] = [group.next, group.last].map(|time| match time.since(now) {
+        Duration::ZERO => "now".to_owned(),
+        left => rounded(left).to_string(),
+    });
     if next == last {
         next
     } else {
@@ -228,48 +216,30 @@ fn due(group: &Group, now: Timestamp) -> String {
     }
 }
 
-/// How far in the future a time is: `in 7.1h`.
-pub(super) fn later(time: Timestamp, now: Timestamp) -> String {
-    match u64::try_from(time.since(now).as_millis()).unwrap_or(u64::MAX) {
-        0 => "now".to_owned(),
-        milliseconds => format!("in {}", Rounded(milliseconds)),
-    }
-}
-
 /// One line for each bar: when, how many, and the bar. Times at which nothing is due have none.
 fn histogram(due: &Due) -> Vec<String> {
     let most = due.counts.iter().copied().max().unwrap_or_default();
-    let step = u64::from(due.step.0);
-    let edge = |bar: usize| format_edge(step.saturating_mul(bar as u64));
-    let last = edge(due.counts.len());
+    // An edge of a bar, exactly: `0s`, `90s`, `15m`, `1h15m`.
+    let edge = |bar: usize| {
+        let bar = u32::try_from(bar).unwrap_or(u32::MAX);
+        Milliseconds(due.step.0.saturating_mul(bar)).to_string()
+    };
     let edges = (0..=due.counts.len()).map(|bar| edge(bar).chars().count());
-    let wide = edges.max().unwrap_or(last.len());
-    let digits = HumanCount(most).to_string().len();
-    let bars = due.counts.iter().enumerate();
-    let lines = bars
-        .filter(|(_, count)| **count > 0)
-        .map(|(number, count)| {
-            let (from, to) = (edge(number), edge(number + 1));
-            let count_text = HumanCount(*count).to_string();
-            let line = format!(
-                "due in {from:>wide$} to {to:>wide$}  {count_text:>digits$} {}",
-                bar(*count, most, BAR)
-            );
-            line.trim_end().to_owned()
-        });
+    let wide = edges.max().unwrap_or_default();
+    let digits = count(most).len();
+    let bars = due.counts.iter().enumerate().filter(|(_, due)| **due > 0);
+    let lines = bars.map(|(number, due)| {
+        let (from, to) = (edge(number), edge(number + 1));
+        let (due, bar) = (count(*due), bar(*due, most, BAR));
+        let line = format!("due in {from:>wide$} to {to:>wide$}  {due:>digits$} {bar}");
+        line.trim_end().to_owned()
+    });
     lines.collect()
-}
-
-/// An edge of a bar, exactly: `0s`, `90s`, `15m`, `1h15m`.
-fn format_edge(milliseconds: u64) -> String {
-    let milliseconds = u32::try_from(milliseconds).unwrap_or(u32::MAX);
-    backstop_core::failure::Milliseconds(milliseconds).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backstop_core::failure::Milliseconds;
 
     fn report(waiting: u64, step: u32, counts: &[u64]) -> QueueReport {
         QueueReport {

@@ -1,21 +1,19 @@
 //! What a host remembers of a message that waits.
 
-use anstyle::{AnsiColor, Style};
 use backstop::internal::admin::Host;
 use backstop_core::decision::{Action, Hold};
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
 use backstop_settle::waiting::{MessageReport, Today};
 
-use crate::output::println;
-use crate::wake::at;
+use crate::terminal::println;
+use crate::terminal::style::{BOLD, YELLOW};
+use crate::time::at;
 
 /// Prints what a host remembers.
 pub(super) fn print(host: &Host, message: &MessageReport, now: Timestamp) {
-    let bold = Style::new().bold();
-    let yellow: Style = AnsiColor::Yellow.on_default();
     println!(
-        "{bold}The message {} of {} waits for its next attempt, due at {}.{bold:#}",
+        "{BOLD}The message {} of {} waits for its next attempt, due at {}.{BOLD:#}",
         one_line(&message.id),
         one_line(&message.queue),
         at(message.due, now)
@@ -40,7 +38,7 @@ pub(super) fn print(host: &Host, message: &MessageReport, now: Timestamp) {
     );
     println!("  decided by {}", one_line(&message.policy));
     println!(
-        "  {yellow}today: {}{yellow:#}",
+        "  {YELLOW}today: {}{YELLOW:#}",
         one_line(&today(&message.today))
     );
     println!("  as {} remembers", one_line(host.name()));

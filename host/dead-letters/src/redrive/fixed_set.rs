@@ -37,7 +37,7 @@ pub(super) async fn fix_set(
     if is_resumed {
         wait_for_hidden(setup, plan, description).await?;
     }
-    let progress = &setup.progress;
+    let activity = &setup.activity;
     let options = read_options(plan, description);
     let (found, seen) = survey(
         &setup.queue,
@@ -45,7 +45,7 @@ pub(super) async fn fix_set(
         &Routes::new(plan),
         options,
         &setup.stop,
-        || progress.change(|it| it.read += 1),
+        || activity.change(|it| it.read += 1),
     )
     .await?;
     if setup.stop.is_cancelled() || seen.end == End::Stopped {

@@ -12,9 +12,10 @@
 //! | `survey`, `fixed_set` | the set |
 //! | `rehearsal` | a dry run |
 //! | `run`, `steps`, `pass`, `batch`, `send`, `watch` | a run, its steps, one step, one batch, the requests, letters that came back |
-//! | `setup`, `work`, `hold`, `others`, `pace`, `progress` | what the steps share |
+//! | `setup`, `work`, `hold`, `others`, `pace`, `activity` | what the steps share |
 //! | `native` | SQS's own redrive |
 
+mod activity;
 mod batch;
 mod fixed_set;
 mod hold;
@@ -29,7 +30,6 @@ mod pace;
 mod pass;
 mod plan;
 mod prepare;
-mod progress;
 mod rehearsal;
 mod run;
 mod send;
@@ -45,13 +45,13 @@ use std::path::PathBuf;
 
 use backstop_queue::QueueError;
 
+pub use activity::{Activity, Phase, Snapshot};
 #[cfg(test)]
 pub(crate) use fixed_set::is_complete;
 pub use journal::{Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ended, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
 pub use plan::{DEFAULT_WAIT, Plan, Ramp, Share, Step};
-pub use progress::{Phase, Progress, Snapshot};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use run::run;
 pub use setup::{Setup, Summary};

@@ -26,7 +26,7 @@ const ADDED: [&str; 3] = ["RequestID", "ErrorCode", "ErrorMessage"];
 const SOURCE: &str = "BackstopSource";
 
 /// Why attempts can't go on in a FIFO queue.
-const NO_KEEPING: &str = "its target is a FIFO queue, whose consumers count attempts in memory and would start again: use --attempts reset";
+const NO_KEEPING: &str = "its target is a FIFO queue, whose consumers count attempts in memory and would start again: leave --keep-attempts out";
 
 /// The longest deduplication id.
 const DEDUPLICATION_BYTES: usize = 128;
@@ -138,7 +138,7 @@ fn keep_attempts(
     }
     if attributes.len() >= MAX_ATTRIBUTES {
         return Err(format!(
-            "it has {MAX_ATTRIBUTES} attributes, so there is no room for its attempts: use --attempts reset"
+            "it has {MAX_ATTRIBUTES} attributes, so there is no room for its attempts: leave --keep-attempts out"
         ));
     }
     let text = match keys {

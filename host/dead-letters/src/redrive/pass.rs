@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::RedriveError;
+use super::activity::Phase;
 use super::batch::{Mover, delete, move_letters};
 use super::journal::Entry;
 use super::ledger::Ledger;
 use super::others::Next;
-use super::progress::Phase;
 use super::work::{Class, Work};
 use crate::letter::Letter;
 
@@ -221,7 +221,7 @@ impl Pass {
         if self.work.next(Instant::now()) == Next::Wait {
             if let Some(held) = held {
                 let phase = Phase::WaitingForOthers(held);
-                parts.progress.change(|it| it.phase = phase);
+                parts.activity.change(|it| it.phase = phase);
             }
             let _ = parts.stop.run_until_cancelled(sleep(PAUSE)).await;
         }

@@ -56,7 +56,7 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         let summary = Summary::before_steps(&ledger, Outcome::Interrupted, None);
         return setup.finish(&journal, summary).await;
     };
-    setup.progress.change(|it| it.counts = ledger.counts());
+    setup.activity.change(|it| it.counts = ledger.counts());
     let work = Arc::new(setup.work(plan, description, set, journal.clone(), ledger));
     let grace = if is_resumed {
         longest_hidden(work.visibility())

@@ -8,11 +8,11 @@ use backstop_queue::{Connections, Description, Queue};
 use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
+use super::activity::Activity;
 use super::journal::{Entry, Journal, Outcome};
 use super::ledger::{Counts, Ledger};
 use super::pace::Pace;
 use super::plan::Plan;
-use super::progress::Progress;
 use super::store::RunFolder;
 use super::target::{Router, Routes};
 use super::work::{Editor, Parts, Set, Work};
@@ -38,7 +38,7 @@ pub struct Setup {
     /// Who works on the run now.
     pub who: String,
     /// Shows what it does.
-    pub progress: Arc<Progress>,
+    pub activity: Arc<Activity>,
     /// Stops it: batches under way are finished, and all letters that it holds are made visible.
     pub stop: CancellationToken,
 }
@@ -82,7 +82,7 @@ impl Setup {
             pace: Pace::new(self.interval),
             editor: self.editor.clone(),
             keys: self.keys.clone(),
-            progress: Arc::clone(&self.progress),
+            activity: Arc::clone(&self.activity),
             stop: self.stop.clone(),
             plan,
             description,

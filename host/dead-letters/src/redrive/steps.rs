@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::RedriveError;
+use super::activity::Phase;
 use super::journal::{Entry, Outcome};
 use super::ledger::Ledger;
 use super::pass::{self, Letters, PassEnd};
-use super::progress::Phase;
 use super::setup::Setup;
 use super::watch::{Failures, check_queues, wait};
 use super::work::Work;
@@ -61,7 +61,7 @@ pub(super) async fn steps(
     let has_limit = ends.first().is_some_and(|end| *end < u64::MAX);
     // What an earlier process has sent, or was sending, belongs to the steps that were begun, and comes before further letters. Those of it that are gone must not be replaced by others.
     if has_limit && work.ledger(Ledger::unsettled) > 0 {
-        setup.progress.change(|it| it.phase = Phase::Moving(0));
+        setup.activity.change(|it| it.phase = Phase::Moving(0));
         match pass::run(work, Letters::Unsettled, until, None).await? {
             PassEnd::Stopped => return Ok(StepsEnd::interrupted()),
             PassEnd::Full => return Ok(StepsEnd::full()),
@@ -132,7 +132,7 @@ async fn move_letters(
         if left == 0 || !matches!(last, PassEnd::Quota | PassEnd::Paused) {
             break;
         }
-        setup.progress.change(|it| it.phase = Phase::Moving(step));
+        setup.activity.change(|it| it.phase = Phase::Moving(step));
         last = pass::run(work, Letters::Further(left), until, next).await?;
         if last != PassEnd::Paused {
             continue;

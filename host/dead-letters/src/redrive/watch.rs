@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::RedriveError;
+use super::activity::Phase;
 use super::fixed_set::{is_complete, read_options};
 use super::journal::{Entry, Journal};
 use super::ledger::{Counts, Ledger};
-use super::progress::Phase;
 use super::setup::Setup;
 use super::work::{Set, Work};
 use crate::reader::read;
@@ -56,7 +56,7 @@ pub(super) async fn wait(setup: &Setup, work: &Work, step: usize) -> bool {
     let until = Instant::now() + work.parts.plan.watch;
     while let Some(left) = until.checked_duration_since(Instant::now()) {
         let phase = Phase::Watching(step, left);
-        setup.progress.change(|it| it.phase = phase);
+        setup.activity.change(|it| it.phase = phase);
         let pause = left.min(Duration::from_millis(500));
         if setup.stop.run_until_cancelled(sleep(pause)).await.is_none() {
             return false;
@@ -70,7 +70,7 @@ pub(super) async fn check_queues(
     setup: &Setup,
     work: &Work,
 ) -> Result<(Failures, bool), RedriveError> {
-    setup.progress.change(|it| it.phase = Phase::Looking);
+    setup.activity.change(|it| it.phase = Phase::Looking);
     let mut queues = vec![Arc::clone(&work.parts.queue)];
     for url in &work.parts.plan.watched {
         queues.push(setup.connections.by_url(url).await);

@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
+use super::activity::Activity;
 use super::journal::{Entry, Journal};
 use super::ledger::{Ledger, State};
 use super::others::{Next, Others};
 use super::pace::Pace;
 use super::plan::Plan;
-use super::progress::Progress;
 use super::target::Router;
 use crate::filter::Filters;
 use crate::letter::Letter;
@@ -126,7 +126,7 @@ pub(super) struct Parts {
     pub(super) editor: Option<Arc<dyn Editor>>,
     /// Sign the envelopes of letters whose attempts go on.
     pub(super) keys: Option<EnvelopeKeys>,
-    pub(super) progress: Arc<Progress>,
+    pub(super) activity: Arc<Activity>,
     pub(super) stop: CancellationToken,
 }
 
@@ -174,7 +174,7 @@ impl Work {
             known.ledger.counts()
         };
         self.parts
-            .progress
+            .activity
             .change(|snapshot| snapshot.counts = counts);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The contract, the world of a policy, and running generators on them.
+//! The contract, the world of a policy, running generators on them, and the files that are generated.
 
 use wit_bindgen_core::wit_parser::{Resolve, WorldId};
 use wit_bindgen_core::{Files, WorldGenerator};
@@ -45,4 +45,15 @@ pub(super) fn resolve(text: &str, world: &str) -> anyhow::Result<(Resolve, World
     let package = resolve.push_str("policy.wit", text)?;
     let world = resolve.select_world(&[package], Some(world))?;
     Ok((resolve, world))
+}
+
+/// The generated files, each with its path in `bindings/`.
+#[derive(Default)]
+pub(super) struct Written(pub(super) Vec<(String, Vec<u8>)>);
+
+impl Written {
+    /// Adds a file.
+    pub(super) fn add(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+        self.0.push((path.into(), bytes.into()));
+    }
 }

@@ -2,8 +2,7 @@
 
 use anyhow::Context;
 
-use super::contract::generate;
-use super::written::Written;
+use super::contract::{Written, generate};
 use crate::project::Project;
 
 macro_rules! runtime {

@@ -1,6 +1,6 @@
 //! The bindings for JavaScript and TypeScript: the entry module, which the engine runs instead of the policy's own. It imports the policy, corrects numbers from 2^31 on, which componentize-qjs passes as negative ones, makes strings well-formed, and logs the message of an exception before the engine adds its own.
 
-use super::written::Written;
+use super::contract::Written;
 use crate::project::{Language, Project};
 
 /// The part that is the same for every policy.

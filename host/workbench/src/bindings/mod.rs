@@ -5,14 +5,12 @@ mod go;
 mod javascript;
 mod python;
 mod rust;
-mod written;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::project::{Language, Project};
-use contract::{generate, world};
-use written::Written;
+use contract::{Written, generate, world};
 
 pub(crate) use contract::{CONTRACT, WORLD, resolve_for};
 pub(crate) use javascript::ENTRY_MODULE;

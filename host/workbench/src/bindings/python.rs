@@ -1,6 +1,6 @@
 //! The bindings for Python: the entry module, which componentize-py runs instead of the policy's own. It imports the policy, and makes the strings well-formed that the policy passes to the host.
 
-use super::written::Written;
+use super::contract::Written;
 use crate::project::Project;
 
 /// The part that is the same for every policy.

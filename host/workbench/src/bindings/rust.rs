@@ -3,7 +3,7 @@
 use anyhow::Context;
 use toml::{Table, Value};
 
-use super::written::Written;
+use super::contract::Written;
 
 const WORKSPACE: &str = include_str!("../../sdk/workspace.toml");
 

@@ -27,15 +27,12 @@ pub(super) enum Anchor {
 }
 
 /// The area to draw on.
-pub struct Canvas<'a, B: DrawingBackend> {
+pub struct Canvas<'a, B: DrawingBackend<ErrorType: 'static>> {
     area: &'a DrawingArea<B, Shift>,
     lowered: f64,
 }
 
-impl<'a, B: DrawingBackend> Canvas<'a, B>
-where
-    B::ErrorType: 'static,
-{
+impl<'a, B: DrawingBackend<ErrorType: 'static>> Canvas<'a, B> {
     /// Draws on `area`. Texts are lowered by this fraction of their size, because backends differ in where they see the middle of a text.
     pub(super) fn on(area: &'a DrawingArea<B, Shift>, lowered: f64) -> Self {
         Self { area, lowered }

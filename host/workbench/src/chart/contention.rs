@@ -61,10 +61,10 @@ impl Chart for ContentionChart<'_> {
         format!("Means of {} runs: {}.", self.runs, ends.join("; "))
     }
 
-    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static,
-    {
+    fn draw<B: DrawingBackend<ErrorType: 'static>>(
+        &self,
+        canvas: &Canvas<'_, B>,
+    ) -> Result<(), ChartError> {
         let subtitle = format!(
             "Clients that each commit once to the same row: the mean of {} runs, in a band from the 5th to the 95th percentile.",
             grouped(f64::from(self.runs))
@@ -114,16 +114,13 @@ impl ContentionChart<'_> {
         self.legend().last().map_or(LEGEND, |(_, (_, y))| *y) + 46.0
     }
 
-    fn draw_plot<B: DrawingBackend>(
+    fn draw_plot<B: DrawingBackend<ErrorType: 'static>>(
         &self,
         canvas: &Canvas<'_, B>,
         (left, right): (f64, f64),
         heading: &str,
         value: fn(&Cell) -> Spread,
-    ) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static,
-    {
+    ) -> Result<(), ChartError> {
         let (top, floor) = (self.top(), self.top() + PLOT);
         let least = self.cells.iter().map(|cell| value(cell).p5);
         let most = self.cells.iter().map(|cell| value(cell).p95);

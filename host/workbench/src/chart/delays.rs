@@ -53,10 +53,10 @@ impl Chart for DelaysChart<'_> {
         format!("{} Above {old}. Below {new}.", self.about)
     }
 
-    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static,
-    {
+    fn draw<B: DrawingBackend<ErrorType: 'static>>(
+        &self,
+        canvas: &Canvas<'_, B>,
+    ) -> Result<(), ChartError> {
         canvas.text(&self.title(), (32.0, 38.0), Anchor::Start, 18.0, INK)?;
         canvas.text(self.about, (32.0, 64.0), Anchor::Start, 12.5, QUIET)?;
         let axis = self.axis();
@@ -117,16 +117,13 @@ fn counts(delays: &Delays, at: impl Fn(u32) -> f64) -> [u32; BINS] {
 
 /// Draws the delays of one policy above `floor`. Both plots have the same scale.
 #[expect(clippy::cast_precision_loss, reason = "a position in a chart")]
-fn draw_side<B: DrawingBackend>(
+fn draw_side<B: DrawingBackend<ErrorType: 'static>>(
     canvas: &Canvas<'_, B>,
     ((label, delays), counts): ((&str, &Delays), &[u32; BINS]),
     most: u32,
     (floor, colour): (f64, RGBColor),
     at: impl Fn(u32) -> f64,
-) -> Result<(), ChartError>
-where
-    B::ErrorType: 'static,
-{
+) -> Result<(), ChartError> {
     let top = floor - PLOT_HEIGHT;
     let labels = LEFT - 12.0;
     canvas.rectangle((LEFT, top - 41.0), (LEFT + 11.0, top - 30.0), colour, 0.9)?;

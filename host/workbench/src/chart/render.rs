@@ -18,9 +18,10 @@ pub trait Chart {
     /// A description for people who can't see it: the SVG's description.
     fn description(&self) -> String;
     /// Draws it, in points.
-    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static;
+    fn draw<B: DrawingBackend<ErrorType: 'static>>(
+        &self,
+        canvas: &Canvas<'_, B>,
+    ) -> Result<(), ChartError>;
 }
 
 /// The chart as an SVG document.
@@ -59,10 +60,11 @@ pub fn png(chart: &impl Chart) -> Result<Vec<u8>, ChartError> {
     Ok(file)
 }
 
-fn draw<B: DrawingBackend>(chart: &impl Chart, backend: B, lowered: f64) -> Result<(), ChartError>
-where
-    B::ErrorType: 'static,
-{
+fn draw<B: DrawingBackend<ErrorType: 'static>>(
+    chart: &impl Chart,
+    backend: B,
+    lowered: f64,
+) -> Result<(), ChartError> {
     let area = backend.into_drawing_area();
     let canvas = Canvas::on(&area, lowered);
     canvas.clear()?;

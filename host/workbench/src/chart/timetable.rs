@@ -67,10 +67,10 @@ impl Chart for TimetableChart<'_> {
         )
     }
 
-    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static,
-    {
+    fn draw<B: DrawingBackend<ErrorType: 'static>>(
+        &self,
+        canvas: &Canvas<'_, B>,
+    ) -> Result<(), ChartError> {
         let subtitle = format!(
             "{}: {} messages that fail with {}. Bars go from the 5th to the 95th percentile; dots are medians.",
             self.label,
@@ -112,14 +112,11 @@ impl TimetableChart<'_> {
         TOP + self.row_height() * self.rows().len().max(1) as f64
     }
 
-    fn draw_grid<B: DrawingBackend>(
+    fn draw_grid<B: DrawingBackend<ErrorType: 'static>>(
         &self,
         canvas: &Canvas<'_, B>,
         axis: TimeAxis,
-    ) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static,
-    {
+    ) -> Result<(), ChartError> {
         let floor = self.bottom() + GAP + HISTOGRAM;
         let (from, to) = (axis.position(axis.from), axis.position(axis.to));
         for (position, tick) in axis.ticks() {
@@ -134,14 +131,11 @@ impl TimetableChart<'_> {
         canvas.text(caption, middle, Anchor::Middle, 12.0, QUIET)
     }
 
-    fn draw_attempts<B: DrawingBackend>(
+    fn draw_attempts<B: DrawingBackend<ErrorType: 'static>>(
         &self,
         canvas: &Canvas<'_, B>,
         at: impl Fn(u64) -> f64,
-    ) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static,
-    {
+    ) -> Result<(), ChartError> {
         let numbers = LEFT - 20.0;
         let heads = TOP - 14.0;
         canvas.text("attempt", (numbers, heads), Anchor::End, 12.0, QUIET)?;
@@ -181,14 +175,11 @@ impl TimetableChart<'_> {
         clippy::cast_sign_loss,
         reason = "counts and positions in a chart"
     )]
-    fn draw_histogram<B: DrawingBackend>(
+    fn draw_histogram<B: DrawingBackend<ErrorType: 'static>>(
         &self,
         canvas: &Canvas<'_, B>,
         at: impl Fn(u64) -> f64,
-    ) -> Result<(), ChartError>
-    where
-        B::ErrorType: 'static,
-    {
+    ) -> Result<(), ChartError> {
         let wide = (RIGHT - LEFT) / BINS as f64;
         let mut counts = [0_u32; BINS];
         for time in self.timetable.times.iter().flatten() {

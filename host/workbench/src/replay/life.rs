@@ -8,10 +8,10 @@ use backstop_core::failure::{Failure, Milliseconds, bounded_id};
 use backstop_engine::{EvaluationError, Payload};
 use serde::Serialize;
 
+use super::answer::NotComparable;
 use super::answer::RecordedAnswer;
 use super::candidate::Candidate;
 use super::lines::{Line, LineRef, Lines, ReadError};
-use super::not_comparable::NotComparable;
 
 /// The most records of a message that are kept, the first ones: more than any message has attempts.
 const MOST: usize = 10_000;

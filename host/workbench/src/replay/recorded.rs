@@ -1,6 +1,6 @@
 //! What a recorded decision reveals about the policy that was evaluated.
 
-use super::not_comparable::NotComparable;
+use super::answer::NotComparable;
 use backstop_core::decision::{DecidedBy, Decision, FallbackKind};
 use backstop_core::failure::Failure;
 use backstop_core::fallback;

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::answer::NotComparable;
 use super::answer::RecordedAnswer;
+use super::candidate::Replay;
 use super::change::Change;
 use super::lines::{Line, LineRef};
-use super::not_comparable::NotComparable;
-use super::plan::Replay;
 use super::recorded::{reveals_broken_policy, unrepeatable};
 use backstop::record::DecisionRecord;
 use backstop_core::decision::Decision;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::answer::NotComparable;
 use super::answer::RecordedAnswer;
 use super::change::Change;
 use super::delays::Delays;
 use super::lines::LineRef;
-use super::not_comparable::NotComparable;
 use backstop_core::failure::Failure;
 use backstop_engine::PartName;
 

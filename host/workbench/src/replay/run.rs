@@ -1,7 +1,7 @@
 //! Replays all records, in batches, on several threads.
 
+use super::candidate::Replay;
 use super::lines::{Lines, ReadError};
-use super::plan::Replay;
 use super::report::Report;
 use super::tally::Tally;
 use crate::threads;

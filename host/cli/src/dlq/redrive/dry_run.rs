@@ -10,11 +10,11 @@ use backstop_queue::envelope::EnvelopeKeys;
 use serde_json::{Map, Value, json};
 
 use super::super::reading;
-use super::super::shown::print_json;
 use super::Args;
+use super::report::{line, some};
 use crate::error::{CommandError, Context, Result};
-use crate::output::println;
 use crate::signals::stop_on_signal;
+use crate::terminal::{Progress, println};
 
 /// Tries a run without its writes.
 pub(super) async fn run(
@@ -26,13 +26,13 @@ pub(super) async fn run(
     connections: &Arc<Connections>,
 ) -> Result<()> {
     let stop = stop_on_signal(reading::STOPPING)?;
-    let shown = reading::Progress::start("letters read");
-    let each = || shown.step();
+    let shown = Progress::counting("letters read");
+    let each = || shown.add(1);
     let found = rehearse(queue, connections, plan, keys, filters, &stop, each).await;
     drop(shown);
     let found = found.with_context(|| one_line(queue.url()))?;
     if args.json {
-        print_json(&as_json(plan, &found))
+        println!("{}", as_json(plan, &found))
     } else {
         print(plan, &found)
     }
@@ -46,7 +46,7 @@ fn ended(queue: &Arc<dyn Queue>, found: Rehearsal) -> Result<()> {
         Some(error) => Err(error).with_context(|| one_line(queue.url())),
         None if left > 0 => Err(CommandError::NotMoved(format!(
             "{} would not be moved",
-            reading::letters(usize::try_from(left).unwrap_or(usize::MAX))
+            reading::letters(left)
         ))),
         None => reading::whole(
             [&found.seen],
@@ -65,60 +65,44 @@ fn as_json(plan: &Plan, found: &Rehearsal) -> Value {
     let refusals: Vec<_> = refusals
         .map(|(why, (count, sample))| json!({"reason": why, "count": count, "sample": sample}))
         .collect();
-    let mut shown = reading::as_json(&found.seen);
-    if let Some(fields) = shown.as_object_mut() {
-        for (name, value) in [
-            ("version", json!(1)),
-            ("queue", json!(plan.queue)),
-            ("letters", json!(survey.members.len())),
-            ("would-move", json!(found.moved())),
-            ("targets", targets.into()),
-            ("refused", json!(found.refused)),
-            ("refusals", json!(refusals)),
-            ("behind", json!(found.behind)),
-            ("without-target", json!(survey.without_target)),
-            ("unknown-attempts", json!(survey.unknown_attempts)),
-            ("bytes", json!(survey.bytes)),
-            ("error", json!(found.error.as_ref().map(|it| chain(it)))),
-        ] {
-            fields.insert(name.to_owned(), value);
-        }
-    }
-    shown
+    let found_out = json!({
+        "version": 1,
+        "queue": plan.queue,
+        "letters": survey.members.len(),
+        "would-move": found.moved(),
+        "targets": targets,
+        "refused": found.refused,
+        "refusals": refusals,
+        "behind": found.behind,
+        "without-target": survey.without_target,
+        "unknown-attempts": survey.unknown_attempts,
+        "bytes": survey.bytes,
+        "error": found.error.as_ref().map(|it| chain(it)),
+    });
+    reading::as_json(&found.seen, found_out)
 }
 
 fn print(plan: &Plan, found: &Rehearsal) {
     let (survey, seen) = (&found.survey, &found.seen);
     println!("{}", reading::summary_of(seen, &one_line(&plan.queue)));
-    println!("{:>7}  would be moved", found.moved());
+    line(found.moved(), "would be moved");
     for (to, count) in &found.accepted {
-        println!("{count:>7}  to {}", one_line(&to.to_string()));
+        line(*count, &format!("to {}", one_line(&to.to_string())));
     }
-    if found.refused > 0 {
-        println!("{:>7}  would be refused", found.refused);
-    }
+    some(found.refused, "would be refused");
     for (why, (count, sample)) in &found.refusals {
         let (why, sample) = (one_line(why), one_line(sample));
         println!("         {count:>7}  {why}, such as {sample}");
     }
-    if found.behind > 0 {
-        println!(
-            "{:>7}  would stay behind a letter of their group that stays",
-            found.behind
-        );
-    }
-    if survey.without_target > 0 {
-        println!(
-            "{:>7}  do not say where they come from, such as {}: name the target with --to",
-            survey.without_target,
-            one_line(&survey.samples.join(", "))
-        );
-    }
-    if survey.unknown_attempts > 0 && plan.attempts == Attempts::Keep {
-        println!(
-            "{:>7}  do not say how many attempts were made: theirs start again",
-            survey.unknown_attempts
-        );
+    let behind = "would stay behind a letter of their group that stays";
+    some(found.behind, behind);
+    let samples = one_line(&survey.samples.join(", "));
+    let lost =
+        format!("do not say where they come from, such as {samples}: name the target with --to");
+    some(survey.without_target, &lost);
+    if plan.attempts == Attempts::Keep {
+        let unknown = "do not say how many attempts were made: theirs start again";
+        some(survey.unknown_attempts, unknown);
     }
     if plan.edit {
         println!("\nIt is unknown what becomes of the letters in the editor.");

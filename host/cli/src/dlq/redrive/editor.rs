@@ -1,7 +1,7 @@
 //! A body in the person's own editor.
 
 use std::fs::File;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -14,9 +14,8 @@ use backstop_dead_letters::redrive::{Edited, Editor, RedriveError};
 use backstop_files::regular_file;
 use backstop_queue::{BATCH_BYTES, is_allowed};
 
-use super::super::shown::short;
 use crate::error::{CommandError, Result};
-use crate::output::{eprint, eprintln};
+use crate::terminal::{eprintln, prompt, short};
 
 /// The editor without `VISUAL` and `EDITOR`.
 const DEFAULT: &str = "vi";
@@ -169,22 +168,17 @@ enum Choice {
 
 /// What to do about a body that can't be sent. Without a terminal, its letter is skipped.
 fn choice() -> Choice {
-    let mut input = std::io::stdin().lock();
     if !std::io::stdin().is_terminal() {
         return Choice::Skip;
     }
     loop {
-        eprint!("[e]dit again, [s]kip this letter, [q]uit? ");
-        let mut answer = String::new();
-        if input.read_line(&mut answer).is_ok_and(|read| read > 0) {
-            match answer.trim() {
-                "e" => return Choice::Again,
-                "s" => return Choice::Skip,
-                "q" => return Choice::Stop,
-                _ => continue,
-            }
+        let answer = prompt::answer("[e]dit again, [s]kip this letter, [q]uit? ");
+        match answer.as_deref() {
+            Some("e") => return Choice::Again,
+            Some("s") => return Choice::Skip,
+            Some("q") | None => return Choice::Stop,
+            Some(_) => {}
         }
-        return Choice::Stop;
     }
 }
 

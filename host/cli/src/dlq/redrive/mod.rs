@@ -15,22 +15,23 @@ use std::time::Duration;
 use backstop::internal::doctor::Rate;
 use backstop::queue::{Connections, Queue};
 use backstop_core::text::one_line;
-use backstop_dead_letters::Attempts;
 use backstop_dead_letters::redrive::{
-    self, Outcome, Plan, Progress, Ramp, RedriveError, RunFolder, Setup, Share, Summary, To,
+    self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Share, Summary, To,
 };
 use backstop_files::values::parse_span;
 use backstop_queue::envelope::EnvelopeKeys;
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 
 use super::filters::FilterArgs;
 use super::queue::{AccessArgs, DeadLetterQueues};
 use super::reading::ReadingArgs;
 use crate::error::{CommandError, Context, Result};
-use crate::output::eprintln;
 use crate::signals::stop_on_signal;
+use crate::terminal::eprintln;
+use crate::time::parse_wait;
 use editor::EditorProgram;
 pub(super) use plan::filters;
+use progress::Shown;
 use state::StateArgs;
 
 /// What is logged after the first signal.
@@ -44,8 +45,8 @@ Examples:
   Count what would be moved, and where to:
     backstop dlq redrive orders --code 'HTTP 503' --dry-run
 
-  The cause is mended: move 10 letters, then 100, then the rest; stop if more than 5 % of a step fail again within 5 minutes:
-    backstop dlq redrive orders --code 'HTTP 503' --ramp 10,100,all --stop-at 5% --watch 5m --why 'payment provider is back'
+  The cause is fixed: move 10 letters, then 100, then the rest; stop if more than 5 % of a step fail again within 5 minutes:
+    backstop dlq redrive orders --code 'HTTP 503' --ramp 10,100,all --stop-at 5% --watch-for 5m --why 'payment provider is back'
 
   The letters that a new policy would retry, 50 a second:
     backstop dlq triage orders --policy new.wasm --save ids.jsonl
@@ -105,18 +106,18 @@ pub(super) struct Args {
 
     /// How long to wait after each step before looking for letters that came back [default: 1m with --ramp, else 0s]
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
-    watch: Option<Duration>,
+    watch_for: Option<Duration>,
 
     /// How long to wait for letters that others hold, such as another command that lists them, before they count as missing; 0s for not at all [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
     wait: Option<Duration>,
 
-    /// Whether the attempts start again or go on [default: reset]
-    #[arg(long, value_name = "HOW", value_enum)]
-    attempts: Option<AttemptsArg>,
+    /// Let the attempts go on where they were, instead of starting again
+    #[arg(long)]
+    keep_attempts: bool,
 
-    /// With --attempts keep: sign the envelopes with the first key of this file, the queue's envelope-key-file, so that its hosts know the letters by their original ids. That vouches for what the letters say (host/docs/redrive.md)
-    #[arg(long, value_name = "FILE")]
+    /// With --keep-attempts: sign the envelopes with the first key of this file, the queue's envelope-key-file, so that its hosts know the letters by their original ids. That vouches for what the letters say (host/docs/redrive.md)
+    #[arg(long, value_name = "FILE", requires = "keep_attempts")]
     envelope_key_file: Option<PathBuf>,
 
     /// Edit each body in $VISUAL or $EDITOR before it is sent, one letter at a time; attributes stay as they are
@@ -124,7 +125,7 @@ pub(super) struct Args {
     edit: bool,
 
     /// Let SQS move the letters itself (StartMessageMoveTask): all of them, without the means above except --to and --rate
-    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch", "wait", "attempts", "envelope_key_file", "edit", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch_for", "wait", "keep_attempts", "envelope_key_file", "edit", "dry_run"])]
     native: bool,
 
     /// Why, for the log of runs
@@ -136,7 +137,7 @@ pub(super) struct Args {
     who: Option<String>,
 
     /// Go on with this run. Everything else is as it was when it started
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch", "wait", "attempts", "envelope_key_file", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch_for", "wait", "keep_attempts", "envelope_key_file", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
     resume: Option<String>,
 
     #[command(flatten)]
@@ -151,28 +152,6 @@ pub(super) struct Args {
     /// Print the result as JSON: one object for each run
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum AttemptsArg {
-    Reset,
-    Keep,
-}
-
-impl From<AttemptsArg> for Attempts {
-    fn from(arg: AttemptsArg) -> Self {
-        match arg {
-            AttemptsArg::Reset => Self::Reset,
-            AttemptsArg::Keep => Self::Keep,
-        }
-    }
-}
-
-fn parse_wait(text: &str) -> Result<Duration, String> {
-    match text.trim() {
-        "0" | "0s" => Ok(Duration::ZERO),
-        text => parse_span(text).map_err(|error| error.to_string()),
-    }
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
@@ -230,29 +209,22 @@ fn keys(plan: &Plan) -> Result<Option<EnvelopeKeys>> {
 
 /// Whether the queue's hosts have keys, and the letters keep their attempts without one.
 fn has_unused_keys(args: &Args, opened: &DeadLetterQueues) -> bool {
-    let is_kept = matches!(args.attempts, Some(AttemptsArg::Keep));
     let source = opened.source.as_ref().map(|it| it.url());
     let has_keys = opened.config.iter().any(|config| {
         let mut queues = config.queues.iter();
         let queue = queues.find(|queue| Some(queue.url.as_str()) == source);
         queue.is_some_and(|queue| queue.options.envelope_key_file.is_some())
     });
-    is_kept && has_keys && args.envelope_key_file.is_none()
+    args.keep_attempts && has_keys && args.envelope_key_file.is_none()
 }
 
 /// Refuses what can have no effect.
 async fn check(args: &Args, queue: &Arc<dyn Queue>) -> Result<()> {
-    let keeps_attempts = matches!(args.attempts, Some(AttemptsArg::Keep));
-    if args.envelope_key_file.is_some() && !keeps_attempts {
-        return Err(CommandError::Usage(
-            "--envelope-key-file has no effect without --attempts keep: only the envelope that keeps attempts is signed".to_owned(),
-        ));
-    }
     let description = queue.describe().await.map_err(RedriveError::from);
     let description = description.with_context(|| one_line(queue.url()))?;
-    if description.fifo && keeps_attempts {
+    if description.fifo && args.keep_attempts {
         return Err(CommandError::Usage(
-            "--attempts keep has no effect on a FIFO queue: its consumers count attempts in memory, and would start again. Leave it out".to_owned(),
+            "--keep-attempts has no effect on a FIFO queue: its consumers count attempts in memory, and would start again. Leave it out".to_owned(),
         ));
     }
     Ok(())
@@ -301,8 +273,7 @@ async fn carry_out(
         one_line(&plan.queue),
         folder.path().display()
     );
-    let progress = Arc::<Progress>::default();
-    let shown = progress::Shown::start(&progress, plan.edit);
+    let activity = Arc::<Activity>::default();
     let setup = Setup {
         queue: Arc::clone(queue),
         connections: Arc::clone(connections),
@@ -312,11 +283,12 @@ async fn carry_out(
         editor,
         keys: keys(&plan)?,
         who: args.who.clone().unwrap_or_else(state::user),
-        progress,
+        activity: Arc::clone(&activity),
         stop,
     };
+    let shown = Shown::start(activity, plan.edit);
     let summary = redrive::run(setup).await;
-    drop(shown);
+    shown.stop().await;
     let summary = summary.with_context(|| one_line(&plan.queue))?;
     report::summary(&plan, &summary, args.json);
     ended(&plan, &summary)
@@ -330,7 +302,7 @@ fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
         Outcome::Done if left == 0 => Ok(()),
         Outcome::Done => Err(CommandError::NotMoved(format!(
             "{} not moved: `backstop dlq runs {run}` says why",
-            super::reading::letters(usize::try_from(left).unwrap_or(usize::MAX))
+            super::reading::letters(left)
         ))),
         Outcome::Stopped | Outcome::Failed => Err(CommandError::NotMoved(format!(
             "the run was stopped: {}. The other letters are as they were; `backstop dlq redrive --resume {run}` goes on",

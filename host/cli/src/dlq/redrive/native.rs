@@ -6,12 +6,11 @@ use backstop::queue::Connections;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{MOST_PER_SECOND, Outcome, Plan, RunFolder, To, run_native};
 use backstop_queue::Sqs;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::{Args, report, state};
 use crate::error::{CommandError, Result};
-use crate::output::eprintln;
 use crate::signals::stop_on_signal;
+use crate::terminal::{Progress, count, eprintln};
 
 const STOPPING: &str = "stopping: SQS's task is cancelled; what it has moved stays moved";
 
@@ -48,22 +47,16 @@ pub(super) async fn run(
     };
     let stop = stop_on_signal(STOPPING)?;
     eprintln!("run {}: {}", plan.run, one_line(&plan.queue));
-    let bar = ProgressBar::new_spinner();
-    let style = ProgressStyle::with_template("{spinner} {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let progress = Progress::text(None, 0);
     let each = |moved: u64, about: Option<u64>| {
-        let about = about.map(|it| format!(" of about {}", HumanCount(it)));
-        bar.set_message(format!(
-            "SQS has moved about {}{}",
-            HumanCount(moved),
-            about.unwrap_or_default()
-        ));
-        bar.tick();
+        let about = about.map(|it| format!(" of about {}", count(it)));
+        let about = about.unwrap_or_default();
+        progress.say(format!("SQS has moved about {}{about}", count(moved)));
     };
     let who = args.who.clone().unwrap_or_else(state::user);
     let destination = destination.as_deref();
     let ended = run_native(&queue, destination, per_second, folder, &who, &stop, each).await;
-    bar.finish_and_clear();
+    drop(progress);
     let summary = ended?;
     report::summary(plan, &summary, args.json);
     match summary.outcome {

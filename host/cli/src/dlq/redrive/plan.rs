@@ -36,9 +36,9 @@ pub(super) fn new(
             "--native moves all letters: SQS can't choose".to_owned(),
         ));
     }
-    if args.stop_at.is_some() && args.ramp.is_none() && args.watch.is_none() {
+    if args.stop_at.is_some() && args.ramp.is_none() && args.watch_for.is_none() {
         return Err(CommandError::Usage(
-            "--stop-at needs --ramp, or --watch: letters that came back are looked for after a step".to_owned(),
+            "--stop-at needs --ramp, or --watch-for: letters that came back are looked for after a step".to_owned(),
         ));
     }
     let default_stop: Option<Share> = STOP_AT.parse().ok();
@@ -58,7 +58,7 @@ pub(super) fn new(
         to: args.to.clone(),
         default_to: default_to.map(|source| To::Queue(source.url().to_owned())),
         watched: others.map(|it| it.url().to_owned()).collect(),
-        attempts: args.attempts.map_or(Attempts::Reset, Attempts::from),
+        attempts: Attempts::keep_if(args.keep_attempts),
         envelope_key_file: args
             .envelope_key_file
             .as_ref()
@@ -68,7 +68,7 @@ pub(super) fn new(
         stop_at: args
             .stop_at
             .or(default_stop.filter(|_| args.ramp.is_some())),
-        watch: args.watch.unwrap_or(match args.ramp {
+        watch: args.watch_for.unwrap_or(match args.ramp {
             Some(_) => WATCH,
             None => Duration::ZERO,
         }),

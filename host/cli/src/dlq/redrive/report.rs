@@ -2,22 +2,19 @@
 
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{Counts, Outcome, Plan, Summary};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::shown::print_json;
-use crate::output::println;
+use crate::terminal::{joined, println};
 
 /// Says of a queue that no letter is chosen, so that there is no run.
 pub(super) fn nothing(queue: &str, is_json: bool) {
     if is_json {
-        let mut object =
-            json!({"version": 1, "run": null, "queue": queue, "outcome": Outcome::Done});
+        let object = json!({"version": 1, "run": null, "queue": queue, "outcome": Outcome::Done});
         let counts = Counts {
             letters: Some(0),
             ..Counts::default()
         };
-        add(&mut object, &counts);
-        return print_json(&object);
+        return println!("{}", joined(object, json!(counts)));
     }
     println!("{}: no letter is chosen, so none is moved", one_line(queue));
 }
@@ -25,7 +22,7 @@ pub(super) fn nothing(queue: &str, is_json: bool) {
 /// Prints the result of a run.
 pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
     if is_json {
-        let mut object = json!({
+        let object = json!({
             "version": 1,
             "run": plan.run,
             "queue": plan.queue,
@@ -36,28 +33,23 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
             "later": summary.later,
             "damaged-lines": summary.damaged,
         });
-        add(&mut object, &summary.counts);
-        return print_json(&object);
+        return println!("{}", joined(object, json!(summary.counts)));
     }
     println!("run {}: {}", plan.run, one_line(&plan.queue));
     counts(&summary.counts);
-    if let Some(missing) = summary.missing.filter(|it| *it > 0) {
-        line(
-            missing,
-            "could not be received: others have taken them, or hold them now",
-        );
-    }
+    some(
+        summary.missing.unwrap_or(0),
+        "could not be received: others have taken them, or hold them now",
+    );
     if summary.is_partial {
         println!(
             "         not all of the queue was read when the set was fixed (--limit, --visibility-timeout, or others held letters): there may be more"
         );
     }
-    if summary.later > 0 {
-        line(
-            summary.later,
-            "arrived after the start, and were left alone",
-        );
-    }
+    some(
+        summary.later,
+        "arrived after the start, and were left alone",
+    );
     damaged(&summary.damaged);
     if plan.watch.is_zero() && summary.counts.moved > 0 && !plan.native {
         println!(
@@ -112,22 +104,19 @@ pub(in crate::dlq) fn counts(counts: &Counts) {
             "refused: they stay in the dead-letter queue",
         ),
     ] {
-        if count > 0 {
-            line(count, what);
-        }
+        some(count, what);
     }
 }
 
-fn line(count: u64, what: &str) {
+/// Prints a count.
+pub(super) fn line(count: u64, what: &str) {
     println!("{count:>7}  {what}");
 }
 
-/// Adds the counts to an object.
-pub(in crate::dlq) fn add(object: &mut Value, counts: &Counts) {
-    if let (Some(object), Ok(Value::Object(counts))) =
-        (object.as_object_mut(), serde_json::to_value(counts))
-    {
-        object.extend(counts);
+/// Prints a count that is not zero.
+pub(in crate::dlq) fn some(count: u64, what: &str) {
+    if count > 0 {
+        line(count, what);
     }
 }
 

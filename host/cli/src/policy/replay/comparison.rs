@@ -5,7 +5,7 @@ use backstop_workbench::replay::Report;
 
 use super::args::Args;
 use super::candidates::Candidates;
-use super::numbers::count;
+use crate::terminal::count;
 
 /// A report, and what it is the report of.
 pub(super) struct Comparison<'a> {

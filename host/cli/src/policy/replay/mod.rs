@@ -1,14 +1,11 @@
 //! `backstop policy replay`: replays recorded decisions with another policy and shows what differs.
 //!
-//! [`args`] has the flags, [`candidates`] loads the policies, and `backstop_workbench::replay` compares them. [`summary`], [`tables`] (with [`bars`]) and [`samples`] print the [`comparison`].
+//! [`args`] has the flags, [`candidates`] loads the policies, and `backstop_workbench::replay` compares them. [`summary`], [`tables`] and [`samples`] print the [`comparison`].
 
 mod args;
-mod bars;
 pub(crate) mod candidates;
 mod comparison;
-mod numbers;
 mod samples;
-mod share;
 mod summary;
 mod tables;
 
@@ -19,12 +16,12 @@ use backstop_workbench::chart::DelaysChart;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
 use serde_json::json;
 
-use super::progress::Reading;
 use crate::error::{CommandError, Result, unreadable};
-use crate::output::println;
+use crate::terminal::{Progress, println};
 use candidates::Candidates;
 use comparison::Comparison;
-use share::Share;
+
+use args::Share;
 
 pub(super) use args::Args;
 
@@ -43,7 +40,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         samples: args.samples,
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let reading = Reading::start(bytes, "records");
+    let reading = Progress::bytes(bytes, "records");
     let report = replay.run(&mut lines, threads.min(MAX_THREADS), |read| {
         reading.set(read);
     })?;

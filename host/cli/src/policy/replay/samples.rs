@@ -1,33 +1,27 @@
 //! The third part of the output: samples of decisions that differ, and a command that explains one of them.
 
-use anstyle::Style;
-use backstop_core::text::{cut, one_line};
+use backstop_core::text::one_line;
 use backstop_workbench::replay::{Change, LineRef, RecordedAnswer, Sample};
 
 use super::args::Args;
 use super::comparison::Comparison;
-use super::numbers::count;
-use crate::output::println;
-use crate::policy::failure_line;
+use crate::policy::failure_args::describe;
+use crate::policy::quoted;
+use crate::terminal::style::{BOLD, DIM};
+use crate::terminal::{counted, println, short};
 
-const BOLD: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
-
-/// The longest line, in bytes. Longer texts of errors and policies are cut.
+/// The longest line, in characters. Longer texts of errors and policies are cut.
 const MAX_LINE: usize = 200;
 
 /// Prints the samples of each kind of difference, the most severe kind first.
 pub(super) fn print(comparison: &Comparison<'_>) {
     let groups = &comparison.report.changes;
     for group in groups.iter().filter(|group| !group.samples.is_empty()) {
-        let records = match group.records {
-            1 => "1 record".to_owned(),
-            records => format!("{} records", count(records)),
-        };
+        let records = counted(group.records, "record");
         let change = one_line(&group.change.to_string());
         println!("\n{BOLD}{change}{BOLD:#}{DIM}, {records}{DIM:#}");
         for sample in &group.samples {
-            let failure = short(&failure_line::describe(&sample.failure));
+            let failure = short(&describe(&sample.failure), MAX_LINE);
             println!(
                 "  {}  {DIM}{}{DIM:#}",
                 sample.place,
@@ -58,16 +52,7 @@ fn words(answer: &RecordedAnswer) -> String {
         RecordedAnswer::Discard { reason, .. } => format!("{class}, discard: {reason}"),
         RecordedAnswer::Broken { cause, .. } => format!("broken: the policy {cause}"),
     };
-    short(&text)
-}
-
-fn short(text: &str) -> String {
-    let mut line = one_line(text);
-    if line.len() > MAX_LINE {
-        cut(&mut line, MAX_LINE);
-        line.push('…');
-    }
-    line
+    short(&text, MAX_LINE)
 }
 
 /// The command that explains the new policy's answer to a record. None if the record was not read from a file or no policy is named.
@@ -92,12 +77,4 @@ fn explaining(args: &Args, sample: &Sample) -> Option<String> {
     let line = format!("{line}p");
     let sed = ["sed", "-n", line.as_str(), file].map(str::to_owned);
     Some(format!("{} | {}", quoted(sed), quoted(words)))
-}
-
-/// Words quoted for a shell.
-fn quoted(words: impl IntoIterator<Item = String>) -> String {
-    let quoted = words.into_iter().map(|word| {
-        shlex::try_quote(&word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned())
-    });
-    quoted.collect::<Vec<_>>().join(" ")
 }

@@ -2,17 +2,13 @@
 
 use std::fmt::Display;
 
-use anstyle::{AnsiColor, Style};
 use backstop_core::text::one_line;
 use backstop_workbench::replay::{NoRecord, NotComparable};
 
 use super::candidates::title;
 use super::comparison::Comparison;
-use super::numbers::{count, percent};
-use crate::output::println;
-
-const GREEN: Style = AnsiColor::Green.on_default();
-const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
+use crate::terminal::style::{GREEN, YELLOW};
+use crate::terminal::{count, percent, println};
 
 /// At most this many causes, pointers and policies are listed.
 const MAX_LISTED: usize = 5;

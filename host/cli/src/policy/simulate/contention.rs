@@ -11,9 +11,10 @@ use super::args::Args;
 use super::configured_policy::ConfiguredPolicy;
 use super::timetable::FRESH;
 use crate::error::{CommandError, Result};
-use crate::output::{Output, println};
-use crate::policy::progress::Progress;
-use crate::policy::{sandbox, table};
+use crate::policy::sandbox;
+use crate::terminal::output::Output;
+use crate::terminal::style::YELLOW;
+use crate::terminal::{Progress, Table, println};
 
 /// The baselines that policies are compared with.
 const BASELINES: [&str; 2] = ["none", "exponential"];
@@ -34,8 +35,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         seed: args.seed,
         network: Network::default(),
     };
-    let progress = Progress::start(sweep.runs_of(contenders.len()), "runs");
-    let cells = sweep.run(&contenders, args.threads(), || progress.step());
+    let progress = Progress::steps(sweep.runs_of(contenders.len()), "runs");
+    let cells = sweep.run(&contenders, args.threads(), || progress.add(1));
     drop(progress);
     if args.json {
         println!("{}", as_json(&sweep, &contenders, &cells));
@@ -155,9 +156,8 @@ fn explain(sweep: &Sweep, contenders: &[Contender], cells: &[Cell]) {
         }
         let broken: u64 = own().map(|cell| cell.broken).sum();
         if broken > 0 {
-            let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
             println!(
-                "{yellow}{} broke{yellow:#}: the fallback made {broken} decisions instead (`backstop policy run` shows why)",
+                "{YELLOW}{} broke{YELLOW:#}: the fallback made {broken} decisions instead (`backstop policy run` shows why)",
                 contender.label
             );
         }
@@ -175,8 +175,7 @@ fn by_clients(sweep: &Sweep, cells: &[Cell], value: fn(&Cell) -> Spread) -> Stri
         format!("{number} {name}")
     });
     let headers: Vec<_> = ["clients".to_owned()].into_iter().chain(columns).collect();
-    let mut table = table::with_headers(&headers, 0);
-    for (row, clients) in sweep.clients.iter().enumerate() {
+    let rows = sweep.clients.iter().enumerate().map(|(row, clients)| {
         let columns = series.iter().map(|series| {
             let deviation = |cell: &Cell| format!("{:.0}", value(cell).deviation);
             let width = series.iter().map(|cell| deviation(cell).len()).max();
@@ -185,7 +184,13 @@ fn by_clients(sweep: &Sweep, cells: &[Cell], value: fn(&Cell) -> Spread) -> Stri
                 format!("{:.0} ± {:>width$}", value(cell).mean, deviation(cell))
             })
         });
-        table.add_row([clients.to_string()].into_iter().chain(columns));
-    }
-    table.trim_fmt()
+        [clients.to_string()].into_iter().chain(columns).collect()
+    });
+    let table = Table {
+        rows: rows.collect(),
+        right: headers.len(),
+        flexible: 0..0,
+        headers,
+    };
+    table.fit(None).lines.join("\n")
 }

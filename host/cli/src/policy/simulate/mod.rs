@@ -1,7 +1,6 @@
 //! `backstop policy simulate`: when a policy retries ([`timetable`]), and how policies cope with contention ([`contention`]).
 
 mod args;
-mod client_counts;
 mod configured_policy;
 mod contention;
 mod time_bar;

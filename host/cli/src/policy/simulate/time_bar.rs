@@ -40,13 +40,13 @@ impl TimeBar {
         if fits { long } else { short }.to_owned()
     }
 
-    /// The start and the end of the axis, in the second line of a header.
+    /// The start and the end of the axis.
     pub(super) fn header(&self) -> String {
         let [from, to] = [self.from, self.to].map(|end| Rounded(millis(end)).to_string());
         let gap = self
             .width
             .saturating_sub(from.chars().count() + to.chars().count());
-        format!("\n{from}{}{to}", " ".repeat(gap))
+        format!("{from}{}{to}", " ".repeat(gap))
     }
 
     /// A bar from the 5th to the 95th percentile, with a dot at the median.
@@ -112,9 +112,6 @@ mod tests {
         assert_eq!(of(0, 1, 10), "●━━━━━━━");
         assert_eq!(of(10, 100, 1_000), "       ━━━━━━━●━━━━━━━");
         assert_eq!(of(100_000, 100_000, u64::MAX).chars().count(), WIDTH);
-        assert_eq!(
-            axis.header().trim_start_matches('\n').chars().count(),
-            WIDTH
-        );
+        assert_eq!(axis.header().chars().count(), WIDTH);
     }
 }

@@ -13,20 +13,29 @@ use super::args::Args;
 use super::configured_policy::ConfiguredPolicy;
 use super::time_bar::TimeBar;
 use crate::error::{CommandError, Result};
-use crate::output::{Output, println};
-use crate::policy::progress::Progress;
-use crate::policy::{sandbox, table};
-use crate::terminal::{columns, wrapped};
+use crate::policy::sandbox;
+use crate::terminal::output::Output;
+use crate::terminal::style::YELLOW;
+use crate::terminal::{GAP, Progress, Table, columns, println, wrapped};
 
 /// The most rows that the table shows. If there are more, it leaves out those before the last ones.
 const MAX_ROWS: usize = 40;
 const LAST_ROWS: usize = 10;
 
-/// The space before a column.
-const GAP: usize = 2;
+/// The columns of the table, in groups.
+const HEADERS: [(&str, &str); 8] = [
+    ("", "attempt"),
+    ("", "messages"),
+    ("delay", "earliest"),
+    ("", "median"),
+    ("", "latest"),
+    ("cumulative", "earliest"),
+    ("", "median"),
+    ("", "latest"),
+];
 
-/// Stands for rows that are left out.
-const MORE: &str = "…";
+/// Stands for rows that are left out, in the first column.
+const MORE: &str = "      …";
 
 /// At most this many reasons are listed.
 const MAX_REASONS: usize = 8;
@@ -41,10 +50,9 @@ pub(super) fn run(args: &Args, name: &str) -> Result<()> {
     }
     let policy = configured.load(&sandbox::cached()?)?;
     let plan = plan(args);
-    let steps = usize::try_from(plan.messages).unwrap_or(usize::MAX);
-    let progress = Progress::start(steps, "messages");
+    let progress = Progress::steps(plan.messages, "messages");
     let payload = args.given.payload()?;
-    let timetable = simulate(&policy, &payload, &plan, args.threads(), || progress.step());
+    let timetable = simulate(&policy, &payload, &plan, args.threads(), || progress.add(1));
     drop(progress);
     if args.json {
         println!("{}", as_json(&policy, &plan, &timetable));
@@ -166,11 +174,10 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
     }
     for (cause, decisions) in &timetable.broken {
         let cause = one_line(cause);
-        let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
         line(
             "broken",
             format!(
-                "{yellow}the policy {cause}{yellow:#}: the fallback made {decisions} decisions instead"
+                "{YELLOW}the policy {cause}{YELLOW:#}: the fallback made {decisions} decisions instead"
             ),
         );
     }
@@ -197,16 +204,6 @@ fn rows(attempts: &[Row], columns: Option<usize>) -> String {
     if attempts.is_empty() {
         return "no message is retried".to_owned();
     }
-    let headers = [
-        "\nattempt",
-        "\nmessages",
-        "delay\nearliest",
-        "\nmedian",
-        "\nlatest",
-        "cumulative\nearliest",
-        "\nmedian",
-        "\nlatest",
-    ];
     let left_out = if attempts.len() > MAX_ROWS {
         MAX_ROWS - LAST_ROWS..attempts.len() - LAST_ROWS
     } else {
@@ -214,50 +211,39 @@ fn rows(attempts: &[Row], columns: Option<usize>) -> String {
     };
     let shown = attempts.iter().enumerate();
     let shown = shown.filter(|(number, _)| !left_out.contains(number));
-    let cells: Vec<_> = shown
-        .map(|(number, row)| (number, row, numbers(row)))
-        .collect();
-    let widths = headers.iter().enumerate().map(|(column, header)| {
-        let lines = header.lines().chain(cells.iter().filter_map(|(_, _, row)| {
-            let cell = row.get(column)?;
-            Some(cell.as_str())
-        }));
-        let gap = if column == 0 { 0 } else { GAP };
-        gap + lines.map(str::len).max().unwrap_or_default()
-    });
-    let room = columns.map(|all| all.saturating_sub(GAP + widths.sum::<usize>()));
-    let bar = TimeBar::of(attempts, room);
-    let count = left_out.len();
-    let note = format!("{count} more attempts: --csv lists them");
-    let headers = headers.into_iter().map(str::to_owned);
-    let headers: Vec<_> = headers.chain(bar.as_ref().map(TimeBar::header)).collect();
-    let mut table = table::with_headers(&headers, usize::from(bar.is_some()));
-    for (number, row, numbers) in cells {
-        if number == left_out.end && count > 0 {
-            let blank = headers
-                .iter()
-                .skip(1 + usize::from(bar.is_some()))
-                .map(|_| String::new());
-            let note = bar
-                .as_ref()
-                .map(|bar| bar.note(&note, &format!("{count} more")));
-            table.add_row([MORE.to_owned()].into_iter().chain(blank).chain(note));
+    let shown: Vec<_> = shown.map(|(_, row)| row).collect();
+    let (groups, names) = HEADERS
+        .map(|(group, name)| (group.to_owned(), name.to_owned()))
+        .into_iter()
+        .unzip();
+    let numbers = shown.iter().map(|row| numbers(row).to_vec());
+    let mut table = Table {
+        headers: groups,
+        rows: std::iter::once(names).chain(numbers).collect(),
+        right: HEADERS.len(),
+        flexible: 0..0,
+    };
+    let start = table.width() + GAP;
+    let bar = TimeBar::of(attempts, columns.map(|all| all.saturating_sub(start)));
+    if let Some(bar) = &bar {
+        let bars = shown.iter().map(|row| bar.draw(row.since_first_failure));
+        let bars = std::iter::once(bar.header()).chain(bars);
+        for (row, bar) in table.rows.iter_mut().zip(bars) {
+            row.push(bar);
         }
-        let bar = bar.as_ref().map(|bar| bar.draw(row.since_first_failure));
-        table.add_row(numbers.into_iter().chain(bar));
+        table.headers.push(String::new());
     }
-    let table = table.trim_fmt();
-    if bar.is_some() || count == 0 {
-        return table;
+    let mut lines = table.fit(None).lines;
+    if !left_out.is_empty() {
+        let count = left_out.len();
+        let note = format!("{count} more attempts: --csv lists them");
+        let (indent, note) = match &bar {
+            Some(bar) => (start, bar.note(&note, &format!("{count} more"))),
+            None => (MORE.chars().count() + GAP, note),
+        };
+        lines.insert(left_out.start + 2, format!("{MORE:<indent$}{note}"));
     }
-    let lines = table.lines().map(|line| {
-        if line.trim() == MORE {
-            format!("{line}  {note}")
-        } else {
-            line.to_owned()
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    lines.join("\n")
 }
 
 /// The numbers of a row.

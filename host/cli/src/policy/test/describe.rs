@@ -5,7 +5,8 @@ use std::path::Path;
 use backstop_core::text::one_line;
 use backstop_workbench::outcome::{Found, Outcome, Row};
 
-use crate::policy::failure_line;
+use crate::policy::failure_args::describe;
+use crate::policy::quoted;
 
 /// The mark of a comparison that does not hold.
 pub(super) const CROSS: &str = "✗";
@@ -24,25 +25,19 @@ pub(super) struct Rerun<'a> {
 impl Rerun<'_> {
     /// The command that reproduces a found failure.
     fn command(&self, check: &str, found: &Found) -> String {
-        let mut words = vec![
-            "backstop".to_owned(),
-            "policy".to_owned(),
-            "test".to_owned(),
-        ];
-        words.push(self.policy.to_owned());
+        let mut words = ["backstop", "policy", "test", self.policy]
+            .map(str::to_owned)
+            .to_vec();
         if let Some(path) = self.scenarios {
             words.extend(["--scenarios".to_owned(), path.display().to_string()]);
         }
         for (name, value) in self.settings {
             words.extend(["--set".to_owned(), format!("{name}={value}")]);
         }
-        words.extend(["--filter".to_owned(), check.to_owned()]);
-        words.extend(["--seed".to_owned(), found.seed.to_string()]);
-        words.extend(["--cases".to_owned(), found.case.to_string()]);
-        let quoted = words.iter().map(|word| {
-            shlex::try_quote(word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned())
-        });
-        quoted.collect::<Vec<_>>().join(" ")
+        let (seed, case) = (found.seed.to_string(), found.case.to_string());
+        let found = ["--filter", check, "--seed", &seed, "--cases", &case];
+        words.extend(found.map(str::to_owned));
+        quoted(words)
     }
 }
 
@@ -52,7 +47,7 @@ pub(super) fn lines(outcome: &Outcome, rerun: &Rerun<'_>) -> Vec<String> {
     if let Some(tried) = &outcome.tried {
         lines.push(format!(
             "  evaluated with {}",
-            one_line(&failure_line::describe(&tried.failure))
+            one_line(&describe(&tried.failure))
         ));
     }
     lines.extend(table(&outcome.rows));

@@ -5,7 +5,6 @@
 mod args;
 mod describe;
 mod junit;
-mod presets;
 mod printer;
 mod target;
 mod watch;
@@ -30,7 +29,7 @@ pub(super) use args::Args;
 
 pub(super) fn run(args: &Args) -> Result<()> {
     if args.presets {
-        presets::print(args.json);
+        printer::presets(args.json);
         return Ok(());
     }
     let sandbox = sandbox::cached()?;

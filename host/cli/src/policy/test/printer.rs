@@ -1,33 +1,25 @@
-//! Prints the outcomes of tests, for people or as JSON.
+//! Prints the outcomes of tests, and the failures that scenarios and flags can name, for people or as JSON.
 
-use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use anstyle::{AnsiColor, Style};
-use backstop_core::clock;
 use backstop_core::text::one_line;
+use backstop_core::{clock, fallback};
 use backstop_versions::{Location, Source};
 use backstop_workbench::outcome::{Kind, Outcome};
+use backstop_workbench::preset::PRESETS;
 use backstop_workbench::scenario::Suite;
 use serde_json::json;
 
 use super::describe::{CROSS, Rerun, lines};
 use super::target::Target;
-use crate::output::{self, eprint, println};
-
-const GREEN: Style = AnsiColor::Green.on_default();
-const RED: Style = AnsiColor::Red.on_default().bold();
-const YELLOW: Style = AnsiColor::Yellow.on_default();
-const DIM: Style = Style::new().dimmed();
+use crate::terminal::style::{DIM, GREEN, RED, YELLOW};
+use crate::terminal::{Progress, println};
 
 /// Faster work shows no progress.
 const SHOW_PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 /// From this size, in bytes, compiling a file takes long enough to be announced.
 const LARGE_FILE: u64 = 512 << 10;
-
-/// The time between two updates of the progress line.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Prints each test as it ends.
 pub(super) struct Printer<'a> {
@@ -36,7 +28,7 @@ pub(super) struct Printer<'a> {
     file: String,
     kind: Option<Kind>,
     started: Instant,
-    progress_shown: Option<Instant>,
+    progress: Option<Progress>,
     policy: String,
     seed: u64,
 }
@@ -49,26 +41,26 @@ impl<'a> Printer<'a> {
             file: suite.path.display().to_string(),
             kind: None,
             started: clock::instant(),
-            progress_shown: None,
+            progress: None,
             policy: String::new(),
             seed: 0,
         }
     }
 
-    /// Announces that a large file is being compiled, on a terminal.
+    /// Announces that a large file is being compiled.
     pub(super) fn compiling(&mut self, source: &Source) {
         let Location::Path(path) = &source.location else {
             return;
         };
         let size = path.metadata().map_or(0, |file| file.len());
-        if size > LARGE_FILE && std::io::stderr().is_terminal() {
-            self.progress_shown = Some(clock::instant());
-            eprint!("{DIM}… compiling {}{DIM:#}", path.display());
+        if size > LARGE_FILE {
+            let progress = self.progress.insert(Progress::text(None, 0));
+            progress.say(format!("compiling {}", path.display()));
         }
     }
 
     pub(super) fn title(&mut self, policy: &str, target: &Target, seed: u64) {
-        self.end_progress();
+        self.progress = None;
         self.policy = policy.to_owned();
         self.seed = seed;
         if self.json {
@@ -84,7 +76,7 @@ impl<'a> Printer<'a> {
     }
 
     pub(super) fn outcome(&mut self, outcome: &Outcome) {
-        self.end_progress();
+        self.progress = None;
         if self.json {
             match serde_json::to_string(outcome) {
                 Ok(line) => println!("{line}"),
@@ -122,7 +114,7 @@ impl<'a> Printer<'a> {
     }
 
     pub(super) fn summary(&mut self, outcomes: &[Outcome], took: Duration) {
-        self.end_progress();
+        self.progress = None;
         let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
         let passed = outcomes.len() - failed;
         let seconds = took.as_secs_f64();
@@ -144,24 +136,31 @@ impl<'a> Printer<'a> {
         println!("\n{GREEN}{passed} passed{GREEN:#}{failed} in {seconds:.2}s");
     }
 
-    /// Updates the progress line, on a terminal and after a moment.
+    /// Shows how many failures were generated, after a moment.
     pub(super) fn progress(&mut self, done: u32, of: u32) {
-        let is_due = match self.progress_shown {
-            Some(shown) => shown.elapsed() > PROGRESS_INTERVAL,
-            None => self.started.elapsed() > SHOW_PROGRESS_AFTER,
-        };
-        if is_due && std::io::stderr().is_terminal() {
-            self.progress_shown = Some(clock::instant());
-            output::control_stderr("\r");
-            eprint!("{DIM}… {done} of up to {of} generated failures{DIM:#}");
-            output::control_stderr("\u{1b}[K");
-            let _ = std::io::stderr().flush();
+        if self.started.elapsed() > SHOW_PROGRESS_AFTER {
+            let progress = self.progress.get_or_insert_with(|| Progress::text(None, 0));
+            progress.say(format!("{done} of up to {of} generated failures"));
         }
     }
+}
 
-    fn end_progress(&mut self) {
-        if self.progress_shown.take().is_some() {
-            output::control_stderr("\r\u{1b}[K");
+/// Prints the named failures, each with its class by the default classification.
+pub(super) fn presets(as_json: bool) {
+    for preset in PRESETS {
+        let error = preset.error();
+        let class = fallback::class(&error);
+        if as_json {
+            let line = json!({
+                "preset": preset.name, "about": preset.about, "error": error, "class": class,
+            });
+            println!("{line}");
+            continue;
         }
+        let class = class.to_string();
+        println!(
+            "{:<20}  {:<38}  {class:<9}  {}",
+            preset.name, error.code, preset.about
+        );
     }
 }

@@ -13,7 +13,7 @@ use super::args::Args;
 use super::target::Target;
 use crate::error::{CommandError, Context, Result};
 use crate::exit;
-use crate::output::{self, eprintln};
+use crate::terminal::{eprintln, output};
 
 /// The folders of a project with generated files.
 const GENERATED: [&str; 7] = [

@@ -1,8 +1,4 @@
-//! Bars and rates for the terminal.
-
-use std::time::Duration;
-
-use indicatif::HumanCount;
+//! Bars for the terminal.
 
 /// Partial blocks, in eighths of a character.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -16,30 +12,9 @@ pub(crate) fn bar(count: u64, most: u64, width: usize) -> String {
     "█".repeat(eighths / 8) + rest
 }
 
-/// How many in a second.
-pub(crate) fn rate(count: u64, time: Duration) -> u64 {
-    let milliseconds = time.as_millis().max(1);
-    u64::try_from(u128::from(count) * 1_000 / milliseconds).unwrap_or(u64::MAX)
-}
-
-/// `1 message`, `2,000 messages`.
-pub(crate) fn messages(number: u64) -> String {
-    match number {
-        1 => "1 message".to_owned(),
-        _ => format!("{} messages", HumanCount(number)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rate_is_whole_and_one_message_is_one() {
-        assert_eq!(rate(9_603, Duration::from_millis(2_000)), 4_801);
-        assert_eq!(rate(1, Duration::ZERO), 1_000);
-        assert_eq!([messages(0), messages(1)], ["0 messages", "1 message"]);
-    }
 
     #[test]
     fn a_bar_is_as_long_as_its_number_is_large() {

@@ -34,11 +34,11 @@ pub struct Snapshot {
     pub counts: Counts,
 }
 
-/// Shared by a run and whoever shows its progress.
+/// What a run is doing, shared with whoever shows it.
 #[derive(Debug, Default)]
-pub struct Progress(Mutex<Snapshot>);
+pub struct Activity(Mutex<Snapshot>);
 
-impl Progress {
+impl Activity {
     /// The state now.
     pub fn snapshot(&self) -> Snapshot {
         *lock(&self.0)

@@ -1,11 +1,11 @@
-//! A table whose rows are a line each, whatever the width of the terminal.
+//! Tables without borders, whose rows are a line each, whatever the width of the terminal.
 
 use std::ops::Range;
 
-use crate::terminal::cut;
+use super::cut;
 
 /// The space between two columns.
-const GAP: usize = 2;
+pub(crate) const GAP: usize = 2;
 
 /// The widest column of a pipe whose cells are aligned. Longer cells shift the rest of their line.
 const WIDEST: usize = 60;
@@ -15,7 +15,7 @@ const LEAST: (usize, usize) = (20, 8);
 
 /// A table of texts. The first columns are aligned to the right. The last one is long and can be left out, as it can be had otherwise: ids.
 #[derive(Debug)]
-pub(crate) struct FittedTable {
+pub(crate) struct Table {
     /// The names of the columns.
     pub(crate) headers: Vec<String>,
     /// The cells, a line each; as many as there are columns.
@@ -35,7 +35,7 @@ pub(crate) struct Fitted {
     pub(crate) is_last_left_out: bool,
 }
 
-impl FittedTable {
+impl Table {
     /// The table in lines of at most so many columns, or as wide as it is.
     pub(crate) fn fit(&self, columns: Option<usize>) -> Fitted {
         let mut widths = self.widths();
@@ -61,6 +61,11 @@ impl FittedTable {
         }
     }
 
+    /// The columns that the whole table takes.
+    pub(crate) fn width(&self) -> usize {
+        joined(&self.widths())
+    }
+
     fn widths(&self) -> Vec<usize> {
         let headers = self.headers.iter().enumerate();
         headers
@@ -75,7 +80,7 @@ impl FittedTable {
     /// Narrows the widest flexible columns until all fit, none below `least`. Returns whether they fit.
     fn shrink(&self, widths: &mut [usize], least: usize, columns: usize) -> bool {
         loop {
-            let all = widths.iter().sum::<usize>() + widths.len().saturating_sub(1) * GAP;
+            let all = joined(widths);
             let surplus = all.saturating_sub(columns);
             if surplus == 0 {
                 return true;
@@ -113,15 +118,20 @@ impl FittedTable {
     }
 }
 
+/// The width of columns next to each other.
+fn joined(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + widths.len().saturating_sub(1) * GAP
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const ID: &str = "9e3a4ae9-f760-4cb3-baee-40a3f7b54a0b";
 
-    fn table(reason: &str) -> FittedTable {
+    fn table(reason: &str) -> Table {
         let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
-        FittedTable {
+        Table {
             headers: row(["letters", "reason", "code", "such as"]),
             rows: vec![
                 row(["40", reason, "HTTP 503", ID]),

@@ -1,13 +1,24 @@
-//! The password of a secret key: from the environment, or typed at the terminal without echo.
+//! Questions to the person at the terminal, and the password of a secret key: from the environment, or typed without echo.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, BufRead as _};
+
+use super::eprint;
 
 /// The variable that has the password where there is no terminal.
 const VARIABLE: &str = "BACKSTOP_KEY_PASSWORD";
 
+/// Asks a question on stderr. The answer is in lower case; `None` at the end of standard input.
+pub(crate) fn answer(question: &str) -> Option<String> {
+    eprint!("{question}");
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    read.is_ok_and(|read| read > 0)
+        .then(|| answer.trim().to_lowercase())
+}
+
 /// The password of an existing key.
-pub(super) fn for_key(key: &str) -> io::Result<String> {
+pub(crate) fn password(key: &str) -> io::Result<String> {
     match std::env::var(VARIABLE) {
         Ok(password) => Ok(password),
         Err(_) => prompt(&format!("password of {key}: ")),
@@ -15,7 +26,7 @@ pub(super) fn for_key(key: &str) -> io::Result<String> {
 }
 
 /// The password of a new key, typed twice. An empty one is rejected.
-pub(super) fn for_new_key(key: &str) -> io::Result<String> {
+pub(crate) fn new_password(key: &str) -> io::Result<String> {
     if let Ok(password) = std::env::var(VARIABLE) {
         return Ok(password);
     }

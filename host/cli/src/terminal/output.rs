@@ -20,31 +20,31 @@ pub(crate) struct OutputError(#[source] &'static io::Error);
 /// Prints a line to standard output, as `std::println` does.
 macro_rules! println {
     () => {
-        $crate::output::write(format_args!("\n"))
+        $crate::terminal::output::write(format_args!("\n"))
     };
     ($($text:tt)*) => {
-        $crate::output::write(format_args!("{}\n", format_args!($($text)*)))
+        $crate::terminal::output::write(format_args!("{}\n", format_args!($($text)*)))
     };
 }
 
 /// Prints to standard error, as `std::eprint` does, and ignores failures.
 macro_rules! eprint {
     ($($text:tt)*) => {
-        $crate::output::write_stderr(format_args!($($text)*))
+        $crate::terminal::output::write_stderr(format_args!($($text)*))
     };
 }
 
 /// Prints a line to standard error, as `std::eprintln` does, and ignores failures.
 macro_rules! eprintln {
     ($($text:tt)*) => {
-        $crate::output::write_stderr(format_args!("{}\n", format_args!($($text)*)))
+        $crate::terminal::output::write_stderr(format_args!("{}\n", format_args!($($text)*)))
     };
 }
 
-pub(super) use {eprint, eprintln, println};
+pub(crate) use {eprint, eprintln, println};
 
 /// Standard output as a writer that never fails: see [`finish`].
-pub(super) struct Output;
+pub(crate) struct Output;
 
 impl io::Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -58,12 +58,12 @@ impl io::Write for Output {
     }
 }
 
-pub(super) fn write(text: fmt::Arguments<'_>) {
+pub(crate) fn write(text: fmt::Arguments<'_>) {
     attempt(|| anstream::stdout().write_all(shown(&text.to_string()).as_bytes()));
 }
 
 /// Writes bytes as they are. [`Output`] and the macros remove escape sequences unless standard output is a terminal.
-pub(super) fn write_bytes(bytes: &[u8]) {
+pub(crate) fn write_bytes(bytes: &[u8]) {
     attempt(|| {
         io::stdout()
             .write_all(bytes)
@@ -71,22 +71,17 @@ pub(super) fn write_bytes(bytes: &[u8]) {
     });
 }
 
-pub(super) fn write_stderr(text: fmt::Arguments<'_>) {
+pub(crate) fn write_stderr(text: fmt::Arguments<'_>) {
     let _ = anstream::stderr().write_all(shown(&text.to_string()).as_bytes());
 }
 
 /// Controls the terminal that standard output is, such as by clearing it. Only for sequences of our own.
-pub(super) fn control(sequence: &'static str) {
+pub(crate) fn control(sequence: &'static str) {
     attempt(|| anstream::stdout().write_all(sequence.as_bytes()));
 }
 
-/// Controls the terminal that standard error is.
-pub(super) fn control_stderr(sequence: &'static str) {
-    let _ = anstream::stderr().write_all(sequence.as_bytes());
-}
-
 /// The text with every character showing, in JSON too ([`visible`]), except for colours and other styles.
-pub(super) fn shown(text: &str) -> Cow<'_, str> {
+fn shown(text: &str) -> Cow<'_, str> {
     const STYLE: &str = "\u{1b}[";
     if !text.contains(STYLE) {
         return visible(text);
@@ -103,19 +98,19 @@ pub(super) fn shown(text: &str) -> Cow<'_, str> {
 }
 
 /// Notes that standard output could not be written by others than this module.
-pub(super) fn fail(error: io::Error) {
+pub(crate) fn fail(error: io::Error) {
     let _ = FAILURE.set(error);
 }
 
 /// Whether a write has failed, so that nothing more is printed.
-pub(super) fn has_failed() -> bool {
+pub(crate) fn has_failed() -> bool {
     FAILURE.get().is_some()
 }
 
 /// The error of the first failed write, unless the pipe was closed.
 ///
 /// This does not flush: complete lines have been written already, and flushing would wait for the lock on standard output, which the decision records of `backstop run` hold while their reader is stopped.
-pub(super) fn finish() -> Result<(), OutputError> {
+pub(crate) fn finish() -> Result<(), OutputError> {
     match FAILURE.get() {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(OutputError(error)),
         Some(_) | None => Ok(()),

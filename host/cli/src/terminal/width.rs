@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal as _, stdout};
 
+use backstop_core::text::one_line;
+
 /// The narrowest terminal for which lines are made to fit.
 const NARROWEST: usize = 40;
 
@@ -45,14 +47,22 @@ pub(crate) fn wrapped(text: &str, indent: usize, columns: Option<usize>) -> Stri
 
 /// The text, cut to this many characters with an ellipsis.
 pub(crate) fn cut(text: &str, columns: Option<usize>) -> String {
-    let Some(columns) = columns else {
-        return text.to_owned();
-    };
-    if text.chars().count() <= columns {
-        return text.to_owned();
+    match columns {
+        Some(columns) if text.chars().count() > columns => {
+            let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
+            format!("{}…", kept.trim_end())
+        }
+        Some(_) | None => text.to_owned(),
     }
-    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
+}
+
+/// At most this many characters of a text, as one line.
+pub(crate) fn short(text: &str, characters: usize) -> String {
+    let mut shown: String = text.chars().take(characters).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    one_line(&shown)
 }
 
 #[cfg(test)]
@@ -81,5 +91,11 @@ mod tests {
         assert_eq!(cut("a long text", Some(11)), "a long text");
         assert_eq!(cut("a long text", Some(8)), "a long…");
         assert_eq!(cut("äöüß", Some(3)), "äö…");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_has_one_line() {
+        assert_eq!(short("a\nb", 9), "a\\nb");
+        assert_eq!(short("äöü", 2), "äö…");
     }
 }
