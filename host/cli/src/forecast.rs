@@ -2,11 +2,11 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use backstop::internal::doctor::{Scope, Waits};
 use backstop_core::failure::{Error, Milliseconds};
 use backstop_engine::{Payload, Policy};
+use backstop_workbench::default_threads;
 use backstop_workbench::simulate::timetable::{HORIZON, Plan, Timetable, simulate};
 
 /// The most and the fewest messages of a simulation.
@@ -15,9 +15,6 @@ const FEWEST_MESSAGES: u32 = 20;
 
 /// About as many decisions are simulated at most, unless a message takes very many.
 const DECISIONS: u32 = 40_000;
-
-/// With more threads, they would wait for each other's instances.
-const MAX_THREADS: usize = 16;
 
 /// Follows messages that fail with HTTP 503 at every attempt. The same policy and scope give the same result on every machine.
 pub(crate) fn waits(policy: &Policy, scope: &Scope) -> Waits {
@@ -36,10 +33,8 @@ pub(crate) fn waits(policy: &Policy, scope: &Scope) -> Waits {
         horizon,
     };
     let payload = Arc::new(Payload::new(String::new()));
-    let threads = available_parallelism()
-        .map_or(1, usize::from)
-        .min(MAX_THREADS);
-    let simulated = |messages| simulate(policy, &payload, &plan(messages), threads, || {});
+    let simulated =
+        |messages| simulate(policy, &payload, &plan(messages), default_threads(), || {});
     // One message shows how many decisions each of them takes.
     let attempts = simulated(1).attempts.len().max(1);
     let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);

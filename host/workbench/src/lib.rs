@@ -34,3 +34,4 @@ pub use build::{
 };
 pub use project::{Language, MANIFEST, PolicyName, Project, ProjectError};
 pub use template::{NewError, create};
+pub use threads::default_threads;

@@ -1,7 +1,15 @@
 //! Runs work on several threads. Results come in the order of the work, whichever thread did it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, available_parallelism};
+
+/// With more threads, they would wait for each other's instances.
+const MOST: usize = 16;
+
+/// How many threads evaluate a policy best: one for each processor, up to a limit.
+pub fn default_threads() -> usize {
+    available_parallelism().map_or(1, usize::from).min(MOST)
+}
 
 /// Calls `work` with each number below `count`. `done` is called after each, on the same thread.
 pub(super) fn spread<T: Send>(

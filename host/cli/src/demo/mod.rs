@@ -96,7 +96,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     }
     timeline.policy("is active", &policy.current().title());
     let done = CancellationToken::new();
-    let ticking = tokio::spawn(Arc::clone(&timeline).tick(orders.stats(&consumer), done.clone()));
+    let ticking = tokio::spawn(Arc::clone(&timeline).tick(consumer.stats(), done.clone()));
     let running = tokio::spawn(consumer.run(done.clone()));
 
     let script = async {

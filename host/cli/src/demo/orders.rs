@@ -1,17 +1,17 @@
 //! The demo's hundred orders: how each fails, and the decisions about it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::timeline::Timeline;
 use backstop::handler::Handler;
-use backstop::internal::consumer::{Consumer, Stats};
 use backstop::queue::{Message, Outgoing};
 use backstop::record::DecisionRecord;
 use backstop_core::failure::{Error, Milliseconds};
+use backstop_core::lock::lock;
 use backstop_records::Observer;
 
 /// The number of orders.
@@ -98,16 +98,9 @@ impl Orders {
         Arc::new(Work(Arc::clone(self)))
     }
 
-    pub(super) fn stats(&self, consumer: &Consumer) -> Arc<Stats> {
-        consumer.stats()
-    }
-
     /// The number of decisions of each version of the policy, by its short digest.
     pub(super) fn versions(&self) -> BTreeMap<String, u32> {
-        self.versions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.versions).clone()
     }
 }
 
@@ -119,20 +112,12 @@ struct Work(Arc<Orders>);
 impl Handler for Work {
     async fn handle(&self, message: &Message) -> Result<(), Error> {
         tokio::time::sleep(Duration::from_millis(40)).await;
-        let body: serde_json::Value = serde_json::from_str(&message.body).unwrap_or_default();
-        let order = body
-            .get("order")
-            .and_then(serde_json::Value::as_u64)
-            .and_then(|order| u32::try_from(order).ok())
-            .unwrap_or_default();
+        let body: BTreeMap<String, u32> = serde_json::from_str(&message.body).unwrap_or_default();
+        let order = body.get("order").copied().unwrap_or_default();
         let attempt = message.receive_count.get();
         let is_followed = FOLLOWED.contains(&order);
         if is_followed {
-            self.0
-                .followed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(message.id.clone(), order);
+            lock(&self.0.followed).insert(message.id.clone(), order);
         }
         match Cause::of(order).error(attempt) {
             Some(error) => Err(error),
@@ -153,16 +138,8 @@ impl Observer for Orders {
             .first()
             .map(|part| part.digest.short())
             .unwrap_or_default();
-        *self
-            .versions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(version)
-            .or_default() += 1;
-        let followed = self
-            .followed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.versions).entry(version).or_default() += 1;
+        let followed = lock(&self.followed)
             .get(&record.failure.message_id)
             .copied();
         if let Some(order) = followed {

@@ -107,34 +107,34 @@ impl FilterArgs {
     pub(crate) fn flags(&self, filters: &Filters) -> Vec<String> {
         let mut ids: Vec<_> = filters.ids.iter().flatten().cloned().collect();
         ids.sort();
-        let names = |flag: &'static str, values: &[String]| {
-            let values = values.to_vec();
-            values
-                .into_iter()
-                .map(move |value| format!("{flag}={value}"))
-        };
-        let origins: Vec<_> = self.origins.iter().map(ToString::to_string).collect();
+        let origins = self.origins.iter().map(ToString::to_string).collect();
         let values = self.values.iter();
-        let values: Vec<_> = values
-            .map(|(pointer, value)| format!("{pointer}={value}"))
-            .collect();
+        let values = values.map(|(pointer, value)| format!("{pointer}={value}"));
         let time = |time: &Option<Timestamp>| -> Vec<String> {
             let milliseconds = time.map(|time| i64::try_from(time.0).unwrap_or(i64::MAX));
             let time = milliseconds.and_then(|it| jiff::Timestamp::from_millisecond(it).ok());
             time.iter().map(ToString::to_string).collect()
         };
-        let flags = names("--reason", &self.reasons)
-            .chain(names("--code", &self.codes))
-            .chain(names("--class", &self.classes))
-            .chain(names("--decided-by", &self.policies))
-            .chain(names("--origin", &origins))
-            .chain(names("--source", &self.sources))
-            .chain(names("--fingerprint", &self.fingerprints))
-            .chain(names("--text", &self.texts))
-            .chain(names("--where", &values))
-            .chain(names("--since", &time(&self.since)))
-            .chain(names("--until", &time(&self.until)))
-            .chain(names("--id", &ids));
+        let flags = [
+            ("--reason", self.reasons.clone()),
+            ("--code", self.codes.clone()),
+            ("--class", self.classes.clone()),
+            ("--decided-by", self.policies.clone()),
+            ("--origin", origins),
+            ("--source", self.sources.clone()),
+            ("--fingerprint", self.fingerprints.clone()),
+            ("--text", self.texts.clone()),
+            ("--where", values.collect()),
+            ("--since", time(&self.since)),
+            ("--until", time(&self.until)),
+            ("--id", ids),
+        ];
+        let flags = flags.into_iter();
+        let flags = flags.flat_map(|(flag, values)| {
+            values
+                .into_iter()
+                .map(move |value| format!("{flag}={value}"))
+        });
         flags.collect()
     }
 

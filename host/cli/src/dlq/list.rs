@@ -82,7 +82,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
         let mut listing = Listing::new(&args, queue.url());
         let reading = args.reading.read(queue, &stop, |letter| {
             if filters.matches(&letter) {
-                listing.add(&letter);
+                listing.add(&letter, &args);
                 if let Some(saved) = &mut saved {
                     failure = failure.take().or(saved.add(&letter, queue.url()).err());
                 }
@@ -159,15 +159,7 @@ struct Listing {
     queue: String,
     groups: Groups,
     matching: usize,
-    /// Prints each letter, as JSON or as text.
-    letters: Option<Format>,
     now: Timestamp,
-}
-
-#[derive(Clone, Copy)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Listing {
@@ -176,26 +168,23 @@ impl Listing {
             [] => vec![By::Reason, By::Code],
             by => by.to_vec(),
         };
-        let format = if args.json {
-            Format::Json
-        } else {
-            Format::Text
-        };
         Self {
             queue: queue.to_owned(),
             groups: Groups::new(by, groups::MOST),
             matching: 0,
-            letters: args.letters.then_some(format),
             now: clock::now(),
         }
     }
 
-    fn add(&mut self, letter: &Letter) {
+    /// Counts a letter, or prints it.
+    fn add(&mut self, letter: &Letter, args: &Args) {
         self.matching += 1;
-        match self.letters {
-            Some(Format::Json) => println!("{}", letter::as_json(letter, &self.queue, false)),
-            Some(Format::Text) => println!("{}", cut(&line(letter, self.now), columns())),
-            None => self.groups.add(letter),
+        if !args.letters {
+            self.groups.add(letter);
+        } else if args.json {
+            println!("{}", letter::as_json(letter, &self.queue, false));
+        } else {
+            println!("{}", cut(&line(letter, self.now), columns()));
         }
     }
 

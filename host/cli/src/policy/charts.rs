@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use backstop_workbench::chart::{Chart, png, svg};
 use clap::Parser;
 
+use super::folder_of;
 use crate::error::{CommandError, Context, Result};
 use crate::terminal::println;
 
@@ -24,11 +25,7 @@ impl Charts {
     /// Rejects a path that can't be written to, before the work starts.
     pub(super) fn check(&self) -> Result<()> {
         for path in [&self.svg, &self.png].into_iter().flatten() {
-            let folder = match path.parent() {
-                Some(folder) if !folder.as_os_str().is_empty() => folder,
-                _ => Path::new("."),
-            };
-            if !folder.is_dir() || path.is_dir() {
+            if !folder_of(path).is_dir() || path.is_dir() {
                 let path = path.display();
                 return Err(CommandError::Usage(format!(
                     "no chart can be written to {path}: expected a file in a folder that exists"

@@ -27,6 +27,8 @@ mod status;
 mod test;
 mod verify;
 
+use std::path::Path;
+
 use backstop_core::settings::Settings;
 use backstop_engine::Policy;
 use clap::{Parser, Subcommand};
@@ -36,6 +38,14 @@ use crate::error::Result;
 /// Loads and validates a policy by its name, its path or its address, as a host does.
 pub(super) fn load(name: &str, settings: &Settings) -> Result<Policy> {
     named_policy::load(&sandbox::cached()?, name, settings)
+}
+
+/// The folder of a file.
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 /// Words quoted for a shell.

@@ -13,12 +13,12 @@ use crate::time::parse_future;
 /// Filters: a message has to match each kind that is given.
 #[derive(Debug, Parser)]
 pub(crate) struct FilterArgs {
-    /// Messages that failed with this error code, such as "HTTP 503", exactly; may be repeated
-    #[arg(long, value_name = "CODE", value_parser = parse_text)]
+    /// Messages that failed with this error code, such as "HTTP 503" or "HTTP 5*"; may be repeated
+    #[arg(long, value_name = "PATTERN", value_parser = parse_text)]
     code: Vec<String>,
 
     /// Messages whose failure has this class: transient, throttled, permanent or one of the policy's own; may be repeated
-    #[arg(long, value_name = "CLASS", value_parser = parse_text)]
+    #[arg(long, value_name = "PATTERN", value_parser = parse_text)]
     class: Vec<String>,
 
     /// Messages with this number of failed attempts; may be repeated

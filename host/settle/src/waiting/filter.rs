@@ -8,7 +8,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::failure::Timestamp;
-use crate::text::cut;
+use crate::text::{cut, matches};
 use backstop_queue::envelope::carried;
 
 /// The longest code that is remembered, in bytes. A longer one is cut.
@@ -18,7 +18,7 @@ pub(super) const CODE_BYTES: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct Filter {
-    /// Messages that failed with one of these error codes.
+    /// Messages that failed with one of these error codes. In a code and a class, `*` stands for any text.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "at_least_one"
@@ -77,13 +77,39 @@ impl Filter {
     }
 }
 
+/// Texts that are wanted.
+#[derive(Debug, Clone)]
+struct Texts {
+    /// Each as it is, as it is remembered, and as an envelope carries it.
+    forms: HashSet<String>,
+    /// Those with a `*`.
+    patterns: Vec<String>,
+}
+
+impl Texts {
+    fn of(wanted: &[String]) -> Self {
+        let forms = wanted.iter().flat_map(|it| {
+            let (remembered, carried) = (remembered(it).into_owned(), carried(it).into_owned());
+            [it.clone(), remembered, carried]
+        });
+        let patterns = wanted.iter().filter(|it| it.contains('*')).cloned();
+        Self {
+            forms: forms.collect(),
+            patterns: patterns.collect(),
+        }
+    }
+
+    fn has(&self, text: &str) -> bool {
+        let is_like = |pattern: &String| matches(pattern, text);
+        self.forms.is_empty() || self.forms.contains(text) || self.patterns.iter().any(is_like)
+    }
+}
+
 /// A filter that is quick however many codes and ids it has.
 #[derive(Debug, Clone)]
 pub(super) struct Matcher {
-    /// Each code as it is, as it is remembered, and as an envelope carries it.
-    codes: HashSet<String>,
-    /// Each class, likewise.
-    classes: HashSet<String>,
+    codes: Texts,
+    classes: Texts,
     ids: HashSet<String>,
     attempts: HashSet<u32>,
     due_after: Option<Timestamp>,
@@ -91,19 +117,9 @@ pub(super) struct Matcher {
 
 impl Matcher {
     pub(super) fn of(filter: &Filter) -> Self {
-        let forms = |wanted: &Vec<String>| {
-            let forms = wanted.iter().flat_map(|it| {
-                [
-                    it.clone(),
-                    remembered(it).into_owned(),
-                    carried(it).into_owned(),
-                ]
-            });
-            forms.collect()
-        };
         Self {
-            codes: forms(&filter.code),
-            classes: forms(&filter.class),
+            codes: Texts::of(&filter.code),
+            classes: Texts::of(&filter.class),
             ids: filter.id.iter().cloned().collect(),
             attempts: filter.attempt.iter().map(|it| it.get()).collect(),
             due_after: filter.due_after,
@@ -112,10 +128,8 @@ impl Matcher {
 
     /// Whether a message matches, apart from its id.
     pub(super) fn matches(&self, seen: Seen<'_>) -> bool {
-        let has =
-            |wanted: &HashSet<String>, value| wanted.is_empty() || wanted.contains::<str>(value);
-        has(&self.codes, seen.code)
-            && has(&self.classes, seen.class)
+        self.codes.has(seen.code)
+            && self.classes.has(seen.class)
             && (self.attempts.is_empty() || self.attempts.contains(&seen.attempt))
             && self.due_after.is_none_or(|after| seen.due > after)
     }
@@ -168,6 +182,21 @@ mod tests {
             (
                 Filter {
                     code: texts(&["HTTP 50", "http 503"]),
+                    ..Filter::default()
+                },
+                false,
+            ),
+            (
+                Filter {
+                    code: texts(&["HTTP 5*"]),
+                    class: texts(&["*"]),
+                    ..Filter::default()
+                },
+                true,
+            ),
+            (
+                Filter {
+                    code: texts(&["HTTP 4*", "5*"]),
                     ..Filter::default()
                 },
                 false,

@@ -4,13 +4,14 @@ use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use backstop_backoff::format_duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use backstop_core::clock;
+use backstop_core::lock::lock;
 use backstop_core::text::tail;
 
 /// The end of a failing tool's output that is shown, in bytes.
@@ -209,17 +210,13 @@ pub(crate) fn show(command: &mut Command) -> Result<(), ToolError> {
 /// The process groups of the running tools.
 static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-fn groups() -> MutexGuard<'static, Vec<Pid>> {
-    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The process group of a running tool, until dropped.
 struct Running(Option<Pid>);
 
 impl Running {
     fn is(child: &Child) -> Self {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        groups().extend(group);
+        lock(&GROUPS).extend(group);
         Self(group)
     }
 
@@ -233,13 +230,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        groups().retain(|group| Some(*group) != self.0);
+        lock(&GROUPS).retain(|group| Some(*group) != self.0);
     }
 }
 
 /// Kills all running tools and their children. A signal from the terminal does not reach them.
 pub fn end_tools() {
-    for group in groups().drain(..) {
+    for group in lock(&GROUPS).drain(..) {
         let _ = kill_process_group(group, Signal::KILL);
     }
 }

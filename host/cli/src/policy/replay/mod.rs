@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use backstop_files::regular_file::{advise_if_missing, described};
 use backstop_workbench::chart::DelaysChart;
+use backstop_workbench::default_threads;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
 use serde_json::json;
 
@@ -25,9 +26,6 @@ use args::Share;
 
 pub(super) use args::Args;
 
-/// With more threads, they would wait for each other's instances.
-const MAX_THREADS: usize = 16;
-
 pub(super) fn run(args: &Args) -> Result<()> {
     args.charts.check()?;
     let mut lines = Lines::of(args.records.clone());
@@ -39,9 +37,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         queue: args.queue.as_deref(),
         samples: args.samples,
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let reading = Progress::bytes(bytes, "records");
-    let report = replay.run(&mut lines, threads.min(MAX_THREADS), |read| {
+    let report = replay.run(&mut lines, default_threads(), |read| {
         reading.set(read);
     })?;
     drop(reading);

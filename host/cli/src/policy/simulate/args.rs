@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use backstop_core::settings::parse_pair;
 use backstop_files::values::{parse_between, parse_number, parse_span};
+use backstop_workbench::default_threads;
 use clap::Parser;
 
 use crate::policy::charts::Charts;
@@ -98,14 +99,10 @@ pub(crate) struct Args {
     pub(super) csv: bool,
 }
 
-/// With more threads, they would wait for each other's instances.
-const MAX_THREADS: usize = 16;
-
 impl Args {
     /// The number of threads to use.
     pub(super) fn threads(&self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or_else(all, usize::from).min(MAX_THREADS)
+        self.threads.map_or_else(default_threads, usize::from)
     }
 }
 

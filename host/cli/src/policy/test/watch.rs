@@ -13,6 +13,7 @@ use super::args::Args;
 use super::target::Target;
 use crate::error::{CommandError, Context, Result};
 use crate::exit;
+use crate::policy::folder_of;
 use crate::terminal::{eprintln, output};
 
 /// The folders of a project with generated files.
@@ -149,13 +150,6 @@ impl Watched {
                 .with_context(|| format!("can't watch {}", folder.display()))?;
         }
         Ok((receive, debouncer))
-    }
-}
-
-fn folder_of(file: &Path) -> &Path {
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
     }
 }
 
