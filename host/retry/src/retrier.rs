@@ -19,7 +19,7 @@ use crate::deadline::Deadline;
 use crate::decider::{Decider, Evaluation};
 use crate::error::End;
 use crate::event::{Evaluated, Event, Observer};
-use crate::progress::Progress;
+use crate::remembered::Remembered;
 use crate::telemetry::Metrics;
 
 /// The most attempts of a call whose policy is broken. The fallback itself retries forever, which suits a message in a queue but not a caller who waits.
@@ -146,23 +146,23 @@ impl Inner {
     /// The failed attempt as a policy receives it, within the bounds of the contract.
     pub(crate) fn failure(
         &self,
-        progress: &mut Progress,
+        remembered: &mut Remembered,
         attempt: NonZeroU32,
         error: Error,
         attributes: &[(String, String)],
     ) -> Failure {
-        progress.failed_at = self.clock.now();
-        let age = progress
+        remembered.failed_at = self.clock.now();
+        let age = remembered
             .failed_at
-            .saturating_duration_since(progress.first_failed);
+            .saturating_duration_since(remembered.first_failed);
         let failure = Failure {
-            message_id: progress.id.clone(),
+            message_id: remembered.id.clone(),
             source: self.source.clone(),
             attempt,
             age: Milliseconds::from_duration(age),
             failed_at: self.clock.time(),
-            previous_delay: progress.previous_delay,
-            random: failure::random(&progress.id, attempt),
+            previous_delay: remembered.previous_delay,
+            random: failure::random(&remembered.id, attempt),
             error,
             attributes: attributes.to_vec(),
         };
@@ -171,7 +171,7 @@ impl Inner {
             Cow::Owned(bounded) => Some(bounded),
         }
         .unwrap_or(failure);
-        progress.description = failure.error.clone();
+        remembered.description = failure.error.clone();
         let asked = failure.error.retry_after;
         failure.error.retry_after = asked.map(|it| it.min(self.max_retry_after));
         failure
@@ -180,7 +180,7 @@ impl Inner {
     /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the budget. The caller [reports](Self::report) it.
     pub(crate) fn conclude(
         &self,
-        progress: &mut Progress,
+        remembered: &mut Remembered,
         failure: &Failure,
         evaluation: Evaluation,
         deadline: Option<Instant>,
@@ -203,16 +203,16 @@ impl Inner {
         self.metrics.failed(&decision.class);
         let now = self.clock.now();
         let time_left = deadline.map(|deadline| deadline.saturating_duration_since(now));
-        progress.reservation = None;
+        remembered.reservation = None;
         let step = match (&decision.action, &decision.class) {
             (Action::Retry { delay }, class) => {
                 let waits = self.wait(*delay);
-                let at = progress.failed_at + waits;
+                let at = remembered.failed_at + waits;
                 if !has_room(at.max(now), deadline, min_attempt_time) {
                     Step::End(End::DeadlineExceeded, time_left)
-                } else if self.reserve(progress, class, now) {
+                } else if self.reserve(remembered, class, now) {
                     self.metrics.delays.record(waits);
-                    progress.previous_delay = Some(*delay);
+                    remembered.previous_delay = Some(*delay);
                     Step::Retry(at)
                 } else {
                     Step::End(End::BudgetExhausted, time_left)
@@ -242,12 +242,12 @@ impl Inner {
     }
 
     /// Takes the retry out of the budget, if there is one.
-    fn reserve(&self, progress: &mut Progress, class: &ErrorClass, now: Instant) -> bool {
+    fn reserve(&self, remembered: &mut Remembered, class: &ErrorClass, now: Instant) -> bool {
         match &self.budget {
             None => true,
             Some(budget) => {
-                progress.reservation = budget.take(class, now);
-                progress.reservation.is_some()
+                remembered.reservation = budget.take(class, now);
+                remembered.reservation.is_some()
             }
         }
     }

@@ -18,7 +18,7 @@ use backstop_core::failure::Error;
 use crate::clock::Sleep;
 use crate::describe::{By, ByTrait, Describer};
 use crate::error::RetryError;
-use crate::progress::Progress;
+use crate::remembered::Remembered;
 use crate::retrier::{Retrier, Step};
 
 /// Retries the requests of a service. A request has to be `Clone`, and each attempt uses a clone of the service.
@@ -160,7 +160,7 @@ pub struct RetryPolicy<D = ByTrait> {
     /// When the request began, if it has a deadline.
     began: Option<Instant>,
     attempts: u32,
-    progress: Option<Box<Progress>>,
+    remembered: Option<Box<Remembered>>,
 }
 
 impl RetryPolicy {
@@ -172,7 +172,7 @@ impl RetryPolicy {
             deadline: None,
             began: None,
             attempts: 0,
-            progress: None,
+            remembered: None,
         }
     }
 }
@@ -195,16 +195,16 @@ impl<D> RetryPolicy<D> {
             deadline: self.deadline,
             began: None,
             attempts: 0,
-            progress: None,
+            remembered: None,
         }
     }
 
     fn succeeded(&mut self) {
         let retrier = &self.retrier.0;
-        match self.progress.take() {
+        match self.remembered.take() {
             None => retrier.first_succeeded(),
-            Some(progress) => {
-                if let Some(reservation) = progress.reservation {
+            Some(remembered) => {
+                if let Some(reservation) = remembered.reservation {
                     reservation.succeeded();
                 }
                 retrier.succeeded(self.attempts);
@@ -215,20 +215,20 @@ impl<D> RetryPolicy<D> {
     fn failed(&mut self, description: Error) -> Option<Sleep> {
         let retrier = &self.retrier.0;
         let number = NonZeroU32::new(self.attempts).unwrap_or(NonZeroU32::MIN);
-        let progress = self.progress.get_or_insert_with(|| {
-            Box::new(Progress::new(retrier.ids.next(), retrier.clock.now()))
+        let remembered = self.remembered.get_or_insert_with(|| {
+            Box::new(Remembered::new(retrier.ids.next(), retrier.clock.now()))
         });
-        let failure = retrier.failure(progress, number, description, &[]);
+        let failure = retrier.failure(remembered, number, description, &[]);
         let evaluation = retrier.policy.evaluate_now(&failure);
         let deadline = self.began.zip(self.deadline);
         let deadline = deadline.and_then(|(began, deadline)| began.checked_add(deadline));
         let room = retrier.options.min_attempt_time;
-        let (evaluated, step) = retrier.conclude(progress, &failure, evaluation, deadline, room);
+        let (evaluated, step) = retrier.conclude(remembered, &failure, evaluation, deadline, room);
         retrier.report(&failure, &evaluated, step);
         match step {
             Step::Retry(at) => Some(retrier.clock.sleep_until(at)),
             Step::End(..) => {
-                self.progress = None;
+                self.remembered = None;
                 None
             }
         }
@@ -244,7 +244,7 @@ impl<D: Clone> Clone for RetryPolicy<D> {
             deadline: self.deadline,
             began: self.deadline.map(|_| self.retrier.0.clock.now()),
             attempts: 0,
-            progress: None,
+            remembered: None,
         }
     }
 }
@@ -273,8 +273,8 @@ where
 
     fn clone_request(&mut self, request: &Request) -> Option<Request> {
         // tower calls this when it is about to send the attempt.
-        if let Some(progress) = &mut self.progress
-            && let Some(reservation) = &mut progress.reservation
+        if let Some(remembered) = &mut self.remembered
+            && let Some(reservation) = &mut remembered.reservation
         {
             reservation.send();
         }

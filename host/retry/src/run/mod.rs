@@ -19,7 +19,7 @@ use crate::attempt::Attempt;
 use crate::clock::Sleep;
 use crate::describe::{By, ByTrait, Describer};
 use crate::error::RetryError;
-use crate::progress::Progress;
+use crate::remembered::Remembered;
 use crate::retrier::{CallOptions, Inner, Retrier, has_room};
 
 pub use condition::{Always, Condition, RetryIf, RetryIfOk};
@@ -95,7 +95,7 @@ type Deciding = std::convert::Infallible;
 
 /// A call after its first failure.
 struct Failing<E> {
-    progress: Progress,
+    remembered: Remembered,
     /// The last error that the function returned.
     error: Option<E>,
 }

@@ -12,7 +12,7 @@ use crate::attempt::Attempt;
 use crate::decider::{Evaluating, Evaluation};
 use crate::describe::Describer;
 use crate::error::{AsError, End, RetryError, State as Ended};
-use crate::progress::Progress;
+use crate::remembered::Remembered;
 use crate::retrier::Step;
 
 impl<F, Fut, T, E, D, C> Run<'_, F, Fut, T, E, D, C>
@@ -28,7 +28,7 @@ where
         *this.attempts = this.attempts.saturating_add(1);
         let number = NonZeroU32::new(*this.attempts).unwrap_or(NonZeroU32::MIN);
         if let Some(failing) = this.failing
-            && let Some(reservation) = &mut failing.progress.reservation
+            && let Some(reservation) = &mut failing.remembered.reservation
         {
             reservation.send();
         }
@@ -101,15 +101,15 @@ where
         let failing = this.failing.get_or_insert_with(|| {
             let id = this.id.take().unwrap_or_else(|| retrier.ids.next());
             Box::new(Failing {
-                progress: Progress::new(id, retrier.clock.now()),
+                remembered: Remembered::new(id, retrier.clock.now()),
                 error: None,
             })
         });
         if error.is_some() {
             failing.error = error;
         }
-        let progress = &mut failing.progress;
-        let failure = retrier.failure(progress, attempt, description, this.attributes);
+        let remembered = &mut failing.remembered;
+        let failure = retrier.failure(remembered, attempt, description, this.attributes);
         if is_refused {
             let evaluation = Evaluation::refused_by_call(&failure);
             return self.decided(&failure, evaluation);
@@ -137,9 +137,9 @@ where
         let Some(failing) = this.failing else {
             return Ok(());
         };
-        let progress = &mut failing.progress;
+        let remembered = &mut failing.remembered;
         let (evaluated, step) = retrier.conclude(
-            progress,
+            remembered,
             failure,
             evaluation,
             *this.deadline,
@@ -148,7 +148,7 @@ where
         // Before the observers, which may panic: the end is counted once.
         this.under_way.has_begun = matches!(step, Step::Retry(_));
         retrier.report(failure, &evaluated, step);
-        progress.decision = Some(evaluated.decision);
+        remembered.decision = Some(evaluated.decision);
         match step {
             Step::Retry(at) => {
                 let sleep = retrier.clock.sleep_until(at);
@@ -174,7 +174,7 @@ where
         match this.failing.take() {
             None => this.retrier.first_succeeded(),
             Some(failing) => {
-                if let Some(reservation) = failing.progress.reservation {
+                if let Some(reservation) = failing.remembered.reservation {
                     reservation.succeeded();
                 }
                 this.retrier.succeeded(*this.attempts);
@@ -187,11 +187,11 @@ where
         let this = self.as_mut().project();
         let failing = this.failing.get_or_insert_with(|| {
             Box::new(Failing {
-                progress: Progress::new(String::new(), now),
+                remembered: Remembered::new(String::new(), now),
                 error: None,
             })
         });
-        failing.progress.description =
+        failing.remembered.description =
             Error::new("Timeout", "the deadline came during the attempt");
         self.out_of_time(now)
     }
@@ -219,12 +219,12 @@ fn ended<E>(
     attempts: u32,
     time_left: Option<Duration>,
 ) -> Ended<E> {
-    let (progress, error) = match failing {
-        Some(failing) => (Some(failing.progress), failing.error),
+    let (remembered, error) = match failing {
+        Some(failing) => (Some(failing.remembered), failing.error),
         None => (None, None),
     };
-    let (description, decision) = match progress {
-        Some(progress) => (Some(progress.description), progress.decision),
+    let (description, decision) = match remembered {
+        Some(remembered) => (Some(remembered.description), remembered.decision),
         None => (None, None),
     };
     Ended {

@@ -8,7 +8,7 @@ use backstop_core::failure::{Error, Milliseconds};
 use crate::budget::Reservation;
 
 /// What a call remembers from its first failure on. A call that succeeds at once has none.
-pub(crate) struct Progress {
+pub(crate) struct Remembered {
     pub(crate) id: String,
     /// When the first attempt failed.
     pub(crate) first_failed: Instant,
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
     pub(crate) reservation: Option<Reservation>,
 }
 
-impl Progress {
+impl Remembered {
     /// The state of a call with this id after its first failure, now.
     pub(crate) fn new(id: String, now: Instant) -> Self {
         Self {
