@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
 use tokio::runtime::Handle;
 
 use crate::clock::{Clock, Sleep};
@@ -163,7 +164,7 @@ impl TestClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 }
 

@@ -3,9 +3,10 @@
 //! Each time that a message is sent again, its envelope is another one. So the copies of one send, and they alone, have the same envelope and the same content. SQS says when each of them was sent, which tells a copy from the same message that is received again. Only what this fleet has sent counts: an envelope that is not verified is nobody's copy.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use tokio::time::Instant;
 
 use super::recent::{Key, Recent};
@@ -103,7 +104,7 @@ impl Copies {
     }
 
     fn lock(&self) -> MutexGuard<'_, Recent<First>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.first)
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
+use backstop_core::lock::lock;
 use futures_util::{Stream, stream};
 
 use super::Format;
@@ -67,14 +68,14 @@ impl<F: Format> Source<F> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The entries. Lines that are none are undelivered at once.
     pub(super) fn entries(&self) -> impl Stream<Item = F::Entry> + use<F> {
         let (state, format) = (Arc::clone(&self.0), Arc::clone(&self.1));
         stream::poll_fn(move |context| {
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&state);
             loop {
                 let (line, read) = match state.lines.poll_next(context) {
                     Poll::Pending => return Poll::Pending,

@@ -1,10 +1,11 @@
 //! The demo's hundred orders: how each fails, and the decisions about it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_core::lock::lock;
 
 use super::timeline::Timeline;
 use backstop::handler::Handler;
@@ -104,10 +105,7 @@ impl Orders {
 
     /// The number of decisions of each version of the policy, by its short digest.
     pub(super) fn versions(&self) -> BTreeMap<String, u32> {
-        self.versions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.versions).clone()
     }
 }
 
@@ -128,11 +126,7 @@ impl Handler for Work {
         let attempt = message.receive_count.get();
         let is_followed = FOLLOWED.contains(&order);
         if is_followed {
-            self.0
-                .followed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(message.id.clone(), order);
+            lock(&self.0.followed).insert(message.id.clone(), order);
         }
         match Cause::of(order).error(attempt) {
             Some(error) => Err(error),
@@ -153,16 +147,8 @@ impl Observer for Orders {
             .first()
             .map(|part| part.digest.short())
             .unwrap_or_default();
-        *self
-            .versions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(version)
-            .or_default() += 1;
-        let followed = self
-            .followed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.versions).entry(version).or_default() += 1;
+        let followed = lock(&self.followed)
             .get(&record.failure.message_id)
             .copied();
         if let Some(order) = followed {

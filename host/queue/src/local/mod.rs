@@ -6,10 +6,11 @@ mod shelf;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_core::lock::lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -56,7 +57,7 @@ pub struct LocalQueues(Mutex<BTreeMap<String, Arc<LocalQueue>>>);
 impl LocalQueues {
     /// The queue with this name (without `local:`). Creates it with the default settings if it does not exist.
     pub fn named(&self, name: &str) -> Arc<LocalQueue> {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(&self.0);
         let queue = queues.entry(name.to_owned());
         Arc::clone(queue.or_insert_with(|| LocalQueue::new(name, LocalSettings::default())))
     }
@@ -64,7 +65,7 @@ impl LocalQueues {
     /// Creates an empty queue with this name (without `local:`) and these settings. It replaces an existing one.
     pub fn set_up(&self, name: &str, settings: LocalSettings) -> Arc<LocalQueue> {
         let queue = LocalQueue::new(name, settings);
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(&self.0);
         queues.insert(name.to_owned(), Arc::clone(&queue));
         queue
     }
@@ -116,7 +117,7 @@ impl LocalQueue {
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shelf)
     }
 
     /// Receives visible messages, and moves those that were received too often. Also returns when the next message becomes visible.

@@ -2,10 +2,11 @@
 //!
 //! Ages and due times are compared with timestamps that SQS wrote, so they are measured on SQS's clock and not on this machine's, which may be wrong or set while the host runs. Each response and each message that is received for the first time says what time it was at SQS at a moment between the request and its answer. In between, time goes on with the machine's monotonic clock, which nobody sets.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
 
 /// How exact the times of SQS are: the `Date` of a response is in whole seconds.
 const EXACT_TO: i64 = 1_000;
@@ -126,7 +127,7 @@ impl ServiceClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

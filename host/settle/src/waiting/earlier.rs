@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use serde::{Deserialize, Serialize};
 
 use super::Waiting;
@@ -181,7 +182,7 @@ impl Waiting {
     }
 
     fn lock_earlier(&self) -> MutexGuard<'_, EarlierTimes> {
-        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.earlier)
     }
 
     /// A message that has failed again is another one here.

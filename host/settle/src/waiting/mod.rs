@@ -18,9 +18,10 @@ mod wake;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use tokio::time::Instant;
 
 use crate::decision::{Action, Hold};
@@ -382,10 +383,10 @@ impl Waiting {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.memory)
     }
 
     fn rules(&self) -> MutexGuard<'_, Rules> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.rules)
     }
 }

@@ -9,12 +9,13 @@
 //! Decisions read the active version without a lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
 use backstop_engine::{Policy, PolicyDigest};
 
 use super::status::{Compiling, Status};
@@ -459,9 +460,4 @@ impl Record {
             store.sweep();
         }
     }
-}
-
-/// Ignores poisoning: a panic while the lock was held leaves no state half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

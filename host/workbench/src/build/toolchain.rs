@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use backstop_backoff::format_duration;
+use backstop_core::lock::lock;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use backstop_core::clock;
@@ -210,7 +211,7 @@ pub(crate) fn show(command: &mut Command) -> Result<(), ToolError> {
 static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 fn groups() -> MutexGuard<'static, Vec<Pid>> {
-    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&GROUPS)
 }
 
 /// The process group of a running tool, until dropped.
