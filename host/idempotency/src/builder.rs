@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_time::Clock;
 use serde::Serialize;
 
-use crate::clock::Clock;
 use crate::event::{Event, Path, PathError};
 use crate::format::HashFunction;
 use crate::key::{Key, KeyError};
@@ -234,7 +234,27 @@ impl IdempotencyBuilder {
         self
     }
 
-    /// Another clock, for tests.
+    /// The clock; tokio's by default.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use backstop_idempotency::{Clock, Idempotency, MemoryStore, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let orders = Idempotency::builder(MemoryStore::default(), "orders")
+    ///     .clock(clock.clone())
+    ///     .build()?;
+    /// let ship = || async {
+    ///     clock.sleep(Duration::from_secs(3_600)).await;
+    ///     Ok::<_, std::io::Error>("shipped".to_owned())
+    /// };
+    /// let minute = Duration::from_secs(60);
+    /// let late = clock.block_on(orders.once("order-7", ship).deadline(minute).into_future());
+    /// assert!(late.is_err());
+    /// assert_eq!(clock.elapsed(), minute);
+    /// # Ok::<(), backstop_idempotency::BuildError>(())
+    /// ```
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.settings.clock = Arc::new(clock);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::{Clock, TokioClock};
+use backstop_time::{Clock, TokioClock};
+
 use crate::event::Path;
 use crate::format::HashFunction;
 use crate::json::Json;

@@ -14,7 +14,6 @@
 
 mod batched;
 mod batcher;
-pub mod clock;
 mod connections;
 pub mod dead_letter;
 pub mod envelope;
@@ -45,6 +44,7 @@ pub use message::LONGEST_VISIBILITY;
 pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
 pub use sqs::{MoveTask, Sqs, SqsQueue};
 
+use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 
 /// A queue's attributes.

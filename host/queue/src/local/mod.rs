@@ -3,6 +3,7 @@
 //! It uses tokio's clock, which tests can pause.
 
 mod shelf;
+mod time_of_day;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -19,9 +20,9 @@ use super::{
     BatchResult, Description, EntryError, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     Redrive, TrackedResult, VisibilityTimeout,
 };
-use crate::clock::Clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use shelf::Shelf;
+use time_of_day::TimeOfDay;
 
 /// The settings of a local queue.
 #[derive(Debug, Clone)]
@@ -77,7 +78,7 @@ pub struct LocalQueue {
     url: String,
     fifo: bool,
     settings: LocalSettings,
-    clock: Clock,
+    time_of_day: TimeOfDay,
     shelf: Mutex<Shelf>,
     changed: Notify,
 }
@@ -89,7 +90,7 @@ impl LocalQueue {
             url: format!("local:{name}"),
             fifo: name.ends_with(".fifo"),
             settings,
-            clock: Clock::start(),
+            time_of_day: TimeOfDay::start(),
             shelf: Mutex::default(),
             changed: Notify::new(),
         })
@@ -122,7 +123,7 @@ impl LocalQueue {
 
     /// Receives visible messages, and moves those that were received too often. Also returns when the next message becomes visible.
     fn take(&self, max: usize, visibility: VisibilityTimeout) -> (Vec<Message>, Option<Instant>) {
-        let now = self.clock.now();
+        let now = self.time_of_day.now();
         let most = self.settings.redrive.as_ref().map(|(_, most)| *most);
         let mut shelf = self.shelf();
         shelf.drop_expired(now, self.settings.retention);
@@ -219,7 +220,7 @@ impl Queue for LocalQueue {
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.time_of_day.now()
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {
@@ -330,7 +331,7 @@ impl Queue for LocalQueue {
                 )
             });
         }
-        let now = self.clock.now();
+        let now = self.time_of_day.now();
         let results = messages
             .iter()
             .map(|message| {

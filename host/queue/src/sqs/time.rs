@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn hosts_whose_clocks_differ_agree_on_the_time_at_sqs() {
-        let origin = crate::clock::instant();
+        let origin = backstop_core::clock::instant();
         for wall in [
             TODAY,
             TODAY + 120_000,
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_step_of_the_machine_s_clock_changes_nothing() {
-        let mut host = Host::new(crate::clock::instant(), TODAY);
+        let mut host = Host::new(backstop_core::clock::instant(), TODAY);
         host.request(0, 20);
         let before = host.now(1_000);
         for step in [2 * HOUR, 72 * HOUR] {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_long_poll_says_less_than_a_short_request_and_harms_nothing() {
-        let host = Host::new(crate::clock::instant(), TODAY);
+        let host = Host::new(backstop_core::clock::instant(), TODAY);
         host.request(0, 20_000);
         assert!(host.now(20_000).abs_diff(TODAY + 20_000) <= 10_500);
         host.request(30_000, 10);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn one_answer_that_contradicts_the_others_is_ignored_and_two_that_agree_are_believed() {
-        let host = Host::new(crate::clock::instant(), TODAY);
+        let host = Host::new(backstop_core::clock::instant(), TODAY);
         host.request(0, 20);
         let at = host.origin + ms(1_000);
         let wrong = |time: u64| host.clock.observe(Timestamp(time), at, at + ms(10));
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn clocks_that_drift_apart_do_not_contradict_each_other() {
-        let host = Host::new(crate::clock::instant(), TODAY);
+        let host = Host::new(backstop_core::clock::instant(), TODAY);
         // This machine's clock is slow by one part in 5,000: a day of its is 17 s too short.
         for hour in 0..24 {
             let (at, time) = (hour * HOUR, TODAY + hour * HOUR + hour * HOUR / 5_000);
