@@ -7,6 +7,7 @@ pub mod clock;
 pub mod decision;
 pub mod examples;
 pub mod failure;
+pub mod idempotency;
 pub mod lock;
 pub mod network;
 pub mod policy;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 use backstop_time::Clock;
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::format::HashFunction;
 use crate::key::{Key, KeyError};
 use crate::observed::{Observed, Observer};
 use crate::once::Once;
-use crate::settings::{OnMissingKey, OnUnknown, Settings};
+use crate::settings::Settings;
 use crate::store::Store;
 
 /// The shortest lease: two machines' clocks differ by less.
@@ -182,6 +183,15 @@ impl IdempotencyBuilder {
     }
 
     /// What happens to work whose owner crashed.
+    ///
+    /// ```
+    /// use backstop_idempotency::{Idempotency, MemoryStore, OnUnknown};
+    ///
+    /// let payments = Idempotency::builder(MemoryStore::default(), "payments")
+    ///     .on_unknown(OnUnknown::DeadLetter)
+    ///     .build()?;
+    /// # Ok::<(), backstop_idempotency::BuildError>(())
+    /// ```
     #[must_use]
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
         self.settings.on_unknown = on_unknown;
@@ -189,6 +199,17 @@ impl IdempotencyBuilder {
     }
 
     /// What happens to an event without a key.
+    ///
+    /// ```
+    /// use backstop_idempotency::{Event, Idempotency, MemoryStore, OnMissingKey};
+    ///
+    /// let orders = Idempotency::builder(MemoryStore::default(), "orders")
+    ///     .key("/id")
+    ///     .on_missing_key(OnMissingKey::NotIdempotent)
+    ///     .build()?;
+    /// assert_eq!(orders.key_of(&Event::parse("{}")?)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn on_missing_key(mut self, on_missing_key: OnMissingKey) -> Self {
         self.settings.on_missing_key = on_missing_key;

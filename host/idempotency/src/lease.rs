@@ -6,10 +6,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use backstop_core::failure::Timestamp;
+use backstop_core::idempotency::{LEASE, OnUnknown};
 
 use crate::error::LeaseEnd;
 use crate::race::{First, race};
-use crate::settings::{LEASE, OnUnknown, Settings};
+use crate::settings::Settings;
 use crate::store::{Renewal, StoreError};
 
 /// The shortest time between two renewals while the store does not answer.

@@ -64,6 +64,7 @@ mod wait;
 #[cfg(feature = "dynamodb")]
 pub use aws_sdk_dynamodb;
 pub use backstop_core::failure::Error;
+pub use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 pub use backstop_time::{Clock, Deadline, Sleep, TestClock, TokioClock};
 pub use builder::{BuildError, Idempotency, IdempotencyBuilder};
 #[cfg(feature = "dynamodb")]
@@ -76,7 +77,6 @@ pub use key::{Key, KeyError};
 pub use memory::MemoryStore;
 pub use observed::Observed;
 pub use once::{Completed, Once};
-pub use settings::{OnMissingKey, OnUnknown};
 pub use store::{Store, StoreError};
 
 /// Compiles the examples of the document.

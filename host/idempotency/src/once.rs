@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use backstop_core::idempotency::OnUnknown;
 use backstop_time::Deadline;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +12,7 @@ use crate::error::{LeaseEnd, OnceError};
 use crate::key::{Key, KeyError};
 use crate::lease::Lease;
 use crate::observed::Observed;
-use crate::settings::{OnUnknown, Settings};
+use crate::settings::Settings;
 use crate::settle::{Recorded, complete, release};
 use crate::store::{Claim, Claimed, Record, Status, StoreError};
 use crate::wait::Wait;
