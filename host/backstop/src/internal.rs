@@ -29,8 +29,7 @@ pub mod consumer {
 
 pub mod doctor {
     pub use crate::doctor::{
-        Finding, Given, HoldForecast, InvalidRate, Rate, Scope, Simulate, Verdict, Waits, Workload,
-        examine,
+        Finding, Given, HoldForecast, Scope, Simulate, Verdict, Waits, Workload, examine,
     };
 }
 

@@ -7,8 +7,9 @@ use clap::Parser;
 use clap::builder::Resettable;
 
 use backstop::internal::config::{Config, LambdaFlags};
-use backstop::internal::doctor::{Finding, Given, Rate, Verdict, Workload, examine};
+use backstop::internal::doctor::{Finding, Given, Verdict, Workload, examine};
 use backstop::queue::Connections;
+use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
 
 use crate::error::{CommandError, Result};

@@ -11,6 +11,7 @@ pub mod idempotency;
 pub mod lock;
 pub mod network;
 pub mod policy;
+pub mod rate;
 pub mod retry_after;
 pub mod settings;
 pub mod text;

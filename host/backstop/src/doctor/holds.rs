@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
 use backstop_backoff::format_duration;
+use backstop_core::rate::Rate;
 use serde::Serialize;
 
-use super::rate::Rate;
 use super::{Finding, Findings, Verdict};
 use crate::decision::{Bounds, Hold};
 use crate::failure::Milliseconds;

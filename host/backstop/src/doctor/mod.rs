@@ -13,7 +13,6 @@ mod lambda;
 mod nearest;
 mod observed;
 mod queues;
-mod rate;
 mod retries;
 
 use std::fmt;
@@ -35,7 +34,6 @@ use backstop_idempotency::TableError;
 use holds::Waiting;
 
 pub use holds::{HoldForecast, Scope, Simulate, Waits, Workload};
-pub use rate::{InvalidRate, Rate};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
