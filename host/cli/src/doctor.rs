@@ -7,7 +7,7 @@ use clap::Parser;
 use clap::builder::Resettable;
 
 use backstop::internal::config::{Config, LambdaFlags};
-use backstop::internal::doctor::{Finding, Given, Verdict, Workload, examine};
+use backstop::internal::doctor::{Finding, Given, Severity, Workload, examine};
 use backstop::queue::Connections;
 use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
@@ -111,13 +111,13 @@ pub(super) async fn run(args: Args) -> Result<()> {
             show(finding);
         }
     }
-    let count = |verdict| {
+    let count = |severity| {
         findings
             .iter()
-            .filter(|finding| finding.verdict == verdict)
+            .filter(|finding| finding.severity == severity)
             .count()
     };
-    let (wrong, warnings) = (count(Verdict::Wrong), count(Verdict::Warning));
+    let (wrong, warnings) = (count(Severity::Wrong), count(Severity::Warning));
     if wrong > 0 {
         return Err(CommandError::ProblemsFound {
             wrong,
@@ -127,8 +127,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     if !json {
         println!(
             "\n{} good, {warnings} warnings, {} unknown",
-            count(Verdict::Good),
-            count(Verdict::Unknown)
+            count(Severity::Good),
+            count(Severity::Unknown)
         );
     }
     if strict && warnings > 0 {
@@ -173,11 +173,11 @@ fn config(args: Args) -> Result<(Config, Given)> {
 
 fn show(finding: &Finding) {
     let foreground = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
-    let (mark, style) = match finding.verdict {
-        Verdict::Good => ("good     ", foreground(AnsiColor::Green)),
-        Verdict::Unknown => ("unknown  ", foreground(AnsiColor::Cyan)),
-        Verdict::Warning => ("warning  ", foreground(AnsiColor::Yellow)),
-        Verdict::Wrong => ("wrong    ", foreground(AnsiColor::Red).bold()),
+    let (mark, style) = match finding.severity {
+        Severity::Good => ("good     ", foreground(AnsiColor::Green)),
+        Severity::Unknown => ("unknown  ", foreground(AnsiColor::Cyan)),
+        Severity::Warning => ("warning  ", foreground(AnsiColor::Yellow)),
+        Severity::Wrong => ("wrong    ", foreground(AnsiColor::Red).bold()),
     };
     let text = wrapped(&one_line(&finding.to_string()), mark.len() + 1, columns());
     println!("{style}{mark}{style:#} {text}");

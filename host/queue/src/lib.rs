@@ -33,7 +33,7 @@ use async_trait::async_trait;
 pub use batched::{Batched, BatchedSends, BatchedWakes, Count, Requests};
 pub use batcher::SubmitError;
 pub use connections::Connections;
-pub use envelope::Envelope;
+pub use envelope::MessageEnvelope;
 pub use error::CREATE_IT;
 pub use error::{EntryError, QueueError};
 pub use example::ordinary_message;

@@ -118,10 +118,10 @@ mod tests {
     use super::*;
     use crate::failure::Milliseconds;
     use crate::queue::ordinary_message;
-    use crate::queue::{Attribute, Envelope};
+    use crate::queue::{Attribute, MessageEnvelope};
 
-    fn envelope() -> Envelope {
-        Envelope {
+    fn envelope() -> MessageEnvelope {
+        MessageEnvelope {
             is_verified: true,
             id: "m-1".to_owned(),
             sent: Timestamp(1_000),
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    fn message(sent: u64, envelope: Option<Envelope>) -> Message {
+    fn message(sent: u64, envelope: Option<MessageEnvelope>) -> Message {
         Message {
             attributes: [("a".to_owned(), Attribute::number(1))].into(),
             kept_since: Timestamp(sent),
@@ -212,15 +212,15 @@ mod tests {
         let copies = Copies::default();
         assert!(!copies.is_second(&message(5_000, Some(envelope()))));
         let others = [
-            Envelope {
+            MessageEnvelope {
                 hops: 1,
                 ..envelope()
             },
-            Envelope {
+            MessageEnvelope {
                 due: Timestamp(9_001),
                 ..envelope()
             },
-            Envelope {
+            MessageEnvelope {
                 attempts: 3,
                 ..envelope()
             },
@@ -236,7 +236,7 @@ mod tests {
             .attributes
             .insert("a".to_owned(), Attribute::number(2));
         assert!(!copies.is_second(&forged));
-        let strangers = Envelope {
+        let strangers = MessageEnvelope {
             is_verified: false,
             ..envelope()
         };

@@ -12,7 +12,7 @@ use backstop_core::lock::lock;
 use super::recent::{Key, Recent};
 use super::returned::{self, Files, Receives};
 use crate::failure::Milliseconds;
-use crate::queue::{Envelope, Message};
+use crate::queue::{Message, MessageEnvelope};
 
 /// The most messages that SQS has in flight, each once for itself and once for its copies.
 const MESSAGES: usize = 240_000;
@@ -143,7 +143,7 @@ impl History {
     }
 
     /// The message was sent again with this envelope.
-    pub(super) fn sent_again(&self, message: &Message, envelope: &Envelope) {
+    pub(super) fn sent_again(&self, message: &Message, envelope: &MessageEnvelope) {
         self.change_all(message, |remembered| {
             remembered.sent_again = envelope.attempts;
             remembered.unattempted = 0;

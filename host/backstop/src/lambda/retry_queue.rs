@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Options;
+use super::RetryHandlerOptions;
 use super::lookup::Lookup;
 use crate::config::DeadLetterQueues;
 use crate::dead_letter::DeadLetterQueue;
@@ -122,7 +122,7 @@ impl RetryQueues {
     pub(super) fn new(
         connections: Arc<Connections>,
         hold: HoldSettings,
-        options: &Options,
+        options: &RetryHandlerOptions,
         requests: Arc<Requests>,
     ) -> Self {
         Self {

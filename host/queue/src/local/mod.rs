@@ -2,7 +2,7 @@
 //!
 //! It uses tokio's clock, which tests can pause.
 
-mod shelf;
+mod messages;
 mod time_of_day;
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use super::{
     Redrive, TrackedResult, VisibilityTimeout,
 };
 use backstop_core::failure::{Milliseconds, Timestamp};
-use shelf::Shelf;
+use messages::Messages;
 use time_of_day::TimeOfDay;
 
 /// The settings of a local queue.
@@ -79,7 +79,7 @@ pub struct LocalQueue {
     fifo: bool,
     settings: LocalSettings,
     time_of_day: TimeOfDay,
-    shelf: Mutex<Shelf>,
+    messages: Mutex<Messages>,
     changed: Notify,
 }
 
@@ -91,14 +91,14 @@ impl LocalQueue {
             fifo: name.ends_with(".fifo"),
             settings,
             time_of_day: TimeOfDay::start(),
-            shelf: Mutex::default(),
+            messages: Mutex::default(),
             changed: Notify::new(),
         })
     }
 
     /// The number of messages, including invisible ones.
     pub fn len(&self) -> usize {
-        self.shelf().len()
+        self.messages().len()
     }
 
     /// Whether there are no messages.
@@ -117,27 +117,27 @@ impl LocalQueue {
         }
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        lock(&self.shelf)
+    fn messages(&self) -> MutexGuard<'_, Messages> {
+        lock(&self.messages)
     }
 
     /// Receives visible messages, and moves those that were received too often. Also returns when the next message becomes visible.
     fn take(&self, max: usize, visibility: VisibilityTimeout) -> (Vec<Message>, Option<Instant>) {
         let now = self.time_of_day.now();
         let most = self.settings.redrive.as_ref().map(|(_, most)| *most);
-        let mut shelf = self.shelf();
-        shelf.drop_expired(now, self.settings.retention);
-        shelf.wake();
+        let mut messages = self.messages();
+        messages.drop_expired(now, self.settings.retention);
+        messages.wake();
         let left = self
             .settings
             .max_in_flight
-            .saturating_sub(shelf.in_flight());
-        let taken = shelf.take(max.min(left), visibility, most, now, self.fifo);
-        let next = shelf.next_visible();
-        drop(shelf);
+            .saturating_sub(messages.in_flight());
+        let taken = messages.take(max.min(left), visibility, most, now, self.fifo);
+        let next = messages.next_visible();
+        drop(messages);
         if let Some((dead_letters, _)) = &self.settings.redrive {
             for message in taken.redriven {
-                dead_letters.shelf().put_moved(message, &self.url);
+                dead_letters.messages().put_moved(message, &self.url);
                 dead_letters.changed.notify_waiters();
                 self.changed.notify_waiters();
             }
@@ -225,9 +225,9 @@ impl Queue for LocalQueue {
 
     async fn describe(&self) -> Result<Description, QueueError> {
         let (in_flight, visible) = {
-            let mut shelf = self.shelf();
-            shelf.wake();
-            (shelf.in_flight(), shelf.visible())
+            let mut messages = self.messages();
+            messages.wake();
+            (messages.in_flight(), messages.visible())
         };
         Ok(Description {
             arn: self.url.clone(),
@@ -266,7 +266,7 @@ impl Queue for LocalQueue {
         loop {
             let changed = self.changed.notified();
             let (messages, next) = self.take(max, visibility);
-            let is_full = || self.shelf().in_flight() >= self.settings.max_in_flight;
+            let is_full = || self.messages().in_flight() >= self.settings.max_in_flight;
             if messages.is_empty() && wait.is_zero() && is_full() {
                 return Err(QueueError::new(
                     "ReceiveMessage",
@@ -289,9 +289,12 @@ impl Queue for LocalQueue {
 
     async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
         check_batch("DeleteMessageBatch", handles)?;
-        let mut shelf = self.shelf();
-        let results = handles.iter().map(|handle| shelf.delete(handle)).collect();
-        drop(shelf);
+        let mut messages = self.messages();
+        let results = handles
+            .iter()
+            .map(|handle| messages.delete(handle))
+            .collect();
+        drop(messages);
         self.changed.notify_waiters();
         Ok(results)
     }
@@ -301,12 +304,12 @@ impl Queue for LocalQueue {
         changes: &[(ReceiptHandle, VisibilityTimeout)],
     ) -> BatchResult {
         check_batch("ChangeMessageVisibilityBatch", changes)?;
-        let mut shelf = self.shelf();
+        let mut messages = self.messages();
         let results = changes
             .iter()
-            .map(|(handle, timeout)| shelf.change_visibility(handle, *timeout))
+            .map(|(handle, timeout)| messages.change_visibility(handle, *timeout))
             .collect();
-        drop(shelf);
+        drop(messages);
         self.changed.notify_waiters();
         Ok(results)
     }
@@ -336,15 +339,15 @@ impl Queue for LocalQueue {
             .iter()
             .map(|message| {
                 self.check(message)?;
-                let mut shelf = self.shelf();
-                if !shelf.fits(message, self.settings.max_bytes) {
+                let mut messages = self.messages();
+                if !messages.fits(message, self.settings.max_bytes) {
                     let text = format!(
                         "the local queue is full: its messages may take {} bytes of memory",
                         self.settings.max_bytes
                     );
                     return Err(EntryError::new("OverLimit", text, false));
                 }
-                Ok(shelf.put(message.clone(), now, self.fifo))
+                Ok(messages.put(message.clone(), now, self.fifo))
             })
             .collect();
         self.changed.notify_waiters();

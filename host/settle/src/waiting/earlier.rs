@@ -15,7 +15,7 @@ use super::rules::LATE;
 use super::wake::{LEAST, id};
 use crate::decision::Hold;
 use crate::failure::Timestamp;
-use crate::queue::Envelope;
+use crate::queue::MessageEnvelope;
 
 /// The most times of one queue.
 const TIMES: usize = 240_000;
@@ -168,7 +168,11 @@ impl Waiting {
     }
 
     /// The due time that was decided again of a message that has come before it is due, if it is earlier.
-    pub(super) fn earlier_time(&self, envelope: &Envelope, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn earlier_time(
+        &self,
+        envelope: &MessageEnvelope,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let key = self.key_of_failure(&envelope.id, envelope.failed_at());
         let mut times = self.lock_earlier();
         times.get(key, now).filter(|due| *due < envelope.due)

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use crate::decision::{Action, Hold};
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
-use crate::queue::{Description, Envelope, Message, Queue, Requests, VisibilityTimeout};
+use crate::queue::{Description, Message, MessageEnvelope, Queue, Requests, VisibilityTimeout};
 use backstop_decider::Decider;
 use backstop_decider::{Decided, RememberedFailure};
 use causes::Cause;
@@ -149,7 +149,7 @@ impl<'a> Why<'a> {
     }
 
     /// From the envelope of a message that was sent again, without its failure.
-    fn carried(envelope: &'a Envelope) -> Self {
+    fn carried(envelope: &'a MessageEnvelope) -> Self {
         Self {
             attempt: envelope.attempts,
             failed_at: envelope.failed_at(),
@@ -234,7 +234,7 @@ impl Waiting {
     pub fn resent(
         &self,
         message: &Message,
-        envelope: &Envelope,
+        envelope: &MessageEnvelope,
         since: Instant,
         hop: Duration,
         decided: Option<(&Failure, &Decided)>,
@@ -255,7 +255,7 @@ impl Waiting {
     }
 
     /// Notes the next hop of a message, if the failure that its envelope speaks of is remembered.
-    fn hops_on(&self, key: Key, envelope: &Envelope, (ends, due): (i64, i64)) -> bool {
+    fn hops_on(&self, key: Key, envelope: &MessageEnvelope, (ends, due): (i64, i64)) -> bool {
         let mut memory = self.memory();
         let Some((at, slot)) = memory.find(key) else {
             return false;
@@ -295,7 +295,7 @@ impl Waiting {
     }
 
     /// When a message that was sent again, and has come before it is due, is attempted because of a wake or a reconsideration.
-    pub fn woken(&self, envelope: &Envelope) -> Option<Timestamp> {
+    pub fn woken(&self, envelope: &MessageEnvelope) -> Option<Timestamp> {
         let now = self.queue.now();
         let times = [
             self.rules().wake(envelope, now),

@@ -44,11 +44,11 @@ pub(super) struct State {
     health: Mutex<Health>,
     /// Whether answers count for the health: see [`Health::counts_answers`]. Usually they do not, and a decision takes no lock.
     counts_answers: AtomicBool,
-    record: Record,
+    place: StorePlace,
 }
 
 /// The place of the state in the store.
-pub(super) struct Record {
+pub(super) struct StorePlace {
     pub(super) store: Option<Store>,
     /// The policy's identity in the store.
     pub(super) key: String,
@@ -83,7 +83,7 @@ struct Details {
 }
 
 impl State {
-    pub(super) fn new(initial: Initial, limit: RollBack, record: Record) -> Self {
+    pub(super) fn new(initial: Initial, limit: RollBack, place: StorePlace) -> Self {
         let Initial {
             policy,
             files,
@@ -129,10 +129,10 @@ impl State {
             }),
             health: Mutex::new(Health::new(limit)),
             counts_answers: AtomicBool::new(false),
-            record,
+            place,
         };
         state.persist(&mut state.details());
-        state.record.sweep();
+        state.place.sweep();
         state
     }
 
@@ -278,7 +278,7 @@ impl State {
         files: &[Arc<FetchedFile>],
         signed: &[Option<Timestamp>],
     ) -> Arc<Policy> {
-        if let Some(store) = &self.record.store {
+        if let Some(store) = &self.place.store {
             store.keep(files);
         }
         let mut details = self.details();
@@ -292,7 +292,7 @@ impl State {
         details.active_since = clock::now();
         self.persist(&mut details);
         drop(details);
-        self.record.sweep();
+        self.place.sweep();
         replaced
     }
 
@@ -417,7 +417,7 @@ impl State {
 
     fn persist(&self, details: &mut Details) {
         details.persisted = clock::now();
-        let Some(store) = &self.record.store else {
+        let Some(store) = &self.place.store else {
             return;
         };
         if details.files.is_empty() {
@@ -433,7 +433,7 @@ impl State {
             }),
             newest_signatures: details.newest_signatures.clone(),
         };
-        store.persist(&self.record.key, &state);
+        store.persist(&self.place.key, &state);
     }
 
     fn details(&self) -> MutexGuard<'_, Details> {
@@ -454,7 +454,7 @@ impl Drop for CompilingGuard<'_> {
     }
 }
 
-impl Record {
+impl StorePlace {
     fn sweep(&self) {
         if let Some(store) = &self.store {
             store.sweep();
